@@ -1,6 +1,6 @@
 /**
- * Returns a value as JSON that PostgreSQL can store. U+0000 and half surrogate pairs, which it refuses, become U+FFFD:
- * one such charge would hold up all later ones.
+ * Returns a value as JSON that PostgreSQL can store. U+0000 and half surrogate pairs, which it refuses, become U+FFFD,
+ * because one such charge would block all later ones.
  */
 export function storableJson(value: object): string {
   const text = JSON.stringify(value);

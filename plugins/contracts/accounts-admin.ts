@@ -49,7 +49,7 @@ export interface NewKey {
 export interface KeyRecord extends ApiKey {
   /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
   readonly lastUsedAt: number | undefined;
-  /** The key that replaced it. */
+  /** Id of the key that replaced this one. */
   readonly rotatedTo: string | undefined;
 }
 
@@ -99,7 +99,7 @@ export interface ChangeSearch {
   readonly limit: number;
 }
 
-/** A member that is undefined is not changed. `null` removes a limit. */
+/** Changes to a key. A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {
   readonly name?: string | undefined;
   readonly capabilities?: readonly Capability[] | undefined;
@@ -142,8 +142,8 @@ export type KeyJson = {
 };
 
 /**
- * A change is durable, together with its entry in the audit log, when the method has answered, and the gateway follows
- * it at once. Every method that reads or changes the store fails with a StoreError if it cannot: it throws, or its
+ * When a method has returned, its change and the entry in the audit log are durable, and the gateway applies the
+ * change at once. Every method that reads or changes the store fails with a StoreError if it cannot: it throws, or its
  * promise is rejected.
  */
 export interface AccountsAdmin {

@@ -18,18 +18,18 @@ declare module "sluice-gateway/plugin" {
 /** Identifies the callers of requests. */
 export interface Callers {
   /**
-   * Returns the caller who sent this `Authorization` header from this address. Never fails; the result is a promise only
-   * if a store on another host must be asked. Changes of keys and workspaces are seen within one second. Without an
-   * address, a key that is bound to addresses is refused.
+   * Returns the caller who sent this `Authorization` header from this address. Never fails. The result is a promise
+   * only if a store on another host must be queried. Changes of keys and workspaces are seen within one second. Without
+   * an address, a key that is bound to addresses is refused.
    */
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
   /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
    * Returns the principal of a caller that a plugin has authenticated by itself. The caller is anonymous
-   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value does not have the
-   * type and range that `CallerClaims` describes. Never fails; the result is a promise if the workspace must be read from
-   * a store on another host.
+   * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value does not have
+   * the type and range that `CallerClaims` describes. Never fails. The result is a promise only if the workspace must
+   * be read from a store on another host.
    *
    * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
    * then remains the same object until something changes. While the store cannot be read, callers of workspaces that
@@ -46,9 +46,9 @@ export interface Accounts extends Callers {
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
-   * Replaces all overrides of a network with `models`, which must have distinct ids. Answers false if they could not be
-   * written; then nothing has changed. The change is durable when the method has answered, or when the surrounding
-   * transaction has committed.
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
+   * written; nothing has changed in that case. The change is durable when the method has returned, or when the
+   * surrounding transaction has committed.
    */
   replaceOverrides(
     network: string,

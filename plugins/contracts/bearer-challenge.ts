@@ -1,4 +1,6 @@
-/** The header `WWW-Authenticate` of resources that accept access tokens, from which clients learn where they get one. */
+/**
+ * The header `WWW-Authenticate` of resources that accept access tokens. It shows clients where they can get a token.
+ */
 
 /**
  * Returns the value of `WWW-Authenticate` for a 401 of the resource with this address (RFC 6750 section 3, RFC 9728

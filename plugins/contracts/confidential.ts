@@ -16,12 +16,12 @@ declare module "sluice-gateway/plugin" {
 /** Credit that is reserved for one request of a session. Call exactly one of `settle` and `release`. */
 export interface StreamCharge {
   readonly reservedMilliCu: number;
-  /** Resolves to true when the charge is on disk, and to false if it cannot be written. */
+  /** Resolves to true when the charge has been written to disk, or to false if it cannot be written. */
   settle(line: Omit<ChargeLine, "surface">): Promise<boolean>;
   release(): void;
 }
 
-/** `unavailable`: the store of the keys cannot be asked now. */
+/** `unavailable`: the store of the keys cannot be queried at the moment. */
 export type Admission = "admitted" | "refused" | "unavailable";
 
 /** The caller for whom a session is served. */
@@ -56,7 +56,8 @@ export interface Receipt {
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
   /**
-   * The part of the cost that earlier attempts with the same idempotency key have paid. Missing if they paid nothing.
+   * The part of the cost that was charged for earlier attempts with the same idempotency key. Missing if nothing was
+   * charged for them.
    */
   readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
@@ -103,7 +104,7 @@ export interface Confidential {
   stream(options: StreamOptions): Stream;
   /**
    * Returns the evidence of an earlier session as parsed JSON. `digest`: `sha256:<hex>`. Undefined if no session has
-   * shown it, or if that was too long ago.
+   * presented it, or if that was too long ago.
    */
   evidence(digest: string): unknown;
   /** Returns the receipt of one request. `session`: base64url of 16 bytes. Fails if the store cannot be used. */
@@ -114,7 +115,7 @@ export interface Confidential {
   policy(): Promise<SignedPolicy>;
   /**
    * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
-   * to a message that says why it is not valid.
+   * to a message with the reason why it is not valid.
    */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

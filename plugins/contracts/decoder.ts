@@ -7,7 +7,7 @@
 export interface DecodeFailure {
   readonly ok: false;
   /**
-   * - `unknownBlock`: no node knows the block, or still has its state.
+   * - `unknownBlock`: no node knows the block, or none has its state any more.
    * - `undecodable`: the bytes do not match the metadata of the runtime.
    * - `wrongAccount`: account ids of this chain have a different length.
    * - `unreachable`: no node answered, or the answer did not fit the method.
@@ -41,7 +41,7 @@ export interface CallSummary {
 }
 
 interface DecodeOptions {
-  /** Aborts when the caller leaves. Work that other callers share continues. */
+  /** Aborted when the caller no longer needs the result. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -12,7 +12,7 @@ declare module "sluice-gateway/plugin" {
 export interface Attestation {
   /**
    * Returns the evidence from a source. Throws if the source must not be used here (a simulation in prod), so that the
-   * plugin does not start. Whether the machine has the platform is only known after the first request for a quote.
+   * plugin does not start. Only the first request for a quote shows whether the machine has the platform.
    */
   evidence(source: EvidenceSource): Evidence;
   /** Returns the test root of simulated evidence, DER in base64. Undefined if a simulation must not be used here. */
@@ -20,8 +20,7 @@ export interface Attestation {
 }
 
 /**
- * The source of evidence. `auto` takes the platform that this machine has. `simulated` is for development and proves
- * nothing.
+ * The source of evidence. `auto` uses the platform of this machine. `simulated` is for development and proves nothing.
  */
 export type EvidenceSource = "auto" | "tdx" | "sev-snp" | "dstack" | "simulated";
 

@@ -30,35 +30,35 @@ export type NotRunReason =
 /** The slot of a running request. It is held by a lease that is renewed until `store` or `release` is called, once. */
 export interface IdempotencySlot {
   /**
-   * Stores the response for 24 hours, durably. Answers false if it could not be written; the slot then ends with its
-   * lease.
+   * Stores the response for 24 hours, durably. Returns false if it could not be written; the slot then expires with
+   * its lease.
    */
   store(response: StoredResponse): Awaitable<boolean>;
-  /** Frees the slot: a repeated request runs again. */
+  /** Frees the slot, so that a repeated request runs again. */
   release(): Awaitable<void>;
 }
 
 /**
- * The end of work that ran in a transaction: a response commits the work and is stored with it, `release` commits the
- * work and lets a repeated request run again, and `undo` rolls the work back.
+ * The result of work that ran in a transaction. A response commits the work and is stored with it. `release` commits
+ * the work and lets a repeated request run again. `undo` rolls the work back.
  */
 export type TransactionEnd = StoredResponse | "release" | "undo";
 
 /**
- * All gateways on the same store share the slots. If the owner of a slot dies, the slot is free after 60 s. No method
- * fails because of the store: the answer is then `unavailable`.
+ * All gateways on the same store share the slots. If the gateway that holds a slot crashes, the slot is free after 60
+ * s. No method throws because of the store: the result is then `unavailable`.
  */
 export interface Idempotency {
-  /** Takes the slot of the request, durably, so that the work may begin. */
+  /** Takes the slot of the request, durably. The work may start after this. */
   take(
     request: IdempotentRequest,
   ): Awaitable<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRunReason>;
   /**
    * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
    * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
-   * wait for it. With `unavailable` the work was not done, or a store on another host did not say whether it was: then
-   * the same request, sent again, gets the response or runs. If `work` fails, nothing was done and this fails with the
-   * same error.
+   * wait for it. `unavailable` means that the work was not done, or that a store on another host did not report
+   * whether it was done. If the same request is sent again, it gets the response or runs. If `work` fails, nothing is
+   * done, and this method fails with the same error.
    */
   once(
     request: IdempotentRequest,

@@ -24,7 +24,7 @@ export interface ModelEntry {
   readonly network: string;
   readonly modelId: string;
   readonly ownedBy: string;
-  /** When the network first listed the model in this gateway, in milliseconds since 1970. */
+  /** Time at which the network first listed the model in this gateway, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly activeWorkers: number;
   readonly promptPriceCUMilli: number;
@@ -48,7 +48,7 @@ export interface ServingWorker {
  * - `rejected`: the worker does not accept the request (400, 413, 422).
  * - `notServed`: the worker does not have the model.
  * - `unavailable`: no worker could be reached, or all of them refused.
- * - `broken`: the answer broke off.
+ * - `broken`: the answer ended before it was complete.
  * - `timedOut`: the answer took too long.
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
@@ -70,7 +70,7 @@ export interface TokenUsage {
   readonly estimated: boolean;
 }
 
-/** The result of an answer, whether it is complete or broke off. */
+/** The result of an answer, complete or not. */
 export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
@@ -78,7 +78,7 @@ export interface InferenceResult {
   readonly costMilliCu: number;
   /**
    * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
-   * Undefined if the answer broke off.
+   * Undefined if the answer is incomplete.
    */
   readonly finishReason: string | undefined;
 }
@@ -100,11 +100,14 @@ export interface AnswerReader {
    * line, in borrowed bytes.
    */
   onChoice(bytes: Buffer, start: number, end: number): void;
-  /** Called after all chunks that arrived together have been passed to `onChoice`: the time to forward them. */
+  /** Called after all chunks that arrived together have been passed to `onChoice`. Forward them then. */
   onRead(): void;
   /** `message`: the answer, if it was not streamed. */
   onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
-  /** `result`: the part of the answer that had arrived. Undefined if nothing had arrived; then nothing is charged. */
+  /**
+   * `result`: the part of the answer that had arrived. Undefined if nothing had arrived, in which case nothing is
+   * charged.
+   */
   onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
 }
 
@@ -131,12 +134,12 @@ export interface InferenceCall {
   resume(): void;
   /**
    * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the
-   * tokens that the worker has read and produced so far. Undefined if no worker has the request.
+   * tokens that the worker has read and produced so far. Undefined if no worker has received the request.
    */
   abort(): InferenceResult | undefined;
   /**
-   * Ends the call because the client has left. It works like `abort`, but the worker may still report its usage.
-   * Resolves when it has, and after 2 s at the latest. Never rejects.
+   * Ends the call because the client has disconnected. Works like `abort`, but the worker may still report its usage.
+   * Resolves when the worker has reported it, or after 2 s. Never rejects.
    */
   abortWithUsage(): Promise<InferenceResult | undefined>;
 }

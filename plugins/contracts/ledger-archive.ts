@@ -25,7 +25,7 @@ export interface ArchiveRequest {
   readonly params: string;
 }
 
-/** A read of one client. It begins paused, and `start` resumes it. */
+/** A read of one client. It is paused until `start` is called. */
 export interface ClientArchiveRead extends ClientSubscription {
   /** Makes the node wait, because the client does not read. A few notifications may still follow. */
   pause(): void;
@@ -35,13 +35,13 @@ export interface ClientArchiveRead extends ClientSubscription {
 export type OpenedArchiveRead = OpenedOwnSubscription<ClientArchiveRead>;
 
 export interface LedgerArchive {
-  /** The methods that begin a read, by name. */
+  /** The methods that start a read, by name. */
   readonly methods: ReadonlyMap<string, ArchiveMethod>;
-  /** The methods that began a read, by every name of the method that stops it. */
+  /** The methods that start a read, by each name of the method that stops it. */
   readonly stopping: ReadonlyMap<string, ArchiveMethod>;
   /**
-   * Begins a read at a node that has the block. Never rejects. `signal`: aborted when the client leaves, after which no
-   * more nodes are asked and the result is `failed`.
+   * Starts a read at a node that has the block. Never rejects. `signal`: aborted when the client disconnects. No more
+   * nodes are asked after that, and the result is `failed`.
    */
   open(
     method: ArchiveMethod,

@@ -49,16 +49,16 @@ export type OperationEnd =
 export interface OperationListener {
   /** `value`: JSON text of the member `value` (body), `output` (call) or `items` (storage; called any number of times). */
   onResult(value: string): void;
-  /** True while the client has results to read. The node may have to wait for `resume` then. */
+  /** True while the client has unread results. Meanwhile the node may have to wait for `resume`. */
   readonly isBehind: boolean;
   /** Called once, unless the operation is stopped. */
   onEnd(end: OperationEnd): void;
 }
 
 export interface ClientOperation {
-  /** Continues after `isBehind` has become false. */
+  /** Continues the operation. Call it after `isBehind` has become false. */
   resume(): void;
-  /** Ends the operation. The listener is not called after this. Returns true if the node has begun to work on it. */
+  /** Ends the operation. The listener is not called after this. Returns true if the node has started it. */
   stop(): boolean;
 }
 
@@ -69,7 +69,7 @@ export interface ClientOperation {
  */
 export interface ClientFollow extends ClientSubscription {
   hasPinned(hash: string): boolean;
-  /** Unpins these different blocks. Returns false, and unpins none, if one of them is not pinned. */
+  /** Unpins these distinct blocks. Returns false, and unpins none, if one of them is not pinned. */
   unpin(hashes: readonly string[]): boolean;
   /** Returns the node's answer as JSON text. Undefined if the node is lost. Never rejects. */
   header(

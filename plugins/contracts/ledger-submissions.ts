@@ -11,18 +11,18 @@ export interface SubmissionMethod extends SubscriptionMethod {
    * `transaction_v1_broadcast`, which has no notifications.
    */
   readonly kind: "legacy" | "watch" | "broadcast";
-  /** The method that ends it. */
+  /** Name of the method that ends the submission. */
   readonly endMethod: string;
 }
 
 export interface LedgerSubmissions {
   /** The methods that submit, by name. */
   readonly methods: ReadonlyMap<string, SubmissionMethod>;
-  /** The methods that began a submission, by the name of the method that ends it. */
+  /** The methods that start a submission, by the name of the method that ends it. */
   readonly ending: ReadonlyMap<string, SubmissionMethod>;
   /**
    * Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. If the node of an open
-   * submission is lost, nobody knows what became of the extrinsic.
+   * submission is lost, the fate of the extrinsic is unknown.
    */
   submit(method: SubmissionMethod, extrinsic: string): Promise<OpenedOwnSubscription>;
 }

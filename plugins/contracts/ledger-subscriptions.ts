@@ -2,7 +2,7 @@
 
 /** A subscription method of the nodes (`chain_subscribeNewHeads`). */
 export interface SubscriptionMethod {
-  /** The name under which it is charged, whichever of its names the client used. */
+  /** The name under which the method is charged, whichever of its names the client used. */
   readonly name: string;
   /** The `method` member of its notifications (`chain_newHead`). */
   readonly notification: string;
@@ -12,17 +12,17 @@ export interface SubscriptionMethod {
 }
 
 /**
- * The reason for which a subscription has ended although its node was not lost. `tooLarge`: the node's notification does
- * not fit into a message. `clientTooSlow`: the client has not read for too long.
+ * The reason why a subscription has ended although its node was not lost. `tooLarge`: the node's notification does not
+ * fit into a message. `clientTooSlow`: the client has not read for too long.
  */
 export type SubscriptionEndReason = "tooLarge" | "clientTooSlow";
 
 /** Receives the notifications of a subscription. Its methods must not throw. */
 export interface NotificationListener {
-  /** `result`: JSON text, as the node wrote it. `isLast`: nothing is called after this. */
+  /** `result`: JSON text, exactly as the node sent it. `isLast`: true if no method is called after this. */
   onNotification(result: string, isLast: boolean): void;
   /**
-   * Called at most once, and nothing is called after it. `reason`: undefined if the node is lost and no other node can
+   * Called at most once. No method is called after it. `reason`: undefined if the node is lost and no other node can
    * continue the subscription.
    */
   onEnd(reason?: SubscriptionEndReason): void;
@@ -30,7 +30,9 @@ export interface NotificationListener {
 
 /** A subscription of one client. */
 export interface ClientSubscription {
-  /** Starts the notifications. The first one is what the node sends to a new subscriber. Call it at most once. */
+  /**
+   * Starts the notifications. The first one is the one that a node sends to a new subscriber. Call it at most once.
+   */
   start(listener: NotificationListener): void;
   /** Ends the subscription. The listener is not called after this. */
   close(): void;
@@ -46,7 +48,7 @@ export type OpenedSubscription =
 /** A subscription that clients do not share. Each takes a place at a node. */
 export type OpenedOwnSubscription<S extends ClientSubscription = ClientSubscription> =
   | { readonly kind: "open"; readonly subscription: S }
-  /** The node has refused, or the last node that was asked. `error`: the JSON-RPC error as JSON text. */
+  /** The node, or the last node that was asked, has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
   /** Nothing was opened, because too many subscriptions of this kind are open at the nodes. */
   | { readonly kind: "full" }

@@ -54,8 +54,8 @@ export interface Ledger {
   /**
    * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
    * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
-   * Synchronous if the answer is available at once. Never rejects. `signal`: aborts when the caller has left; a shared
-   * call continues for the other callers.
+   * Synchronous if the answer is available at once. Never rejects. `signal`: aborted when the caller no longer needs
+   * the answer; a shared call continues for the other callers.
    */
   call(
     method: LedgerMethod,
@@ -63,9 +63,10 @@ export interface Ledger {
     options?: { readonly signal?: AbortSignal },
   ): LedgerAnswer | Promise<LedgerAnswer>;
   /**
-   * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the transport
-   * of the client (default `http`). Over WebSocket, `rpc_methods` lists the subscriptions, too. `websocket-write` is for
-   * clients that may write: it also has `author_submitExtrinsic`, and lists the methods of `submissions`.
+   * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the
+   * transport of the client (default `http`). Over WebSocket, `rpc_methods` also lists the subscriptions.
+   * `websocket-write` is for clients that may write: it also has `author_submitExtrinsic`, and lists the methods of
+   * `submissions`.
    */
   rpc(body: Buffer, over?: "http" | "websocket" | "websocket-write"): LedgerRpc;
   /** Subscriptions at the nodes, for clients that can be sent notifications. */
@@ -83,15 +84,15 @@ export interface LedgerRpc {
   /** Sum of the costs of its calls. 0 if no credit needs to be reserved. */
   readonly costMilliCu: number;
   /**
-   * Makes the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
-   * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has left, the
-   * calls of a batch that have not begun are skipped.
+   * Runs the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
+   * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has
+   * disconnected, the calls of a batch that have not started are skipped.
    */
   run(caller?: {
     readonly clientLeft: boolean;
   }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
   /**
-   * Called instead of `run`. Returns the answer in which every valid call has this error. Undefined if the body
+   * Call it instead of `run`. Returns the answer in which every valid call has this error. Undefined if the body
    * contains only notifications. `error`: JSON text.
    */
   refuse(error: string): string | undefined;

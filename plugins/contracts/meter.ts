@@ -36,7 +36,7 @@ export interface CuRefusal {
   readonly window: "24h" | "30d" | undefined;
   readonly usedMilliCu: number;
   readonly limitMilliCu: number;
-  /** When the limit has room again, in milliseconds since 1970. Undefined if nothing will be freed. */
+  /** Time at which the limit has room again, in milliseconds since 1970. Undefined if no credit will be freed. */
   readonly clearsAt?: LimitReached["clearsAt"];
 }
 
@@ -45,12 +45,12 @@ export interface Reservation {
   readonly kind: "reserved";
   readonly costMilliCu: number;
   /**
-   * Charges the lines and releases the rest. If their sum exceeds `costMilliCu`, it is cut to `costMilliCu`, from the last
-   * line backwards. `more`: further reservations whose credit pays for the same lines; they end, too.
+   * Charges the lines and releases the rest. If their sum exceeds `costMilliCu`, it is reduced to `costMilliCu`, from
+   * the last line backwards. `more`: further reservations whose credit pays for the same lines; they also end.
    *
-   * Resolves when the charge is on disk, or at once with `metering.durability: async`. Rejects, and charges nothing, if
-   * the charge could not be written, or with a RangeError if the cost of a line is not a whole number of milli-CU.
-   * Never throws.
+   * Resolves when the charge has been written to disk, or at once with `metering.durability: async`. Rejects, and
+   * charges nothing, if the charge could not be written, or with a RangeError if the cost of a line is not a whole
+   * number of milli-CU. Never throws.
    */
   settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
   /** Releases the reservation without a charge. Does nothing after `settle`. */
@@ -71,8 +71,8 @@ export interface ReservedFor {
   /** Written to the journal with the charge. */
   readonly agent?: Agent | undefined;
   /**
-   * True if bytes will leave before the charge is settled. An intent is written to the journal, so that the reservation
-   * is found after a crash.
+   * True if bytes of the answer will be sent before the charge is settled. An intent is written to the journal, so that
+   * the reservation is found after a crash.
    */
   readonly streamed?: boolean | undefined;
 }
@@ -80,7 +80,7 @@ export interface ReservedFor {
 export interface Meter {
   /**
    * Reserves `costMilliCu` in all scopes (24h, 30d and plan), or in none of them. The result is a promise only if the
-   * authority for the credit must be asked.
+   * credit must be requested from another host.
    */
   reserve(
     principal: KeyPrincipal,
@@ -102,8 +102,8 @@ export interface Metering extends Meter {
   /** Returns the remaining purchased credit of the workspace, in milli-CU. */
   purchasedLeft(workspace: Workspace): Awaitable<number>;
   /**
-   * Returns how full the windows of a key are and when they clear. Reads every step of both windows, so call it for
-   * reports and not per request.
+   * Returns the usage of the windows of a key, and the times at which they clear. Reads every step of both windows, so
+   * call it for reports only, not for each request.
    */
   keyWindows(
     key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">,
@@ -134,7 +134,7 @@ export interface WindowState {
 export interface KeyWindows {
   readonly day: WindowState;
   readonly month: WindowState;
-  /** Reserved and not settled, in milli-CU. Counts in both windows. */
+  /** Credit that is reserved and not settled, in milli-CU. It counts in both windows. */
   readonly openMilliCu: number;
 }
 
@@ -155,13 +155,16 @@ export interface ChargePart {
   readonly reservedMilliCu: number;
   /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
-  /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
+  /**
+   * Call it after `settle`. Resolves to undefined when the charge has been written to disk, or to a Reply (503) if it
+   * cannot be written.
+   */
   written(): Promise<Reply | undefined>;
   release(): void;
 }
 
 export interface PartOptions {
-  /** True if bytes will leave before the part is settled. */
+  /** True if bytes of the answer will be sent before the part is settled. */
   readonly streamed?: boolean;
   /**
    * True if the call and its part continue after the exchange has ended. The plugin that opened the part must end it.
@@ -178,18 +181,21 @@ export interface PartOptions {
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
-   * or 503). If the exchange ends while the credit is being asked for, the credit is released, and the result is 503.
+   * or 503). If the exchange ends while the credit is being requested, the credit is released, and the result is 503.
    */
   reserve(
     costMilliCu: number,
     options?: { readonly streamed?: boolean },
   ): Awaitable<Reply | undefined>;
-  /** Charges the actual cost. Call it at most once. The last byte leaves after the charge is on disk. */
+  /**
+   * Charges the actual cost. Call it at most once. The last byte of the answer is sent after the charge has been
+   * written to disk.
+   */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
    * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
-   * that opens parts must not call `reserve` and `settle`. If the exchange ends while the credit is being asked for, the
-   * result is `unavailable`, unless the part is detached.
+   * that opens parts must not call `reserve` and `settle`. If the exchange ends while the credit is being requested,
+   * the result is `unavailable`, unless the part is detached.
    */
   open(
     costMilliCu: number,

@@ -63,7 +63,9 @@ export interface NetworkKind {
    * each model that the network's server lists is a worker.
    */
   statusUrl?(config: NetworkConfig): string;
-  /** Opens the connections to the workers. `changed`: to call when a worker becomes available or unavailable. */
+  /**
+   * Opens the connections to the workers. `changed`: must be called when a worker becomes available or unavailable.
+   */
   open(config: NetworkConfig, changed: () => void): Transport;
 }
 
@@ -130,7 +132,7 @@ export interface PartialAnswer {
   readonly bytes: number;
 }
 
-/** The call that an attempt is made for: its request, and the callbacks for what the worker answers. */
+/** The call that an attempt is made for: its request, and the callbacks for the worker's answer. */
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
@@ -151,7 +153,7 @@ export interface RunningAttempt {
   readonly reported: TokenUsage | undefined;
   readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
-  /** True once the worker has the whole request. */
+  /** True after the worker has received the whole request. */
   readonly hasRequest: boolean;
   begin(): void;
   pause(): void;
@@ -182,9 +184,9 @@ export interface NetworkModel extends Offer {
 /** Records metrics of a network's requests. Times are monotonic milliseconds, as returned by `now`. */
 export interface CallRecords {
   now(): number;
-  /** Records the time from `since`, when the worker got the request, to the first chunk of the answer. */
+  /** Records the time from `since`, when the worker received the request, to the first chunk of the answer. */
   firstToken(model: string, since: number): void;
-  /** Records the end of an answer. `why`: empty if the answer is whole. */
+  /** Records the end of an answer. `why`: empty if the answer is complete. */
   ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
   used(
     model: string,

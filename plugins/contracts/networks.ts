@@ -19,10 +19,10 @@ export interface Networks {
    */
   models(network?: string): readonly ModelEntry[];
   /**
-   * Replaces all overrides of a network with `models`, which must have distinct ids. Answers with the models that the
-   * network lists with them. Undefined if the overrides could not be written or the network does not exist; then
-   * nothing has changed. The change is durable when the method has answered, or when the surrounding transaction has
-   * committed. Every gateway on the same store follows within 1 s.
+   * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the
+   * network lists with them. Undefined if the overrides could not be written or the network does not exist; nothing
+   * has changed in that case. The change is durable when the method has returned, or when the surrounding transaction
+   * has committed. Every gateway on the same store applies it within 1 s.
    */
   override(
     network: string,

@@ -8,7 +8,10 @@ import type { Price, Pricing } from "./pricing.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };
 
-/** The decimals in `pricing` were checked when they were read. A decimal that is not valid counts as 0. */
+/**
+ * Returns the price for these values. The decimals in `pricing` were checked when they were read; a decimal that is
+ * not valid counts as 0.
+ */
 export function createPrice(pricing: Pricing): Price {
   const price = parseDecimal(pricing.pricePerTokenNano) ?? zero;
   const rate =
@@ -22,8 +25,8 @@ export function createPrice(pricing: Pricing): Price {
 }
 
 /**
- * Returns the same price and rate with another coefficient. Values that were read later do not change a price that was
- * offered before.
+ * Returns the same price and rate with another coefficient. Values that are read later do not change a price that was
+ * already offered.
  */
 export function atCoefficient({ pricing }: Pick<Price, "pricing">, coefficient: number): Price {
   return createPrice({ ...pricing, coefficient });

@@ -35,13 +35,13 @@ export interface Workspace {
   readonly pendingPlan: PlanName | undefined;
   /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
   readonly pendingPlanAt: number | undefined;
-  /** Sum of all purchases, in milli-CU. The meter knows how much of it is left. */
+  /** Sum of all purchases, in milli-CU. The meter keeps the remaining amount. */
   readonly purchasedTotalMilliCu: number;
   readonly overageLimitCuMilli: number | undefined;
   readonly createdAt: number;
 }
 
-/** Beginning of the id of every API key. Callers whom plugins have authenticated by themselves have other ids. */
+/** Prefix of the id of every API key. Callers whom plugins have authenticated by themselves have other ids. */
 export const keyIdPrefix = "key_";
 
 export interface ApiKey {
@@ -90,7 +90,7 @@ export function anonymous(reason: Anonymous["reason"]): Anonymous {
   return Object.freeze({ kind: "anonymous", reason });
 }
 
-/** The result of looking for a caller. `unavailable`: the store of the keys cannot be asked now. */
+/** The result of looking for a caller. `unavailable`: the store of the keys cannot be queried at the moment. */
 export type Caller = Principal | { readonly kind: "unavailable" };
 
 /**
@@ -99,9 +99,9 @@ export type Caller = Principal | { readonly kind: "unavailable" };
  */
 export interface CallerClaims {
   /**
-   * Id of the caller in charges, logs and limits. Begin it with the name of the provider (`oidc_ada`), so that the ids of
-   * two providers differ. An id that begins with `key_` is refused, because those are the ids of API keys. An id that is
-   * equal to `workspaceId` is refused, too, because the limits of the two are counted by their ids.
+   * Id of the caller in charges, logs and limits. It should begin with the name of the provider (`oidc_ada`), so that
+   * the ids of two providers differ. An id that begins with `key_` is refused, because those are the ids of API keys. An
+   * id that is equal to `workspaceId` is refused, too, because the limits of the two are counted by their ids.
    */
   readonly id: string;
   /** Id of the workspace that pays. */
@@ -123,9 +123,9 @@ export interface CallerClaims {
 export type ReceivedClaims = { readonly [Name in keyof CallerClaims]: unknown };
 
 /**
- * Sets the slot `principal`, and notes the fact `caller` for logs, limits and `sluice explain`. For steps that identify
- * callers; list `principal` under `provides`. The step `authorize` refuses anonymous callers, so that public routes work
- * without a credential.
+ * Sets the slot `principal`, and records the fact `caller` for logs, limits and `sluice explain`. For steps that
+ * identify callers; list `principal` under `provides`. The step `authorize` refuses anonymous callers, so that public
+ * routes work without a credential.
  */
 export function setPrincipal(x: Exchange, principal: Principal): void {
   x.set("principal", principal);
@@ -136,7 +136,7 @@ export function setPrincipal(x: Exchange, principal: Principal): void {
   x.note("caller", { id: key.id, group: key.workspaceId, burst: 2 * rps, isOperator });
 }
 
-/** Description of an agent by itself, from the `X-Agent-*` headers. The text is bounded in length and proves nothing. */
+/** An agent's description of itself, from the `X-Agent-*` headers. The texts are limited in length and not verified. */
 export interface Agent {
   readonly name: string | undefined;
   readonly version: string | undefined;

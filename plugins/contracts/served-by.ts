@@ -1,4 +1,4 @@
-/** Facts about who served an exchange, for the health over time. */
+/** Facts about the backend that served an exchange, for the health over time. */
 
 /** A chat completion that a model has begun to answer. */
 export interface CompletionFact {

@@ -9,7 +9,7 @@ import type { ToolOutcome } from "./tool-result.ts";
 export interface TestedTools<Options = unknown> extends TestedPlugin<Options> {
   /** The catalogue with the tools, documents and prompts of the plugin. */
   readonly catalogue: Tools;
-  /** Calls a tool. `caller`: members in which the caller differs from one that has all capabilities. */
+  /** Calls a tool. `caller`: members in which the caller differs from the default, a caller with all capabilities. */
   call(tool: string, input?: unknown, caller?: TestCaller): Promise<ToolOutcome>;
 }
 

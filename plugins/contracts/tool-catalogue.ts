@@ -15,9 +15,9 @@ declare module "sluice-gateway/plugin" {
   }
   interface ToolsHooks {
     /**
-     * The tools of the plugin. They can change later: the catalogue reads this member for every request and call. Tools
-     * that are the same objects as before are kept as they are, and new objects are compared with those before. If
-     * tools of two plugins have the same name, the plugin that pipeline.yaml lists first has it.
+     * The tools of the plugin. They can change later: the catalogue reads this member for every request and call.
+     * Objects that were in the list before are not read again, and new objects are compared with the previous ones. If
+     * tools of two plugins have the same name, the tool of the plugin that pipeline.yaml lists first is used.
      */
     readonly tools: readonly Tool<never>[];
     readonly resources?: readonly Resource[];
@@ -25,8 +25,8 @@ declare module "sluice-gateway/plugin" {
     readonly prompts?: readonly Prompt[];
     /**
      * Called with one sentence for each invalid tool, resource or prompt, which is then missing. Without this member,
-     * an invalid one is a fault and pipeline.yaml is not loaded, and one that comes later is logged. For plugins whose
-     * tools come from other servers.
+     * an invalid entry at the start prevents pipeline.yaml from being loaded, and a later one is logged. This member
+     * is for plugins whose tools come from other servers.
      */
     readonly onInvalid?: (problem: string) => void;
   }
@@ -39,14 +39,15 @@ export interface ToolCaller {
   /** The account of the exchange. Each call opens a part of it. */
   readonly charge: Charge;
   /**
-   * Aborts when the caller has left. Calls that have not begun are then skipped; calls that have begun run to the end.
+   * Aborted when the caller has disconnected. Calls that have not started are then skipped; calls that have started
+   * run to the end.
    */
   readonly signal: AbortSignal;
   readonly progress?: (done: number, total?: number, message?: string) => void;
   readonly log?: (level: LogLevel, data: unknown) => void;
   /**
-   * The confirmation token of the second call of a write tool, if the transport sends it outside the input. The member
-   * `confirmation_token` of the input works, too.
+   * The confirmation token of the second call of a write tool, if the transport sends it outside the input. The token
+   * can also be sent in the member `confirmation_token` of the input.
    */
   readonly confirmationToken?: string | undefined;
   readonly dialogue?: Dialogue | undefined;
@@ -59,8 +60,8 @@ export interface ToolCaller {
 /** The service `tool-catalogue`, which all transports share. */
 export interface Tools {
   /**
-   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. It is another array
-   * after the tools of a plugin have changed, so read it again for each request.
+   * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. The array is
+   * replaced when the tools of a plugin change, so read this member again for each request.
    */
   readonly list: readonly CatalogueEntry[];
   /** The documents that can be read (MCP `resources/list`, `resources/read`), in the same order. */

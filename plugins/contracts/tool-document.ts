@@ -34,7 +34,10 @@ export interface Prompt {
   readonly description: string;
   readonly arguments?: readonly PromptArgument[];
   readonly capability: Capability | undefined;
-  /** `values`: the arguments, including every required one. Throwing or rejecting is a bug. */
+  /**
+   * Returns the messages of the prompt, or a failure. `values`: the arguments, including every required one. Throwing
+   * or rejecting is a bug.
+   */
   get(
     values: Readonly<Record<string, string>>,
     context: { readonly principal: KeyPrincipal; readonly dialogue: Dialogue | undefined },

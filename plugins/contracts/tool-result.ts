@@ -19,8 +19,8 @@ export interface Questions {
    */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
   /**
-   * Comes back with the answers: plain JSON. It travels with the client, signed but not encrypted, so the client can
-   * read it.
+   * Plain JSON that comes back with the answers. The client keeps it in the meantime. It is signed but not encrypted,
+   * so the client can read it.
    */
   readonly state?: unknown;
 }
@@ -37,7 +37,7 @@ export interface Dialogue {
 
 /** The description of a resource in a link or a list, with the names of the Model Context Protocol. */
 export interface ResourceLink {
-  /** Absolute URI. A fragment names a part of the resource; the resource is read without it. */
+  /** Absolute URI. A fragment identifies a part of the resource; the resource is read as a whole. */
   readonly uri: string;
   readonly name: string;
   readonly title?: string;
@@ -52,8 +52,8 @@ export interface ModelUsage {
 }
 
 /**
- * An expected failure, which costs nothing. `message` is sent to the caller, so it never contains an upstream's text,
- * except a text that a remote tool wrote for its callers.
+ * An expected failure, which costs nothing. `message` is sent to the caller, so it must not contain text from an
+ * upstream, except text that a remote tool wrote for its callers.
  */
 export interface ToolFailure {
   readonly ok: false;
@@ -61,7 +61,8 @@ export interface ToolFailure {
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
   /**
-   * Questions after whose answers the call can continue. Not for write tools, whose only question is the confirmation.
+   * Questions that must be answered before the call can continue. Not for write tools, whose only question is the
+   * confirmation.
    */
   readonly asks?: Questions;
 }
@@ -74,7 +75,7 @@ export function toolFailure(
   return { ok: false, code, message, ...(details !== undefined && { details }) };
 }
 
-/** How one call ended. */
+/** The outcome of one call. */
 export type ToolOutcome =
   | {
       readonly ok: true;

@@ -42,15 +42,16 @@ export interface Tool<Input = unknown> {
    */
   readonly inputSchema: JsonSchema;
   /**
-   * JSON Schema of successful results, with the same rules for its root. Agents get such a result as
-   * `structuredContent`, too. A result that does not match is a bug and is answered with GATEWAY_INTERNAL_ERROR.
+   * JSON Schema of successful results, with the same rules for its root. Agents also get such a result as
+   * `structuredContent`. A result that does not match is a bug and is answered with GATEWAY_INTERNAL_ERROR.
    */
   readonly outputSchema?: JsonSchema;
   /**
    * True if the tool validates its inputs and results itself, for example because another server does. The gateway then
-   * shows the schemas unchanged and never compiles or runs them, so they need not be trusted: it only requires that the
-   * roots of the schemas have `type: "object"`, that inputs and structured results are objects, and that description,
-   * schemas and annotations together have at most 65,536 characters and 127 levels as JSON. Not for write tools.
+   * shows the schemas unchanged and never compiles or applies them, so they need not be trusted. It only requires that
+   * the roots of the schemas have `type: "object"`, that inputs and structured results are objects, and that
+   * description, schemas and annotations together have at most 65,536 characters and 127 levels as JSON. Not for write
+   * tools.
    */
   readonly hasOwnValidation?: boolean;
   readonly price: ToolPrice<Input>;
@@ -61,7 +62,7 @@ export interface Tool<Input = unknown> {
    */
   readonly write?: boolean;
   readonly annotations?: ToolAnnotations;
-  /** Checks the input before the schema does (for example, that a batch is not too large). */
+  /** Checks the input before it is validated against the schema (for example, that a batch is not too large). */
   readonly before?: (input: unknown) => ToolFailure | undefined;
   /** Returns the summary that is shown to the person who confirms a call of a write tool: plain JSON values. */
   readonly summarise?: (
@@ -91,7 +92,10 @@ interface Succeeded {
   readonly content?: readonly Content[];
 }
 
-/** Severity of a log message, lowest first: the levels of RFC 5424 with the names of the Model Context Protocol. */
+/**
+ * Severity of a log message, lowest first. The levels are those of RFC 5424, with the names of the Model Context
+ * Protocol.
+ */
 export type LogLevel =
   | "debug"
   | "info"
@@ -107,8 +111,8 @@ export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
   /**
-   * Aborts at the time limit of the call, and when `call` has ended. It does not abort when the caller leaves, because
-   * a call that has begun runs to its end, and a success is charged.
+   * Aborted at the time limit of the call, and when `call` has ended. It is not aborted when the caller disconnects,
+   * because a call that has started runs to its end, and a success is charged.
    */
   readonly signal: AbortSignal;
   /** Undefined if the client cannot answer questions. */
@@ -122,7 +126,7 @@ export interface ToolContext {
   /**
    * Calls another tool of the catalogue for the same caller. Its cost is charged separately, even if this call fails,
    * and is part of the `usedCUMilli` of this call. `signal`: ends the other call before this call ends. If the caller
-   * has left, the result is a failure and the tool does not run.
+   * has disconnected, the result is a failure and the tool does not run.
    */
   readonly run: (
     tool: string,

@@ -37,7 +37,7 @@ export interface SpendQuery {
   readonly by: SpendMember;
   /** Maximum number of groups. */
   readonly limit: number;
-  /** True for steps of an hour, if the range has at most two days and few charges. */
+  /** True to request steps of an hour. They are used if the range has at most two days and few charges. */
   readonly wantsHours?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Spend {
   readonly groups: readonly SpendGroup[];
   /** Number of all groups. */
   readonly groupCount: number;
-  /** A day, or an hour if the query wants hours. */
+  /** A day, or an hour if the query requested hours and they are available. */
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];
@@ -71,13 +71,13 @@ export interface Spend {
   readonly series: readonly (readonly number[])[];
 }
 
-/** `building`: the charges of the past are still being added up; ask again. `unavailable`: ask later. */
+/** `building`: the past charges are still being added up; retry soon. `unavailable`: retry later. */
 export type SpendAnswer =
   | { readonly kind: "done"; readonly spend: Spend }
   | { readonly kind: "building" }
   | { readonly kind: "unavailable" };
 
-/** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be made in time. */
+/** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */
 export type UsageReport =
   | { readonly kind: "done"; readonly json: Uint8Array }
   | { readonly kind: "tooManyGroups"; readonly maxGroups: number }

@@ -52,7 +52,7 @@ export interface UsageQuery {
   readonly groupBy: readonly UsageMember[];
 }
 
-/** `message` describes the problem. `unavailable`: the store or its threads cannot serve now. */
+/** `message` describes the problem. `unavailable`: the store or its threads cannot be used at the moment. */
 export type WorkspaceAnswer<T> =
   | { readonly kind: "done"; readonly value: T }
   | { readonly kind: "notFound" }
@@ -60,8 +60,8 @@ export type WorkspaceAnswer<T> =
   | { readonly kind: "unavailable" };
 
 /**
- * A change is durable, together with its entry in the audit log, when the method has answered. Every gateway on the same store follows within one second. The caller must check whether the principal may access the
- * workspace.
+ * When a method has returned, its change and the entry in the audit log are durable. Every gateway on the same store
+ * applies the change within one second. The caller must check whether the principal may access the workspace.
  */
 export interface Workspaces {
   find(id: string): Awaitable<WorkspaceAnswer<WorkspaceJson>>;

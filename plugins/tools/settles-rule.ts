@@ -6,7 +6,7 @@ import { newObjectsWarning } from "./tool-catalogue/tool-source.ts";
 
 type Subject = Parameters<Rule["check"]>[0];
 
-/** An event while the tool runs. `caller`: the members of its caller that differ. */
+/** An event while the tool runs. `caller`: the members in which its caller differs from the default. */
 interface Way {
   readonly name: string;
   readonly caller?: () => Partial<ToolCaller>;
@@ -45,7 +45,7 @@ export const toolsSettleRule: Rule = {
 async function problemsOf({ plugin, example, patienceMs }: Subject, way: Way): Promise<string[]> {
   if (plugin.kind !== "tools") return [];
   const problems: string[] = [];
-  // Each way has a plugin of its own, because the last one stops it.
+  // Each way starts its own plugin, because the last way stops the plugin.
   await using tested = await testTools(plugin, example as object);
   const names = tested.catalogue.list.map(({ name }) => name);
   const calls = names.map((name) => {

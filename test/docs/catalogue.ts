@@ -27,7 +27,7 @@ This page is generated from the manifests of the plugins. A package of plugins c
 \`sluice-plugin.json\`, which \`sluice plugin pack\` writes. The manifests of the model plugins are read from these files.
 Those of the plugins that ship with Sluice are read from their modules. [Writing plugins](writing-plugins.md) explains the terms.
 
-An option without a default may be missing. Its description then says what applies.
+An option without a default can be left out if it is not required. Its description then says what applies.
 `;
 
 function code(text: string): string {

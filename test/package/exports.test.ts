@@ -35,7 +35,9 @@ test("the package exports the documented names and no others", async () => {
     "violationsSchema",
   ]);
   assert.deepEqual(Object.keys(await import("sluice-gateway/services")).toSorted(), [
+    "anonymous",
     "atCoefficient",
+    "bearerChallenge",
     "capabilities",
     "createPrice",
     "decimalText",
@@ -45,7 +47,9 @@ test("the package exports the documented names and no others", async () => {
     "modelSchema",
     "parseDecimal",
     "parseTime",
+    "planNames",
     "productHalfUp",
+    "setPrincipal",
     "spendMembers",
     "toolFailure",
     "toolReport",

@@ -3,7 +3,7 @@ import { Client, SdkHttpError, StreamableHTTPClientTransport } from "@modelconte
 import type { Host } from "sluice-gateway/plugin";
 
 /** Returns the functions that use the connection. The first request opens a session. */
-export function connection(url: string, headers: Readonly<Record<string, string>>, host: Host) {
+export function connection(url: string, requestInit: RequestInit, host: Host) {
   const upstream = host.upstream(url, { answerMs: 30_000, idleMs: 30_000 });
   let session: Promise<Client> | undefined;
 
@@ -13,8 +13,7 @@ export function connection(url: string, headers: Readonly<Record<string, string>
 
   async function open(): Promise<Client> {
     const client = new Client({ name: "sluice", version: host.version }, { listMaxPages: 16 });
-    const options = { requestInit: { headers }, fetch };
-    const transport = new StreamableHTTPClientTransport(new URL(url), options);
+    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit, fetch });
     await client.connect(transport, { timeout: 5_000 });
     return client;
   }

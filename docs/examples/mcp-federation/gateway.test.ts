@@ -75,6 +75,12 @@ async function usedBy({ gateway, workspaceId }: TestGateway): Promise<number> {
   return usage?.includedMilliCu ?? 0;
 }
 
+/** Waits until the tools of a server are in the catalogue, because the start does not wait for them. */
+async function untilListed({ gateway }: TestGateway): Promise<void> {
+  const catalogue = gateway.use("tool-catalogue") ?? assert.fail();
+  await until(() => catalogue.list.length > 1);
+}
+
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise(setImmediate);
 }
@@ -120,6 +126,7 @@ test("a tool's own error is content and costs nothing; the error of a server tha
   };
   await using upstream = await weather(state);
   await using gateway = await started(upstream);
+  await untilListed(gateway);
   const errorOf = async (): Promise<unknown> =>
     (JSON.parse(await post(gateway, "/rpc", call)) as { error: unknown }).error;
   const data = { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" };
@@ -141,6 +148,7 @@ test("a call whose caller leaves is completed and charged, as that of every tool
   };
   await using upstream = await weather(state);
   await using gateway = await started(upstream);
+  await untilListed(gateway);
   const leaving = new AbortController();
   const answer = post(gateway, "/rpc", call, leaving.signal);
   await calls.promise;

@@ -62,9 +62,11 @@ const messagesOf = ({ requests }: ScriptedUpstream): Message[] =>
 const countOf = (upstream: ScriptedUpstream, method: string): number =>
   messagesOf(upstream).filter((message) => message.method === method).length;
 
-/** Starts the plugin with one server and its tool `echo`. */
-function started({ url }: ScriptedUpstream, prices: Record<string, number> = { echo: 5 }) {
-  return testTools(plugin, { options: { prefix: "acme", url, tools: prices } });
+/** Starts the plugin with one server and its tool `echo`, and waits until the tools are listed. */
+async function started({ url }: ScriptedUpstream, prices: Record<string, number> = { echo: 5 }) {
+  const tested = await testTools(plugin, { options: { prefix: "acme", url, tools: prices } });
+  await until(() => tested.catalogue.list.length > 0);
+  return tested;
 }
 
 /** Returns the text of a line of the log without its fields. */
@@ -83,12 +85,25 @@ test("allowed tools of another server are called", async () => {
   const headers = { "x-key": "secret" };
   const options = { prefix: "acme", url, tools: { echo: 5, missing: 1 }, headers };
   await using tested = await testTools(plugin, { options });
+  await until(() => tested.catalogue.list.length > 0);
   const list = tested.catalogue.list.map(({ name, estimatedCUMilli }) => [name, estimatedCUMilli]);
   assert.deepEqual(list, [["acme_echo", 5]]);
   const outcome = await tested.call("acme_echo", { text: "hi" });
   assert.ok(outcome.ok);
   assert.deepEqual(outcome.content, [{ type: "text", text: "hi" }]);
   assert.ok(upstream.requests.every(({ headers }) => headers["x-key"] === "secret"));
+});
+
+test("a server that never answers does not delay the start", async () => {
+  const asked = Promise.withResolvers<void>();
+  await using upstream = await scriptedUpstream(() => {
+    asked.resolve();
+    return new Promise<UpstreamReply>(() => {});
+  });
+  const options = { prefix: "acme", url: upstream.url, tools: { echo: 5 } };
+  await using tested = await testTools(plugin, { options });
+  await asked.promise;
+  assert.deepEqual(tested.catalogue.list, []);
 });
 
 test("the tools of a server that was unavailable appear when it answers, and follow its list", async () => {
@@ -98,7 +113,9 @@ test("the tools of a server that was unavailable appear when it answers, and fol
     if (isUnavailable) return unavailable;
     return message.method === "tools/list" ? result(message, tools(...names)) : undefined;
   });
-  await using tested = await started(upstream, { echo: 5, more: 6 });
+  const options = { prefix: "acme", url: upstream.url, tools: { echo: 5, more: 6 } };
+  await using tested = await testTools(plugin, { options });
+  await until(() => tested.lines.length > 0);
   const listed = (): string => tested.catalogue.list.map(({ name }) => name).join();
   const refreshed = async (): Promise<void> => {
     const before = countOf(upstream, "tools/list");
@@ -170,7 +187,7 @@ test("invalid tools are skipped, and errors of one call keep the connection", as
     tested.catalogue.list.map(({ name }) => name),
     ["acme_a_b", "acme_fail", "acme_refuse", "acme_typed"],
   );
-  assert.equal(tested.lines.filter((line) => line.startsWith("skipped: tool")).length, 4);
+  assert.equal(tested.lines.filter((line) => line.startsWith("a tool was skipped")).length, 4);
   const failed = await tested.call("acme_fail");
   assert.equal(!failed.ok && failed.message, "the month is missing");
   const refused = await tested.call("acme_refuse");

@@ -13,6 +13,8 @@ interface Options {
   readonly refreshSeconds: number;
 }
 
+const whole = { type: "integer", minimum: 0 };
+const texts = { type: "object", additionalProperties: { type: "string" }, default: {} };
 const failed = (message: string) => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", message);
 
 export default defineTools<Options>({
@@ -24,17 +26,17 @@ export default defineTools<Options>({
     properties: {
       prefix: { type: "string", description: "Begins the names of the tools." },
       url: { type: "string", description: "Address of the server (streamable HTTP)." },
-      headers: { type: "object", additionalProperties: { type: "string" }, default: {} },
-      tools: { type: "object", additionalProperties: { type: "integer", minimum: 0 } },
-      refreshSeconds: { type: "integer", minimum: 1, maximum: 86_400, default: 30 },
+      headers: { ...texts, description: "Header fields of each request." },
+      tools: { type: "object", additionalProperties: whole, description: "Prices in milli-CU." },
+      refreshSeconds: { ...whole, minimum: 1, default: 30, description: "Time between listings." },
     },
     required: ["prefix", "url", "tools"],
     additionalProperties: false,
   },
   permissions: { hosts: ["*"], body: "none" },
-  async start({ prefix, url, headers, tools: prices, refreshSeconds }, host) {
+  start({ prefix, url, headers, tools: prices, refreshSeconds }, host) {
     const log = host.log.child({ server: prefix });
-    const { listTools, callTool, close } = connection(url, headers, host);
+    const { listTools, callTool, close } = connection(url, { headers }, host);
     let tools: readonly Tool<never>[] = [];
     let listing = "";
     let isUnavailable = false;
@@ -67,13 +69,13 @@ export default defineTools<Options>({
       }
     }
 
-    await refresh();
+    // The start does not wait for the server, which may never answer.
+    void refresh();
     host.every(refreshSeconds * 1_000, refresh);
     return {
       get tools() {
         return tools;
       },
-      onInvalid: (problem) => log.warn({}, `skipped: ${problem}`),
       stop: close,
     };
   },

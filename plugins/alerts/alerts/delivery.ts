@@ -1,6 +1,6 @@
 /**
  * Posts the waiting alerts one after the other, so that the end of a problem never arrives before its start. An alert
- * that the receiver does not accept is sent again after a growing delay, and given up after some attempts.
+ * that the receiver does not accept is sent again after a growing delay, and discarded after a number of attempts.
  */
 import { randomUUID } from "node:crypto";
 import type { SendRequest } from "sluice-gateway/http";
@@ -44,7 +44,7 @@ export class Delivery {
   #isSending = false;
   #timer: Disposable | undefined;
 
-  /** `waiting`: the alerts that another delivery has left. They are sent at once. */
+  /** `waiting`: the alerts that another delivery did not finish. They are sent at once. */
   constructor(deps: DeliveryDeps, waiting: WaitingAlert[]) {
     this.#deps = deps;
     this.#key = signingKey(deps.secret);
@@ -52,7 +52,7 @@ export class Delivery {
     this.#next();
   }
 
-  /** Queues an alert. If the queue is full, the alert is dropped and logged. Never throws. */
+  /** Queues an alert. If the queue is full, the alert is discarded and logged. Never throws. */
   add(type: string, body: string): void {
     const { log, metrics } = this.#deps;
     if (this.#waiting.length >= maxWaiting) {
@@ -91,7 +91,7 @@ export class Delivery {
     try {
       const headers = signedHeaders(this.#key, { id, body, now: clock.now() });
       const answer = await send(url, { method: "POST", headers, body: Buffer.from(body), signal });
-      // Only the status counts. Reading the body makes the connection usable again.
+      // Only the status matters. The body is read so that the connection can be reused.
       await answer.body.dump({ limit: maxAnswerBytes, signal }).catch(() => {});
       const { statusCode } = answer;
       return statusCode >= 200 && statusCode < 300 ? undefined : `status ${statusCode}`;

@@ -11,7 +11,7 @@ export type AlertType =
   | "export.recovered"
   | "limit.reached";
 
-/** An event without what all events of a gateway have in common. */
+/** An event without the members that all events of a gateway share. */
 export interface Alert {
   readonly type: AlertType;
   /** One sentence for people. */

@@ -1,4 +1,4 @@
-/** Finds what is wrong with the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
+/** Finds problems of the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
 import { statfs } from "node:fs/promises";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
@@ -8,7 +8,10 @@ import type { Problem } from "./problems.ts";
 /** Maximum number of faults of pipeline.yaml in an alert. */
 const maxFaults = 10;
 
-/** Returns the servers that the gateway does not use because they fail. A default address that nobody set is left out. */
+/**
+ * Returns the servers that the gateway does not use because they fail. Default addresses that the operator has not set
+ * are omitted.
+ */
 export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">): Problem[] {
   return backends.filter(({ isDefault }) => isDefault !== true).flatMap(ejectedServers);
 }

@@ -1,6 +1,6 @@
 /**
  * Finds the limits that are nearly used up: the plan of a workspace, and the windows of a key. Only keys with new
- * charges are checked. Claims make sure that all gateways together report a threshold once per period.
+ * charges are checked. Claims ensure that all gateways together report a threshold only once per period.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import type { Clock, Host } from "sluice-gateway/plugin";
@@ -16,7 +16,7 @@ export interface LimitDeps {
 
 const thresholds = [50, 80, 95] as const;
 const dayMs = 86_400_000;
-/** Maximum time in milliseconds for which a check keeps the gateway from other work. One key can take longer. */
+/** Maximum time in milliseconds for which a check blocks other work of the gateway. One key can take longer. */
 const sliceMs = 5;
 /** Maximum number of keys with charges of today or yesterday that are checked: those with the largest charges. */
 const maxKeys = 10_000;

@@ -1,10 +1,10 @@
 /**
- * Remembers the problems that were reported, so that each is reported once, and its end once. A problem that comes and
- * goes is reported at most once per `quietMs`.
+ * Stores the problems that were reported, so that the start and the end of each are reported once. A problem that
+ * recurs is reported at most once per `quietMs`.
  */
 import type { Alert } from "./event.ts";
 
-/** Something that is wrong now. */
+/** A current problem. */
 export interface Problem {
   /** Identifies the problem from one check to the next. */
   readonly id: string;
@@ -14,7 +14,7 @@ export interface Problem {
 
 /** Minimum time between two alerts about the same problem. */
 const quietMs = 600_000;
-/** Maximum number of problems that are remembered. A backend can list any number of workers. */
+/** Maximum number of problems that are stored. A backend can list any number of workers. */
 const maxProblems = 1_000;
 
 interface Known {

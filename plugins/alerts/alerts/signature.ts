@@ -1,4 +1,6 @@
-/** Signs an alert by Standard Webhooks (github.com/standard-webhooks/standard-webhooks, version 1.0.0). */
+/**
+ * Signs an alert as specified by Standard Webhooks (github.com/standard-webhooks/standard-webhooks, version 1.0.0).
+ */
 import { createHmac } from "node:crypto";
 
 /** Returns the key of a secret, which has been validated: `whsec_` and base64. */

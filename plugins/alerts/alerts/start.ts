@@ -1,4 +1,4 @@
-/** Checks the state of the gateway on timers, and passes what has changed to the delivery. */
+/** Checks the state of the gateway on timers, and passes changes to the delivery. */
 import { hostname } from "node:os";
 import { requestSender } from "sluice-gateway/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";

@@ -1,4 +1,4 @@
-/** Follows the changes of a store, and knows how old the picture of it is. */
+/** Reads the changes of a store repeatedly, and tracks how old the state in memory is. */
 import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
 import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { AccountStore, StoreChanges } from "./account-store.ts";
@@ -8,8 +8,8 @@ export interface AccountFeedDeps {
   readonly clock: Clock;
   readonly log: Log;
   /**
-   * Time for which keys in memory stay valid while the store cannot be read. Undefined: for any time, because a store on
-   * the same disk cannot be changed by others while it cannot be read.
+   * Time for which keys in memory stay valid while the store cannot be read. If undefined, they stay valid for any
+   * time, because a store on the same disk cannot be changed by others while it cannot be read.
    */
   readonly maxStaleMs: number | undefined;
   /** Called with the changes, one batch after the other. */
@@ -20,14 +20,14 @@ export class AccountFeed {
   readonly #deps: AccountFeedDeps;
   #isHealthy = true;
   #count = 0;
-  /** Monotonic time at which the last successful read began. */
+  /** Monotonic time at which the last successful read started. */
   #readAt: number;
-  /** The read that is under way, if the store answers with promises. */
+  /** The read in flight, if the store answers with promises. */
   #running: Promise<void> | undefined;
-  /** The read after that one. */
+  /** The read that follows the one in flight. */
   #next: Promise<void> | undefined;
 
-  /** Everything that is read from the store from now on counts as known. */
+  /** Values that are read from the store from now on count as current. */
   constructor(deps: AccountFeedDeps) {
     this.#deps = deps;
     this.#readAt = deps.clock.monotonic();
@@ -38,7 +38,9 @@ export class AccountFeed {
     return this.#isHealthy;
   }
 
-  /** Number of batches that had a change. A value that was read from the store before the last batch may be old. */
+  /**
+   * Number of batches that had a change. A value that was read from the store before the last batch may be outdated.
+   */
   get count(): number {
     return this.#count;
   }
@@ -57,7 +59,7 @@ export class AccountFeed {
   /** Reads the changes that were committed before this call. Never fails. */
   refresh(): Awaitable<void> {
     if (this.#running === undefined) return this.#read();
-    // The read that is under way may have begun before the commit of the caller.
+    // The read in flight may have started before the commit of the caller.
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
       return this.#read();

@@ -63,9 +63,9 @@ export interface Followers {
 
 export interface Follower {
   readonly name: string;
-  /** Number of the last change that it has applied. */
+  /** Number of the last change that the gateway has applied. */
   readonly seenChange: number;
-  /** Time since its last report, which follows every second. */
+  /** Time since its last report. A gateway reports every second. */
   readonly silentMs: number;
 }
 
@@ -101,9 +101,9 @@ export interface ChangePage {
 }
 
 /**
- * Every method fails with a StoreError if the store cannot be used: it throws, or its promise is rejected. A change is
- * durable, together with its entry in the audit log, when the method has answered, or when the surrounding transaction
- * has committed.
+ * Every method fails with a StoreError if the store cannot be used: it throws, or its promise is rejected. When a
+ * method has returned, or when the surrounding transaction has committed, its change and the entry in the audit log
+ * are durable.
  */
 export interface AccountStore {
   /** Returns the key whose text has this SHA-256 (lower-case hex). */
@@ -171,12 +171,14 @@ export interface AccountStore {
   searchChanges(search: ChangeSearch): Awaitable<readonly Change[]>;
 
   /**
-   * Runs `work` in one transaction, which all changes inside `work` join, also after a promise. It commits when `work`
-   * has succeeded, and rolls back when it has failed; then it fails with the same error. Reads may not see the changes
+   * Runs `work` in one transaction, which all changes inside `work` join, even after a promise. It commits when `work`
+   * has succeeded. When `work` has failed, it rolls back and fails with the same error. Reads may not see the changes
    * of the open transaction.
    */
   transaction<T>(work: () => Awaitable<T>): Awaitable<T>;
-  /** Calls `listener` after every commit of this store, before the change is answered. It must not throw. */
+  /**
+   * Calls `listener` after every commit of this store, before the result of the change is returned. It must not throw.
+   */
   onCommit(listener: () => Awaitable<void>): void;
   close(): Awaitable<void>;
 }

@@ -21,7 +21,7 @@ import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } from "./anonymous.ts";
 
 export interface AccountsOptions {
-  /** Closed with the accounts. */
+  /** The store, which is closed together with the accounts. */
   readonly store: AccountStore;
   readonly environment: Environment;
   readonly plans: Plans;
@@ -44,7 +44,7 @@ interface AccountsStats {
 }
 
 export interface AccountsService extends Callers {
-  /** A change through this store is visible to `identify` and `overrides` as soon as it has been answered. */
+  /** A change through this store is visible to `identify` and `overrides` as soon as its method has returned. */
   readonly store: AccountStore;
   stats(): AccountsStats;
   /** See `AccountFeed`. */
@@ -77,7 +77,7 @@ const maxIds = 32_768;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 
-/** Opens the accounts of a store. Fails with a StoreError, and closes the store, if they cannot be used. */
+/** Opens the accounts of a store. If the store cannot be used, closes it and fails with a StoreError. */
 export function openAccounts(options: AccountsOptions): Awaitable<AccountsService> {
   const { store } = options;
   return orElse<AccountsService>(
@@ -101,7 +101,8 @@ class StoredAccounts implements AccountsService {
   /**
    * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied at every
    * poll, so that no text of a key stays in memory. The permissions of a hash are still looked up per request. The
-   * timing of a Map reveals nothing to a guesser: texts are compared only if their seeded hashes are equal.
+   * timing of a Map reveals nothing to an attacker who guesses keys: texts are compared only if their seeded hashes
+   * are equal.
    */
   readonly #digests = new Map<string, string>();
   readonly #clock: Clock;
@@ -250,7 +251,7 @@ class StoredAccounts implements AccountsService {
     this.#lookups++;
     const { count } = this.#feed;
     return andThen(this.store.findByHash(digest), (stored): Awaitable<KeyEntry | undefined> => {
-      // A change that arrived meanwhile was not applied to this key, which was not in memory.
+      // A change that arrived in the meantime was not applied to this key, because the key was not in memory.
       if (count !== this.#feed.count) return this.#find(digest);
       return this.#keys.remember(digest, stored, this.#clock.now());
     });

@@ -1,4 +1,4 @@
-/** Checks the claims of callers, which a plugin may pass as another server has sent them. */
+/** Checks the claims of callers. A plugin may pass them exactly as another server has sent them. */
 import {
   capabilities,
   planNames,
@@ -8,7 +8,7 @@ import {
 
 /** The names of the capabilities, for values of any type. */
 const names: ReadonlySet<unknown> = new Set(capabilities);
-/** Text of ids without control characters, so that databases and logs can hold it. */
+/** The form of ids: text without control characters, so that databases and logs can store it. */
 const idText = /^[^\p{Cc}\p{Cs}]{1,512}$/u;
 
 /** Returns true if all values have the types and ranges of `CallerClaims`. */

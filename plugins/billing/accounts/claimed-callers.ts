@@ -1,6 +1,6 @@
 /**
- * Callers whom a plugin has authenticated by itself: makes their principals from their claims and the workspaces of the
- * store.
+ * Creates the principals of callers whom a plugin has authenticated by itself, from their claims and the workspaces of
+ * the store.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Awaitable, Clock, Environment } from "sluice-gateway/plugin";
@@ -32,18 +32,18 @@ export interface ClaimedCallersDeps {
 /** A workspace as it was read, or undefined if the store did not have it. */
 interface KnownWorkspace {
   readonly workspace: Workspace | undefined;
-  /** Monotonic time at which the read began. */
+  /** Monotonic time at which the read started. */
   readonly readAt: number;
 }
 
-/** A principal, and the values that it was made of. Undefined if no plan is known. */
+/** A principal, and the values that it was created from. Undefined if no plan is known. */
 interface MadePrincipal {
   readonly principal: KeyPrincipal | undefined;
   readonly workspace: Workspace | undefined;
   readonly plans: Plans;
 }
 
-/** A change of a workspace is seen after this time, as for API keys. */
+/** Maximum time until a change of a workspace is seen, as for API keys. */
 const freshMs = 1_000;
 /** Maximum number of workspaces in memory, about 0.5 KiB each. */
 const maxWorkspaces = 10_000;
@@ -51,7 +51,7 @@ const maxWorkspaces = 10_000;
 export class ClaimedCallers {
   readonly #deps: ClaimedCallersDeps;
   readonly #workspaces = new BoundedMap<string, KnownWorkspace>(maxWorkspaces);
-  /** The reads that are under way, if the store answers with promises. */
+  /** The reads in flight, if the store answers with promises. */
   readonly #reads = new Map<string, Promise<Workspace | undefined>>();
   readonly #principals = new WeakMap<CallerClaims, MadePrincipal>();
 

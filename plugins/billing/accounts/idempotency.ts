@@ -1,4 +1,7 @@
-/** `idempotency` of the service `accounts`. The slots are in a store, and this holds the leases of the slots in flight. */
+/**
+ * `idempotency` of the service `accounts`. The slots are in a store; this file renews the leases of the slots in
+ * flight.
+ */
 import { randomUUID } from "node:crypto";
 import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
 import type {
@@ -18,11 +21,11 @@ export interface IdempotencyDeps {
 }
 
 export interface IdempotencyService extends Idempotency {
-  /** Ends the timers. Slots that are still held end with their lease. */
+  /** Stops the timers. Slots that are still held expire with their lease. */
   close(): void;
 }
 
-/** Two renewals may fail before a lease ends. */
+/** Interval of renewals. Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
 /** Maximum number of slots deleted per write, because a write blocks the event loop. The rest is deleted soon after. */

@@ -15,8 +15,8 @@ import { keyState } from "./key-state.ts";
 import { applyDuePlan } from "./plans.ts";
 
 /**
- * `purchasedLeftMilliCu`: remaining purchased credit, which the meter knows. `now` decides whether a pending plan is in
- * force.
+ * `purchasedLeftMilliCu`: remaining purchased credit, as returned by the meter. `now` decides whether a pending plan is
+ * in force.
  */
 export function workspaceJson(
   workspace: Workspace,

@@ -16,7 +16,9 @@ export interface KeyCacheLimits {
 /** Maximum number of evicted keys whose last use is not written yet. Further ones are lost. */
 const maxEvicted = 10_000;
 
-/** Both parts of the cache are bounded. An evicted key can be read from the database again. */
+/**
+ * Caches usable keys and unknown hashes. Both parts are bounded. An evicted key can be read from the database again.
+ */
 export class KeyCache {
   /** The plans that are in force. */
   plans: Plans;
@@ -85,7 +87,7 @@ export class KeyCache {
     this.#unknown.clear();
   }
 
-  /** Creates the principal of `entry` again, because a plan begins or ends. */
+  /** Creates the principal of `entry` again, because a plan starts or ends. */
   renew(entry: KeyEntry, now: number): void {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.plans, now));
   }
@@ -113,7 +115,7 @@ export class KeyCache {
     this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 
-  /** Keeps an entry that leaves the memory until its last use is saved. */
+  /** Keeps an entry that is removed from the cache until its last use is saved. */
   #keepUse(entry: KeyEntry): void {
     const isUnsaved = entry.usedAt > entry.savedUsedAt;
     if (isUnsaved && this.#evicted.length < maxEvicted) this.#evicted.push(entry);

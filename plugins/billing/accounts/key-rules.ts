@@ -15,7 +15,7 @@ import { conflict } from "./failed.ts";
 import { keyState } from "./key-state.ts";
 import { newId, newKeyText } from "./key-text.ts";
 
-/** The workspace must exist. */
+/** Decides about a new key. The workspace must exist. */
 export function issueKey(wanted: NewKey, by: ChangeAuthor): Decision<IssuedKey> {
   const issued = newKey(wanted, by);
   const { workspaceId } = wanted;

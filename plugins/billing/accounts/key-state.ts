@@ -1,4 +1,4 @@
-/** Whether a key can be used. */
+/** Decides whether a key can be used. */
 import type { ApiKey, KeyState } from "sluice-gateway/services";
 
 export function keyState(key: ApiKey, now: number): KeyState {

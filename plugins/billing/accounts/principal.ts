@@ -1,4 +1,4 @@
-/** Makes the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
+/** Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
 import { addressList } from "sluice-gateway/http";
 import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "sluice-gateway/services";
 import { applyDuePlan } from "./plans.ts";
@@ -40,7 +40,7 @@ export function makeKeyEntry(
   };
 }
 
-/** Returns the principal at `now` and the span in which it is valid. A pending plan bounds the span on one side. */
+/** Returns the principal at `now` and the span in which it is valid. A pending plan limits the span on one side. */
 export function principalAt(
   key: ApiKey,
   workspace: Workspace,

@@ -16,7 +16,10 @@ import { environments } from "./key-text.ts";
 /** The columns of a row that is written. */
 export type Columns = Readonly<Record<string, string | number | null>>;
 
-/** Returns the columns that differ. Only these are updated, so that an update keeps what this release does not know. */
+/**
+ * Returns the columns that differ. Only these are updated, so that an update keeps values that this release does not
+ * know.
+ */
 export function differingColumns(before: Columns, after: Columns): Columns {
   return Object.fromEntries(
     Object.entries(after).filter(([name, value]) => before[name] !== value),

@@ -1,4 +1,4 @@
-/** Opens the accounts database and puts the service `accounts` together. */
+/** Opens the accounts database and assembles the service `accounts`. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Accounts } from "sluice-gateway/services";
 import { andThen, orElse } from "sluice-gateway/toolkit";

@@ -1,4 +1,6 @@
-/** Accounts without a store, with which `sluice check` starts the plugins that use them. No request reaches them. */
+/**
+ * Accounts without a store, with which `sluice check` starts the plugins that use them. They never serve a request.
+ */
 import type { Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 import { keyJson, workspaceJson } from "./json.ts";

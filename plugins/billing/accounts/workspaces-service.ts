@@ -39,7 +39,7 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const show = (workspace: Workspace): Awaitable<WorkspaceJson> =>
     andThen(parts.purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now()));
 
-  /** Answers with the result of a change, which joins a transaction that the caller has opened. */
+  /** Returns the result of a change. The change joins a transaction that the caller has opened. */
   const change = <T extends object, R>(
     by: ChangedBy,
     work: (by: ChangeAuthor) => Awaitable<T | Failed>,

@@ -18,8 +18,8 @@ export class FailedKeys {
   readonly #clock: Clock;
   readonly #ipv6Prefix: number;
   /**
-   * Maps an address key to the monotonic time (milliseconds) at which its block ends. Kept locally, so that a check
-   * needs no await.
+   * Maps an address key to the monotonic time (milliseconds) at which its block ends. It is kept locally, so that a
+   * check does not need an await.
    */
   readonly #blockedUntil = new Map<string, number>();
   #windowStart: number;
@@ -57,7 +57,8 @@ export class FailedKeys {
       const counted = await this.#limiter.consume(key);
       if (counted.isFirstInDuration) this.#newInWindow++;
     } catch (rejected) {
-      // A rejection with a result means "over the limit". A rejection with an error means that the store is down.
+      // A rejection with a result means "over the limit". A rejection with an error means that the store cannot be
+      // reached.
       if (rejected instanceof RateLimiterRes) {
         this.#blockedUntil.set(key, now + rejected.msBeforeNext);
       }

@@ -1,6 +1,6 @@
 /**
- * Identifies the caller. It does not refuse a bad key, which is the task of `authorize`; it only refuses addresses that
- * try many keys.
+ * Identifies the caller. It does not refuse an invalid key, which is the task of `authorize`. It refuses only addresses
+ * that try many keys.
  */
 import { createAttemptLimiter } from "sluice-gateway/limits";
 import { defineStep, refuse, type Reply } from "sluice-gateway/plugin";
@@ -112,7 +112,7 @@ const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
 /**
  * Codes of the responses that reveal whether a key exists: the 401, and the 400 for an idempotency key without a valid
- * API key. A refusal by a limit before them reveals nothing.
+ * API key. A refusal by an earlier limit does not reveal it.
  */
 const revealingCodes: ReadonlySet<string | undefined> = new Set([
   "GATEWAY_UNAUTHORIZED",
@@ -126,7 +126,10 @@ function isUnknownKey(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }
 
-/** Makes the 429. `t=1` matches the second of Retry-After, which the specification fixes; the block may last longer. */
+/**
+ * Returns the 429. `t=1` matches the Retry-After of one second that the specification requires. The block may last
+ * longer.
+ */
 function blockedReply(failures: number, windowSeconds: number): Reply {
   return refuse("GATEWAY_RATE_LIMITED", {
     headers: [

@@ -68,13 +68,14 @@ export default defineStep<Options>({
 /** Returns the capabilities of which the key must have one. Undefined if any key is accepted. */
 function acceptedCapabilities(require: Options["require"]): readonly Capability[] | undefined {
   if (require === "key") return undefined;
-  // The workspace routes are open to platform:admin too (decisions.md section 10). It implies no other capability.
+  // Keys with platform:admin may also use the workspace routes (decisions.md section 10). The capability implies no
+  // others.
   return require === "workspace:admin" ? ["workspace:admin", "platform:admin"] : [require];
 }
 
 /**
- * Makes the 401. It has no `resource_metadata`, because MCP clients would start an OAuth flow instead of using the key
- * (decisions.md section 4).
+ * Returns the 401. It has no `resource_metadata`, because MCP clients would start an OAuth flow instead of using the
+ * key (decisions.md section 4).
  */
 function unauthorized(reason: Anonymous["reason"]): Reply {
   return refuse("GATEWAY_UNAUTHORIZED", {

@@ -47,12 +47,14 @@ const sectionsRead: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * Codes of faults that stop the command in every section: the file as a whole could not be read, or it asks for a
+ * Codes of faults that stop the command in every section: the file as a whole could not be read, or it configures a
  * shared store.
  */
 const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
 
-/** Whether a fault concerns the data folder, the environment or the plans, so that the command must not run. */
+/**
+ * Returns true if a fault concerns the data folder, the environment or the plans, so that the command must not run.
+ */
 function concerns(config: Config, { code, at }: Fault): boolean {
   return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
 }
@@ -104,7 +106,7 @@ async function openStore(config: Config, stack: AsyncDisposableStack): Promise<O
   };
 }
 
-/** The journal in the same folder has the draws. It is read for the first workspace. */
+/** The draws are in the journal in the same folder, which is read for the first workspace. */
 function purchasedLeftOf(dataDir: string): (workspace: Workspace) => number {
   let drawn: ReadonlyMap<string, number> | undefined;
   return ({ id, purchasedTotalMilliCu }) => {
@@ -150,7 +152,7 @@ function actor(): string {
   try {
     return `cli:${userInfo().username}`;
   } catch {
-    // In a container the user id may have no name.
+    // In a container, the user id may not have a name.
     return `cli:${process.getuid?.() ?? "unknown"}`;
   }
 }

@@ -1,11 +1,11 @@
-/** `sluice audit`: prints the audit log, also while a gateway uses the same store. */
+/** `sluice audit`: prints the audit log, even while a gateway uses the same store. */
 import { optionText, UsageError, type Command } from "sluice-gateway/module";
 import type { ChangeJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/failed.ts";
 import { changeJson } from "../accounts/json.ts";
 import { withAccounts } from "./accounts.ts";
 
-/** Maximum number of changes per read, because the log may have years of them. */
+/** Maximum number of changes per read, because the log may contain the changes of years. */
 const changesPerRead = 1_000;
 
 export const audit: Command = {

@@ -1,5 +1,5 @@
 /**
- * `sluice keys`: creates, lists, changes, revokes and rotates API keys, also while a gateway runs on the same store.
+ * `sluice keys`: creates, lists, changes, revokes and rotates API keys, even while a gateway runs on the same store.
  */
 import {
   checkName,

@@ -1,4 +1,6 @@
-/** `sluice usage export`: prints settled charges from the journal or from PostgreSQL, also while gateways write them. */
+/**
+ * `sluice usage export`: prints settled charges from the journal or from PostgreSQL, even while gateways write them.
+ */
 import { setImmediate as turn } from "node:timers/promises";
 import {
   checkWord,

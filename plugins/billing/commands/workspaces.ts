@@ -1,5 +1,5 @@
 /**
- * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, also while a gateway
+ * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, even while a gateway
  * uses the same store.
  */
 import {

@@ -20,7 +20,7 @@ export async function openDemoAccount(admin: AccountsAdmin, now: number): Promis
       workspaceId: workspace.id,
       name: workspaceName,
       environment: "dev",
-      // The user of `sluice dev` is its administrator and opens the dashboard with this key.
+      // The user of `sluice dev` is the administrator and opens the dashboard with this key.
       capabilities: [...admin.defaultCapabilities, "platform:admin"],
       expiresAt: now + keyLifeMs,
     },

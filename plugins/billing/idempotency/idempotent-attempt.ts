@@ -44,7 +44,7 @@ export class IdempotentAttempt {
     this.key = key;
   }
 
-  /** Calls the surface, or answers instead of it. */
+  /** Calls the surface, or returns a reply in its place. */
   run(surface: InnerSurface): Awaitable<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#mode === "enforce") return this.#inOneTransaction(surface);
@@ -56,7 +56,7 @@ export class IdempotentAttempt {
     });
   }
 
-  /** Called when the surface streams: the following chunks are its response. */
+  /** Called when the surface starts to stream. The following chunks are its response. */
   streams(head: ResponseHead): void {
     if (this.#slot !== undefined) this.#stream = new CapturedStream(head);
   }
@@ -65,7 +65,7 @@ export class IdempotentAttempt {
     this.#stream?.add(chunk);
   }
 
-  /** Called when the whole stream has passed, before its last byte leaves. */
+  /** Called when the whole stream has passed, before its last byte is sent. */
   streamed(): Awaitable<void> {
     const response = this.#stream?.response;
     const slot = this.#slot;
@@ -99,8 +99,8 @@ export class IdempotentAttempt {
   }
 
   /**
-   * Runs a surface whose work is not in the accounts database. The slot is on disk before the work begins, and the
-   * response is on disk before it leaves.
+   * Runs a surface whose work is not in the accounts database. The slot is on disk before the work starts, and the
+   * response is on disk before it is sent.
    */
   async #whileHeld(slot: IdempotencySlot, surface: InnerSurface): Promise<Reply | undefined> {
     const reply = await surface.answer();

@@ -133,7 +133,7 @@ function documented(prefix: string): Operation {
 
 /**
  * Returns the regular expression of a valid Idempotency-Key, which the OpenAPI document shows. After the prefix, a key
- * has only characters from 0x21 to 0x7E. A header that is sent twice has a space between its values, so it does not
+ * has only characters from 0x21 to 0x7E. If a header is sent twice, its values are joined with a space, so they do not
  * match.
  */
 function keyPattern(prefix: string): string {

@@ -2,7 +2,7 @@
 import type { JournalStart, PostBatch, Standing } from "./ledger.ts";
 import type { Settlement } from "./leased-reservation.ts";
 
-/** A settlement that was written to the journal of this replica, or could not be. */
+/** A settlement that was written to the journal of this replica, or whose write has failed. */
 export interface Written {
   readonly settlement: Settlement;
   readonly isWritten: boolean;
@@ -24,16 +24,16 @@ export interface ChargeLane {
   /** False while charges cannot be made, because the journal cannot be written. */
   readonly isWritable: boolean;
   /**
-   * The start under which the replica registers. Undefined if it registers as a new replica. `later` while charges of
-   * leases that have ended are still being written.
+   * The start under which the replica registers. Undefined if it registers as a new replica. It is `later` while
+   * charges of leases that have ended are still being written.
    */
   readonly start: JournalStart | "later" | undefined;
-  /** The ledger has registered the replica, and has everything up to `posted`. */
+  /** Called when the ledger has registered the replica. The ledger has all charges up to `posted`. */
   registered(posted: number): void;
   add(settlement: Settlement, now: number): void;
   /** Returns the settlements whose write to the journal has succeeded or failed since the last call. */
   takeWritten(): readonly Written[];
-  /** Removes the settlements that have been queued since `time` or longer. They were never sent. */
+  /** Removes the settlements that have been queued since `time` or earlier. They were never sent. */
   removeQueued(time: number): readonly Settlement[];
   /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(now: number): PostBatch | undefined;
@@ -45,8 +45,8 @@ export interface ChargeLane {
    */
   receive(now: number, reply: Standing): readonly Settlement[] | undefined;
   /**
-   * Posts again what the ledger has lost: everything after the charge `posted`. Returns false if some of it is no
-   * longer kept.
+   * Posts the charges that the ledger has lost again: all those after the charge `posted`. Returns false if some of
+   * them are no longer kept.
    */
   wentBack(posted: number): boolean;
   /**

@@ -18,7 +18,7 @@ import type { ChargeJournal, JournalBatch } from "./journal-lane.ts";
 import type { LeasedCharge } from "./ledger.ts";
 
 export interface GatewayJournalOptions {
-  /** The caller has locked this folder. */
+  /** The data folder, which the caller has locked. */
   readonly dataDir: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -56,7 +56,7 @@ export async function openGatewayJournal(options: GatewayJournalOptions): Promis
     }
   };
   const journal = await Journal.open({ ...options, durability: "local", metrics, names, onLost });
-  // Its own thread, so that reports and exports do not delay the charges.
+  // The journal has its own thread, so that reports and exports do not delay the charges.
   const threads = openComputePool({ clock, metrics: options.metrics, threads: 1 });
   let pending = 0;
   let readSince: number | undefined;

@@ -1,7 +1,7 @@
 /**
- * Sends the charges of a replica from its journal (`local`). A charge is durable as soon as it is in the journal, and its
- * answer waits for nothing else. The commits of the journal are the batches of the ledger: their numbers have no gaps,
- * so the ledger accepts each one once, also those that an earlier start has written.
+ * Sends the charges of a replica from its journal (`local`). A charge is durable as soon as it is in the journal, and
+ * the answer waits only for that. The commits of the journal are the batches of the ledger: their numbers have no gaps,
+ * so the ledger accepts each one once, including those that an earlier start has written.
  */
 import { randomInt } from "node:crypto";
 import type { ChargeLane, Written } from "./charge-lane.ts";
@@ -46,7 +46,7 @@ interface Unposted {
   readonly since: number;
 }
 
-/** Time between two reads of the journal. The promise is that charges arrive within 250 ms. */
+/** Time between two reads of the journal. Charges must reach PostgreSQL within 250 ms. */
 const readMs = 100;
 
 export class JournalLane implements ChargeLane {
@@ -55,7 +55,7 @@ export class JournalLane implements ChargeLane {
   readonly #pickNumber: () => number;
   #replica: number;
   #start: number;
-  /** Number of the last commit when this start registered first. */
+  /** Number of the last commit at the first registration of this start. */
   #last: number | undefined;
   /**
    * Incremented when the replica was fenced. Settlements of an earlier era were charged from leases that have ended.
@@ -70,7 +70,10 @@ export class JournalLane implements ChargeLane {
   readonly #appendedAt: number[] = [];
   /** Time since which the oldest charge from before a fence has waited. Undefined if all of them are posted. */
   #earlierSince: number | undefined;
-  /** Number of charges in `#unposted`. It is kept, because it is read for each reservation and an outage leaves many. */
+  /**
+   * Number of charges in `#unposted`. It is counted separately, because it is read for each reservation and there are
+   * many charges after an outage.
+   */
   #queuedCharges = 0;
   /** Number of the last commit that the ledger has. Undefined before this start has registered. */
   #posted: number | undefined;
@@ -141,7 +144,7 @@ export class JournalLane implements ChargeLane {
     return written;
   }
 
-  /** A charge in the journal is never given up. */
+  /** Charges in the journal are never abandoned. */
   removeQueued(): readonly Settlement[] {
     return [];
   }
@@ -171,7 +174,7 @@ export class JournalLane implements ChargeLane {
     return confirmed;
   }
 
-  /** The journal keeps everything. */
+  /** The journal keeps all commits. */
   wentBack(posted: number): boolean {
     // If a batch is in flight, the ledger refuses it, and `receive` continues at the right place.
     if (this.#sent === undefined) this.#continueAfter(posted);
@@ -191,7 +194,7 @@ export class JournalLane implements ChargeLane {
     this.#posted = undefined;
     this.#loaded = undefined;
     this.#sent = undefined;
-    // All charges are in the journal or will be, so none of them must be reserved again.
+    // All charges are in the journal or will be, so none of them has to be reserved again.
     return { posted: [], unposted: [] };
   }
 

@@ -3,19 +3,19 @@ import type { Lease, LeasedReservation } from "./leased-reservation.ts";
 import type { Limits } from "./ledger.ts";
 import { ScopeLease } from "./scope-lease.ts";
 
-/** Every lease is looked at once in a while, because an unused one is given back. A sweep takes about 1 ms. */
+/** Interval of sweeps over all leases, which return unused ones. A sweep takes about 1 ms. */
 const sweepMs = 250;
 const leasesPerSweep = 5_000;
 
 export class LeaseSet {
   readonly #horizonMs: number;
   readonly #leases = new Map<string, Lease>();
-  /** The leases that have changed or wait for credit. A request looks only at them. */
+  /** The leases that have changed or wait for credit. A lease request checks only these. */
   readonly #touched = new Set<Lease>();
   #sweeping: MapIterator<Lease> = this.#leases.values();
   #sweepAt = 0;
 
-  /** `horizonMs`: a lease is to last for so long. */
+  /** `horizonMs`: time for which a lease should last. */
   constructor(horizonMs: number) {
     this.#horizonMs = horizonMs;
   }
@@ -28,7 +28,7 @@ export class LeaseSet {
     return this.#leases.get(scope);
   }
 
-  /** Returns the lease of a scope, which is new if it is not known. */
+  /** Returns the lease of a scope, and creates it if it does not exist. */
   open(scope: string, limits: Limits, now: number): Lease {
     let lease = this.#leases.get(scope);
     if (lease === undefined) {
@@ -39,12 +39,12 @@ export class LeaseSet {
     return lease;
   }
 
-  /** The next request looks at this lease. */
+  /** Makes the next lease request check this lease. */
   touch(lease: Lease): void {
     this.#touched.add(lease);
   }
 
-  /** Changes all leases, which is rare. */
+  /** Changes all leases. This is rare. */
   touchAll(change: (lease: Lease) => void): void {
     for (const lease of this.#leases.values()) {
       change(lease);
@@ -52,7 +52,7 @@ export class LeaseSet {
     }
   }
 
-  /** Returns up to `most` leases that must be stated now. The caller states them. */
+  /** Returns up to `most` leases whose state must be sent to the ledger now. The caller sends it. */
   takeDue(now: number, most: number): readonly Lease[] {
     const due: Lease[] = [];
     for (const lease of this.#touched) {
@@ -65,7 +65,7 @@ export class LeaseSet {
   }
 
   /**
-   * Finds leases that are not used any more, and drops those of which the ledger knows nothing. `isAsked`: whether a
+   * Finds leases that are not used any more, and deletes those that the ledger does not know. `isAsked`: whether a
    * reply will be received for a lease.
    */
   sweep(now: number, isAsked: (lease: Lease) => boolean): void {

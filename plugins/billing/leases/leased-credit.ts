@@ -15,18 +15,21 @@ import type {
 import type { Granted, LeasedCharge, Want } from "./ledger.ts";
 import { periodOf } from "../metering/periods.ts";
 
-/** After this time of waiting, a later source is asked for although another replica may hold slack of an earlier one. */
+/**
+ * After this waiting time, credit of a later source is requested even though another replica may hold slack of an
+ * earlier one.
+ */
 const anySourceMs = 300;
 /**
- * After this time of waiting, a reservation ends, because the ledger or another replica has not answered. It is not
- * refused: credit that another replica does not use may be left. An answer to a recall takes up to 430 ms if every
- * message takes 10 ms, because the others poll every 250 ms and may have a request on its way.
+ * After this waiting time, a reservation ends, because the ledger or another replica has not answered. It is not
+ * refused, because another replica may hold unused credit. An answer to a recall takes up to 430 ms if every message
+ * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
  */
 const giveUpMs = 2_000;
-/** Maximum number of scopes that one lease request states. */
+/** Maximum number of scopes in one lease request. */
 const maxWants = 500;
 
-/** Workspaces come first: they have three sources, and keys have one. */
+/** Sorts workspaces first: they have three sources, and keys have one. */
 const bySources = (left: Granted, right: Granted): number =>
   right.grantedMilliCu.length - left.grantedMilliCu.length;
 
@@ -42,7 +45,7 @@ export class LeasedCredit {
   ended: LeasedReservation[] = [];
   settled: Settlement[] = [];
 
-  /** `horizonMs`: a lease is to last for so long. */
+  /** `horizonMs`: time for which a lease should last. */
   constructor(horizonMs: number) {
     this.#scopes = new LeaseSet(horizonMs);
   }
@@ -96,7 +99,7 @@ export class LeasedCredit {
 
   /**
    * Charges an open reservation. A cost above the reservation counts at once, covered or not. `more`: further
-   * reservations whose credit pays for the same lines; they end, too.
+   * reservations whose credit pays for the same lines; they also end.
    */
   settle(
     reservation: LeasedReservation,
@@ -124,13 +127,16 @@ export class LeasedCredit {
     if (to.state === "waiting") this.#tryToOpen(to);
   }
 
-  /** The charges of a settlement are posted. */
+  /** Called when the charges of a settlement have been posted. */
   posted({ reservation }: Settlement): void {
     reservation.state = "posted";
     for (const scope of reservation.scopes) scope.unposted--;
   }
 
-  /** The charges of a settlement will never be posted, because they were not sent in time or could not be written. */
+  /**
+   * Called when the charges of a settlement will never be posted, because they were not sent in time or could not be
+   * written.
+   */
   takeBack({ reservation, charges }: Settlement): void {
     const [workspace, key] = reservation.scopes;
     for (const { takenMilliCu, keyTakenMilliCu } of charges) {
@@ -144,14 +150,14 @@ export class LeasedCredit {
     this.lose(reservation);
   }
 
-  /** The charges of a reservation will never be posted. Its leases have ended. */
+  /** Called when the charges of a reservation will never be posted, because its leases have ended. */
   lose(reservation: LeasedReservation): void {
     reservation.state = "lost";
     this.ended.push(reservation);
   }
 
   /**
-   * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to state.
+   * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to report.
    */
   request(now: number): readonly Want[] {
     if (this.#asked !== undefined) return [];
@@ -170,7 +176,10 @@ export class LeasedCredit {
     return wants;
   }
 
-  /** Handles the reply to the request in flight. Undefined if it is lost or was ignored: all of it is stated again. */
+  /**
+   * Handles the reply to the request in flight. `reply` is undefined if it was lost or the request was ignored;
+   * everything in the request is then stated again.
+   */
   receive(now: number, reply: readonly Granted[] | undefined): void {
     const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
@@ -186,7 +195,7 @@ export class LeasedCredit {
     }
   }
 
-  /** Opens the waiting reservations that fit now, and refuses those that surely do not fit. */
+  /** Opens the waiting reservations that fit now, and refuses those that certainly do not fit. */
   #serve(now: number, scope: Lease, granted: Granted, asked: readonly LeasedReservation[]): void {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
@@ -195,8 +204,8 @@ export class LeasedCredit {
       if (recall === undefined) continue;
       if (recall === 0) scope.waiting.set(reservation, granted.recall);
       if (granted.answered < (recall || granted.recall)) continue;
-      // The ledger does not know the credit that was freed here after the request was sent. With it, the reservation may
-      // fit, so the ledger is asked again.
+      // The ledger does not know the credit that was freed here after the request was sent. With this credit the
+      // reservation may fit, so the ledger is asked again.
       if (scope.mayFit(reservation.costMilliCu, granted.reached)) continue;
       reservation.reached = granted.reached;
       scope.remember(now, reservation.costMilliCu, granted.reached);
@@ -209,7 +218,7 @@ export class LeasedCredit {
     this.ended.push(reservation);
   }
 
-  /** Other replicas need the credit of these scopes. */
+  /** Called when other replicas need the credit of these scopes. */
   recalled(recalls: Iterable<{ readonly scope: string; readonly recall: number }>): void {
     for (const { scope: id, recall } of recalls) {
       const scope = this.#scopes.get(id);
@@ -219,7 +228,7 @@ export class LeasedCredit {
     }
   }
 
-  /** Ends the reservations that have waited for too long, and forgets scopes that nobody uses. */
+  /** Ends the reservations that have waited for too long, and deletes unused scopes. */
   sweep(now: number): void {
     this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
     for (const reservation of this.#reservations) {
@@ -228,14 +237,14 @@ export class LeasedCredit {
     }
   }
 
-  /** The ledger may have lost what it granted, so everything is stated again. */
+  /** Called when the ledger may have lost its grants. All scopes are stated again. */
   stateAgain(): void {
     this.#scopes.touchAll((scope) => scope.stateAgain());
   }
 
   /**
    * Starts again under a new registration, because the ledger has fenced the replica. Everything that is open must be
-   * reserved again. `unposted`: settled reservations whose charges were not accepted; they come first.
+   * reserved again. `unposted`: settled reservations whose charges were not accepted; they are reserved first.
    */
   restart(now: number, unposted: Iterable<LeasedReservation>): void {
     this.#asked = undefined;

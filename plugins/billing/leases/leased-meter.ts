@@ -18,7 +18,7 @@ import { MeterReservation, type MeterReservationDeps } from "./meter-reservation
 
 export interface LeasedMeterDeps extends MeterReservationDeps {
   readonly replica: LedgerReplica;
-  /** Ends with the meter. */
+  /** Timer of the sweeps. It is disposed of with the meter. */
   readonly sweeper: Disposable;
   readonly clock: Clock;
   /** The journal of this gateway, with `local`, and its metrics. */
@@ -28,7 +28,7 @@ export interface LeasedMeterDeps extends MeterReservationDeps {
 }
 
 const unavailable: MeterUnavailable = { kind: "unavailable" };
-/** Samples of the open reservations and of the slack. The second one looks at every lease. */
+/** Interval at which the open reservations and the slack are measured. The slack requires a look at every lease. */
 const sampleMs = 1_000;
 
 export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit"> {
@@ -40,7 +40,10 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     this.#sampler = deps.clock.every(sampleMs, () => this.#sample());
   }
 
-  /** Credit that this gateway holds is reserved at once. The result is a promise if PostgreSQL must be asked. */
+  /**
+   * Reserves credit. Credit that this gateway already holds is reserved at once. The result is a promise if more must
+   * be requested from PostgreSQL.
+   */
   reserve(
     principal: KeyPrincipal,
     costMilliCu: number,
@@ -96,7 +99,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
       : "PostgreSQL does not answer, or the journal is not writable";
   }
 
-  /** Posts all charges and gives back all credit, within a few seconds. */
+  /** Posts all charges and returns all credit, within a few seconds. */
   async close(): Promise<void> {
     this.#sampler[Symbol.dispose]();
     this.#deps.sweeper[Symbol.dispose]();

@@ -64,17 +64,20 @@ export interface LeasedReservation {
   /** True if it may exceed every limit, for a meter in shadow mode. */
   readonly isForced: boolean;
   state: LeasedState;
-  /** The scopes whose lease covers it. While it waits, it keeps what it has, so that two scopes cannot take turns. */
+  /**
+   * The scopes whose lease covers the reservation. While it waits, it keeps the credit that it has, so that two scopes
+   * cannot get stuck in turns.
+   */
   readonly heldIn: Lease[];
   waitsSince: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;
-  /** Set when it is settled. */
+  /** Set when the reservation is settled. */
   lines: readonly LeasedLine[] | undefined;
   reached: LimitReached | undefined;
   /**
-   * Called when its state has changed to open, written, posted, refused, unavailable or lost after it was waiting or
-   * settled.
+   * Called when the state has changed to open, written, posted, refused, unavailable or lost after the reservation was
+   * waiting or settled.
    */
   onChange: (() => void) | undefined;
 }

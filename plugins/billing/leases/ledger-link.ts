@@ -1,5 +1,5 @@
 /**
- * Connects a LedgerReplica with its ledger: sends its messages, hands in the replies, and reports changes of
+ * Connects a LedgerReplica with its ledger: sends its messages, passes the replies to it, and reports changes of
  * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
  */
 import type { Clock, DatabaseFailure, Gauge, Log } from "sluice-gateway/plugin";
@@ -16,13 +16,13 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
-  /** Shows with `local` that charges are not posted for a reason that an operator must remove. */
+  /** With `local`, shows that charges are not posted because of a problem that an operator must fix. */
   readonly stopped?: Gauge | undefined;
 }
 
 /** The replica is asked for messages at least this often. */
 const tickMs = 50;
-/** While charges wait because the last batch has just left, the replica is asked again after this time. */
+/** While charges wait because the last batch has just been sent, the replica is asked again after this time. */
 const batchMs = 5;
 /** Time that a start waits for the charges of an earlier one. After it, metered requests are answered with 503. */
 const behindMs = 5_000;
@@ -30,7 +30,10 @@ const behindMs = 5_000;
 const maxOffsetMs = 1_000;
 /** A late reply looks like a clock that differs, so several replies in a row must show it. */
 const offsetReplies = 4;
-/** Time that a stop waits for the last charges. What is not posted then was not answered. */
+/**
+ * Time that a stop waits for the last charges. Charges that are not posted by then belong to requests that were not
+ * answered.
+ */
 const leaveMs = 3_000;
 
 export class LedgerLink {
@@ -59,7 +62,7 @@ export class LedgerLink {
     );
   }
 
-  /** Registers, and begins to exchange messages. Rejects with the failure of the ledger. */
+  /** Registers, and starts to exchange messages. Rejects with the failure of the ledger. */
   async start(): Promise<void> {
     // The first turn registers, and the second one is the first feed.
     for (let turn = 0; turn < 2; turn++) {
@@ -79,7 +82,9 @@ export class LedgerLink {
     return this.#replica.isAvailable(this.#now());
   }
 
-  /** The result is open, waiting or refused. A waiting one reports its change with `onChange`. */
+  /**
+   * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
+   */
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
     const reservation = this.#replica.reserve(this.#now(), account, costMilliCu, isForced);
     this.wake();
@@ -101,7 +106,7 @@ export class LedgerLink {
     this.wake();
   }
 
-  /** Resolves when all charges are posted and all credit is given back, or after a few seconds. */
+  /** Resolves when all charges are posted and all credit is returned, or after a few seconds. */
   async close(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onGone = resolve;
@@ -117,7 +122,7 @@ export class LedgerLink {
     return this.#clock.monotonic();
   }
 
-  /** Exchanges messages at the end of this turn of the event loop, so that what happens in it shares a message. */
+  /** Exchanges messages at the end of this turn of the event loop, so that all events of the turn share a message. */
   wake(): void {
     if (this.#isWoken) return;
     this.#isWoken = true;
@@ -166,9 +171,11 @@ export class LedgerLink {
     if (seen.fenced > before.fenced) {
       log.warn({}, "PostgreSQL had not heard from this gateway, and gave its credit to others");
     }
-    if (this.#replica.isReplaced && !isReplaced) {
+    if (this.#replica.isReplaced) {
       this.#deps.stopped?.set(1);
-      log.error({}, "another gateway has started on a copy of this data folder: metering stops");
+      if (!isReplaced) {
+        log.error({}, "another gateway has started on a copy of this data folder: metering stops");
+      }
     } else if (message.kind === "post") this.#deps.stopped?.set(0);
     if (seen.wentBack > before.wentBack) {
       log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");

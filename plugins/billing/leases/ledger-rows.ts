@@ -15,7 +15,7 @@ export interface ReplicaRow {
   leaseNo: number;
 }
 
-/** The credit that one replica holds in one scope: totals since the replica counts it, by source. */
+/** The credit that one replica holds in one scope: totals since the replica started to count this scope, by source. */
 export interface LeaseRow {
   granted: Amounts;
   /** The part of `granted` that its posted charges took. */
@@ -28,7 +28,7 @@ export interface LeaseRow {
 
 export interface ScopeRow {
   recall: number;
-  /** True if nobody is granted more than the needs that are stated. */
+  /** True if no replica is granted more than its stated needs. */
   isTight: boolean;
   /** Time of the last need that did not fit. */
   unmetAt: number;

@@ -46,7 +46,7 @@ export function drawnBySource({ draws }: ScopeRow, now: number): Amounts {
   return [included, purchased, overage];
 }
 
-/** Returns how much of the limits is not posted, by source. */
+/** Returns the limits minus the posted charges, by source. */
 function notPosted(scope: ScopeRow, limits: Limits, now: number): Amounts {
   if (limits.kind === "key") {
     const { day, month } = postedInWindows(scope, now);
@@ -56,14 +56,14 @@ function notPosted(scope: ScopeRow, limits: Limits, now: number): Amounts {
   return difference([includedMilliCu, purchasedMilliCu, overageMilliCu], drawnBySource(scope, now));
 }
 
-/** Returns what is neither posted nor held by a replica, by source. */
+/** Returns the credit that is neither posted nor held by a replica, by source. */
 export function leftIn(scope: ScopeRow, limits: Limits, now: number): Amounts {
   let left = notPosted(scope, limits, now);
   for (const lease of scope.leases.values()) left = difference(left, outstandingBySource(lease));
   return left.map((amount) => Math.max(0, amount));
 }
 
-/** Returns what several replicas hold, and how much of it they do not use. */
+/** Returns the credit that several replicas hold, and how much of it they do not use. */
 export function heldBy(leases: readonly LeaseRow[]): {
   readonly heldMilliCu: number;
   readonly slackMilliCu: number;
@@ -77,7 +77,9 @@ export function heldBy(leases: readonly LeaseRow[]): {
   return { heldMilliCu, slackMilliCu };
 }
 
-/** Names the limit that a need exceeds. If both windows do, it is the one that takes longer to clear. */
+/**
+ * Returns the limit that a need exceeds. If it exceeds both windows, the one that takes longer to clear is returned.
+ */
 export function limitReached(
   scope: ScopeRow,
   limits: Limits,

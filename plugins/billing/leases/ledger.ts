@@ -1,9 +1,10 @@
 /**
  * The contract between a replica and the ledger, which is the authority for the credit of all replicas.
  *
- * The ledger grants credit to replicas (`lease`). A replica reserves and charges inside what it holds, in memory, and
- * reports its charges in numbered batches (`post`). At every grant, for every source of every scope: what is posted,
- * plus what all replicas hold and have not posted, is at most the limit. So no interleaving exceeds a limit.
+ * The ledger grants credit to replicas (`lease`). A replica reserves and charges within the credit that it holds, in
+ * memory, and reports its charges in numbered batches (`post`). At every grant, for every source of every scope, the
+ * posted charges plus the credit that all replicas hold and have not posted are at most the limit. So no order of
+ * messages can exceed a limit.
  *
  * Every message may be lost, delayed, doubled or overtaken by a later one. Messages therefore state totals and numbers,
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
@@ -20,7 +21,7 @@ export type Amounts = readonly number[];
 /** Time for which a `local` replica uses its leases while the ledger does not answer, in milliseconds. */
 export const localOutageMs = 60_000;
 
-/** Stands for a limit that is not set. */
+/** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
 
 /** The limits of a key. The limit of an unlimited window is `unlimitedMilliCu`. */
@@ -72,7 +73,7 @@ export type ReplicaState =
   | "replaced"
   | "unknown";
 
-/** The part that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
+/** The members that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
 export interface Standing {
   readonly state: ReplicaState;
   /** Number of the last charge that was accepted from the replica. With `local`: of the last commit. */
@@ -116,11 +117,12 @@ export interface Want {
   readonly limits: Limits;
   /**
    * True if the replica counts this scope from zero: it is used for the first time, or again after a while. None of its
-   * charges are on their way then. The ledger forgets the earlier totals, and the whole lease if nothing is granted.
+   * charges are in flight then. The ledger forgets the earlier totals, and the whole lease if nothing is granted.
    */
   readonly isNew: boolean;
   /**
-   * All credit that the replica was granted since it counts this scope, without what it gives back with this message.
+   * All credit that the replica was granted since it started to count this scope, without the credit that it returns
+   * with this message.
    */
   readonly grantedMilliCu: Amounts;
   /** The part of `grantedMilliCu` that is neither charged nor reserved. */
@@ -129,7 +131,7 @@ export interface Want {
   readonly needsMilliCu: readonly number[];
   /** Further credit that the replica would like to hold as slack. */
   readonly extraMilliCu: number;
-  /** The newest recall that the replica has seen. With this message it is answered. */
+  /** The newest recall that the replica has seen. This message answers it. */
   readonly recall: number;
   /** True if a waiting reservation is stated for the first time. Other replicas are then recalled if it does not fit. */
   readonly hasNewNeeds: boolean;
@@ -140,7 +142,7 @@ export interface Want {
 /** The limit that a need exceeds, for the 429. `window` is undefined for a workspace. */
 export interface LimitReached {
   readonly window: "24h" | "30d" | undefined;
-  /** Charges and open reservations of all replicas. */
+  /** Sum of the charges and open reservations of all replicas. */
   readonly usedMilliCu: number;
   readonly limitMilliCu: number;
   /**
@@ -158,7 +160,7 @@ export interface Granted {
   readonly recall: number;
   /** Every other live replica that holds credit of this scope has answered this recall, and holds no slack. */
   readonly answered: number;
-  /** True if little credit is left, so that the replica should give back at once what it does not need. */
+  /** True if little credit is left, so that the replica should return at once the credit that it does not need. */
   readonly isTight: boolean;
   /** Undefined if all needs were granted. */
   readonly reached: LimitReached | undefined;
@@ -235,7 +237,7 @@ type Awaitable<T> = T | Promise<T>;
 export interface CreditLedger {
   /** Adds a replica, or registers a new start on a journal. The same start may register several times. */
   register(name: string, mode: ReplicaMode, start?: JournalStart): Awaitable<Registered>;
-  /** Reports that the replica is alive, and returns what others ask of it. */
+  /** Reports that the replica is running, and returns the recalls that other replicas have caused. */
   feed(replica: number): Awaitable<FeedReply>;
   lease(request: LeaseRequest): Awaitable<LeaseReply>;
   /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */
@@ -245,6 +247,6 @@ export interface CreditLedger {
    * silent, because its journal may have charges that the ledger has not received. `replica`: the caller.
    */
   fence(replica: number): Awaitable<readonly number[]>;
-  /** Ends a replica that has posted all its charges. What it holds is free again. */
+  /** Ends a replica that has posted all its charges. The credit that it holds is free again. */
   leave(replica: number): Awaitable<Standing>;
 }

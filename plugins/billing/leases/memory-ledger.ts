@@ -34,8 +34,8 @@ import { heldBy, leftIn, limitReached } from "./ledger-usage.ts";
 /** A replica that has sent nothing for this time is fenced. With `local` it is silent. */
 export const silenceMs = 10_000;
 /**
- * For this time after a need that did not fit, nobody is granted slack. Otherwise, busy replicas could take what others
- * give back for that need.
+ * For this time after a need that did not fit, no replica is granted slack. Otherwise, busy replicas could take the
+ * credit that others return for that need.
  */
 export const unmetMs = 1_000;
 
@@ -74,7 +74,7 @@ export class MemoryLedger implements CreditLedger {
       row.registeredAt = this.#now();
       this.replicas.delete(known);
       this.replicas.set(replica, row);
-      // Its earlier leases count until the journal is posted.
+      // The replica's earlier leases count until the journal is posted.
       for (const { leases } of this.scopes.values()) {
         const lease = leases.get(known);
         if (lease !== undefined && leases.delete(known)) leases.set(replica, lease);
@@ -166,7 +166,7 @@ export class MemoryLedger implements CreditLedger {
     scope.recall = Math.max(scope.recall, want.recall);
     let left = leftIn(scope, want.limits, this.#now());
 
-    // Credit of a later source is granted only when nobody holds unused credit of an earlier one.
+    // Credit of a later source is granted only when no replica holds unused credit of an earlier one.
     const others = this.#others(scope, replica);
     let otherSlack: Amounts = left.map(() => 0);
     for (const { slack } of others) otherSlack = add(otherSlack, slack);
@@ -188,7 +188,7 @@ export class MemoryLedger implements CreditLedger {
     }
     const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - sum(left);
     const { heldMilliCu, slackMilliCu } = heldBy(others);
-    // It would not fit even if the others gave back everything, so they are not asked.
+    // The need would not fit even if the others returned everything, so they are not asked.
     const isHopeless = missingMilliCu > heldMilliCu;
     // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
     const hasNewSlack = others.some(
@@ -221,7 +221,7 @@ export class MemoryLedger implements CreditLedger {
 
   /**
    * Grants slack from the first source that has credit left. No replica gets more than its share of half of what is
-   * left, so that a replica that dies keeps little from the others.
+   * left, so that a replica that crashes withholds little from the others.
    */
   #grantExtra(scope: ScopeRow, lease: LeaseRow, left: Amounts, want: Want): void {
     const source = left.findIndex((amount) => amount > 0);
@@ -269,7 +269,7 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Returns true if the replica may post. This is then the time of its last message. */
+  /** Returns true if the replica may post, and records the time of its message. */
   protected hear(row: ReplicaRow): boolean {
     if (row.state === "silent") row.state = "live";
     if (row.state !== "live" && row.state !== "behind") return false;
@@ -285,12 +285,15 @@ export class MemoryLedger implements CreditLedger {
     return row.leaseNo < leaseNo;
   }
 
-  /** Returns what the replica keeps. Its statement counts, because a reply to an earlier request may be lost. */
+  /**
+   * Returns the credit that the replica keeps. Its statement counts, because a reply to an earlier request may be
+   * lost.
+   */
   protected keptBy(_lease: LeaseRow, want: Want): Amounts {
     return want.grantedMilliCu;
   }
 
-  /** Returns what the other live replicas hold. */
+  /** Returns the leases of the other live replicas. */
   #others(scope: ScopeRow, replica: number): readonly LeaseRow[] {
     const others: LeaseRow[] = [];
     for (const [each, lease] of scope.leases) {

@@ -1,4 +1,4 @@
-/** Leased credit of one exchange, as the step `meter` sees it: see `Reservation`. */
+/** Leased credit of one exchange, for the step `meter`. Implements `Reservation`. */
 import type { ChargeLine, Reservation, ReservedFor } from "sluice-gateway/services";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { cutLines, isChargeable, notChargeable } from "../metering/charge-lines.ts";

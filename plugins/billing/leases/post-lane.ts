@@ -8,7 +8,7 @@ interface Batch extends PostBatch {
   postedAt: number;
 }
 
-/** Maximum number of charges that begin a further settlement in the same batch. */
+/** After this number of charges, no further settlement is added to the batch. */
 const maxCharges = 1_000;
 /** Posted batches are kept for this time, because a failover of the ledger may lose them. */
 const keptMs = 60_000;
@@ -26,7 +26,7 @@ export class PostLane implements ChargeLane {
   #queuedCharges = 0;
   /** The batch in flight. */
   #sent: Batch | undefined;
-  /** Batches that were posted before and must be posted again, oldest first. */
+  /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];
   #kept: Batch[] = [];
   #posted = 0;

@@ -58,7 +58,7 @@ const memberColumns: Readonly<Record<SpendMember, string>> = {
   tag: "agent ->> 'name'",
 };
 
-/** Parameters: scope, start and end of the range in milliseconds, and names. The name of all others is null. */
+/** Parameters: scope, start and end of the range in milliseconds, and names. All other names become null. */
 const hoursQuery = (by: SpendMember): string => `
   SELECT CASE WHEN name = ANY ($4::text[]) THEN name END AS name, hour, sum(used)::float8 AS used FROM (
     SELECT coalesce(${memberColumns[by]}, '') AS name,

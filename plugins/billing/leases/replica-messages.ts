@@ -33,7 +33,7 @@ export type Reply = { readonly no: number } & (
 
 type Kind = Message["kind"];
 
-/** What the ledger had confirmed when a message was sent: the newest charge and the newest lease request. */
+/** The newest charge and the newest lease request that the ledger had confirmed when a message was sent. */
 export interface Confirmed {
   readonly posted: number;
   readonly leaseNo: number;
@@ -53,12 +53,12 @@ export class MessagesInFlight {
   /** The earliest time of the next message of each kind. */
   readonly #notBefore = new Map<Kind, number>();
 
-  /** The numbers of further messages are above `no`. */
+  /** Gives further messages numbers above `no`. */
   continueAfter(no: number): void {
     this.#no = Math.max(this.#no, no);
   }
 
-  /** Lets the next message of this kind wait until a time. */
+  /** Delays the next message of this kind until a time. */
   wait(kind: Kind, until: number): void {
     this.#notBefore.set(kind, until);
   }
@@ -68,14 +68,16 @@ export class MessagesInFlight {
     return !this.#sent.has(kind) && now >= (this.#notBefore.get(kind) ?? 0);
   }
 
-  /** Notes a new message, and returns its number. */
+  /** Records a new message, and returns its number. */
   add(kind: Kind, now: number, { posted, leaseNo }: Confirmed): number {
     this.#no++;
     this.#sent.set(kind, { no: this.#no, at: now, posted, leaseNo });
     return this.#no;
   }
 
-  /** Removes a message, and returns what was confirmed when it was sent. Undefined if it is not in flight. */
+  /**
+   * Removes a message, and returns the state that was confirmed when it was sent. Undefined if it is not in flight.
+   */
   remove({ kind, no }: Pick<Message, "kind" | "no">): Confirmed | undefined {
     const sent = this.#sent.get(kind);
     if (sent?.no !== no) return undefined;

@@ -1,7 +1,7 @@
 /**
- * The replica's side of the lease protocol: reservations (`credit`), charges on their way (`#lane`), and the messages of
- * both. It has no timers and no sockets: its owner passes the time, sends `messages` and hands in the replies, in any
- * order.
+ * The replica's side of the lease protocol: reservations (`credit`), charges in flight (`#lane`), and the messages of
+ * both. It has no timers and no sockets: its owner passes the time, sends `messages` and passes the replies to it, in
+ * any order.
  */
 import type { ChargeLane } from "./charge-lane.ts";
 import { localOutageMs, type JournalStart, type Registered, type ReplicaMode } from "./ledger.ts";
@@ -18,14 +18,14 @@ const retryMs = 100;
 const staleMs = 1_000;
 /** A replica that the ledger has not answered for this time, or whose charges wait for this time, serves nothing. */
 const unavailableMs = 2_000;
-/** A charge that could not be sent for this time is given up. It has surely not been posted. */
+/** A charge that could not be sent for this time is abandoned. It has certainly not been posted. */
 const unsentMs = 5_000;
 /** Maximum number of charges that wait to be posted. */
 const maxQueued = 50_000;
 /** After a message with more than `few` charges or scopes, the next one of its kind waits, so that batches are large. */
 const batchMs = 5;
 const few = 3;
-/** How long a lease is to last. With `local` it is to last for an outage. */
+/** The time for which a lease should last. With `local`, it should last for an outage. */
 const horizonMs: Readonly<Record<ReplicaMode, number>> = {
   settled: 5_000,
   async: 5_000,
@@ -54,7 +54,7 @@ export class LedgerReplica {
   #isGone = false;
   /** Reservations whose state has changed since the last call of `takeChanged`. */
   #changed: LeasedReservation[] = [];
-  /** True if a newer start has registered with the same journal. This replica then does nothing any more. */
+  /** True if a newer start has registered with the same journal. This replica then stops working. */
   isReplaced = false;
   /** Counters: registrations that the ledger has ended, recalls, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, recalls: 0, wentBack: 0 };
@@ -89,7 +89,7 @@ export class LedgerReplica {
     return this.#lane.queuedCharges;
   }
 
-  /** Time since which the oldest of them waits. Undefined if none does. */
+  /** Time since which the oldest charge has been waiting to be posted. Undefined if none is waiting. */
   get queuedSince(): number | undefined {
     return this.#lane.queuedSince;
   }
@@ -141,7 +141,7 @@ export class LedgerReplica {
   messages(now: number): readonly Message[] {
     if (this.#isGone) return [];
     if (this.isReplaced) {
-      // Reservations that wait for the ledger are refused.
+      // This ends the reservations that have waited for the ledger for too long.
       this.#credit.sweep(now);
       this.#passOn(now);
       return [];
@@ -162,13 +162,13 @@ export class LedgerReplica {
     return messages;
   }
 
-  /** A start whose journal was not posted completely registers again when it is. */
+  /** A start whose journal was not posted completely registers again when all of it is posted. */
   #mustRegister(start: JournalStart | undefined): boolean {
     if (this.#replica === undefined) return true;
     return this.#isBehind && start !== undefined && this.#posted >= start.last;
   }
 
-  /** Charges that are queued behind a batch without a reply are given up, because a caller waits for them. */
+  /** Abandons charges that are queued behind a batch without a reply, because a caller waits for them. */
   #giveUpUnsent(now: number): void {
     const isBlocked = this.#replica === undefined || !this.#inFlight.maySend("post", now);
     if (this.#mode !== "settled" || !isBlocked) return;
@@ -222,7 +222,7 @@ export class LedgerReplica {
     this.#passOn(now);
   }
 
-  /** The message failed: it counts as lost. A reply that arrives nevertheless is ignored. */
+  /** Called when a message has failed. The message counts as lost. A reply that arrives nevertheless is ignored. */
   failed(now: number, message: Message): void {
     if (this.#inFlight.remove(message) === undefined) return;
     this.#inFlight.wait(message.kind, now + retryMs);
@@ -279,8 +279,8 @@ export class LedgerReplica {
   }
 
   /**
-   * Registers again, because the ledger has fenced the replica. What it has not posted surely never will be, so it must
-   * be reserved again.
+   * Registers again, because the ledger has fenced the replica. The charges that it has not posted will certainly never
+   * be accepted, so they must be reserved again.
    */
   #startAgain(now: number, posted: number): void {
     this.seen.fenced++;

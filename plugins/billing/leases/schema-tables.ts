@@ -130,7 +130,7 @@ CREATE FUNCTION sluice.period_end(p_time bigint) RETURNS bigint LANGUAGE sql IMM
 $$;
 `;
 
-/** The same as amounts.ts. */
+/** The same functions as in amounts.ts. */
 const amounts = `
 CREATE FUNCTION sluice.amounts(p_json jsonb) RETURNS bigint[] LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce(array_agg(value::bigint ORDER BY place), '{}')
@@ -169,8 +169,9 @@ $$;
 `;
 
 /**
- * Ends the replicas that have been silent for too long, and returns their numbers. A fenced replica can post nothing, so
- * what it held is free. A journal may have charges that are not posted, so its replica keeps what it holds.
+ * Ends the replicas that have been silent for too long, and returns their numbers. A fenced replica cannot post
+ * anything, so the credit that it held is free. A journal may have charges that are not posted, so its replica keeps
+ * its credit.
  */
 const endSilent = `
 CREATE FUNCTION sluice.end_silent(p_now bigint) RETURNS bigint[]
@@ -194,8 +195,8 @@ END $$;
 `;
 
 /**
- * Makes registrations wait for each other, so that the ids of replicas are in the order of their commits. Readers of the
- * charges of all replicas rely on it: a replica that appears later has a higher id.
+ * Serializes registrations, so that the ids of replicas are in the order of their commits. Readers of the charges of
+ * all replicas rely on it: a replica that appears later has a higher id.
  */
 const lockRegistration = `
 CREATE FUNCTION sluice.lock_registration() RETURNS void

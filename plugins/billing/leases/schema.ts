@@ -4,12 +4,12 @@
  * in milliseconds since 1970.
  *
  * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
- * only rows that carry its number, so two replicas never wait for each other while they post.
+ * only rows that carry its number, so replicas never deadlock while they post.
  */
 import { silenceMs, unmetMs } from "./memory-ledger.ts";
 import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
-/** Replicas may execute these functions, and have no other right to write. A lock is never waited for without end. */
+/** Replicas may execute these functions, and have no other right to write. Every wait for a lock has a time limit. */
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 

@@ -1,14 +1,16 @@
-/** The lease of a replica in one scope: what it was granted, what it spent, what it reserved, and who waits for more. */
+/**
+ * The lease of a replica in one scope: its granted, spent and reserved credit, and the reservations that wait for more.
+ */
 import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
 import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
 
-/** A lease that was not used for this time, or for twice its horizon, is given back. */
+/** A lease that was not used for this time, or for twice its horizon, is returned. */
 const idleMs = 30_000;
 /** Demand is measured in slots of this length. */
 const slotMs = 5_000;
-/** A question that was not answered with enough credit is asked again after this time. */
+/** A request that did not yield enough credit is repeated after this time. */
 const askAgainMs = 50;
-/** A refusal is answered from memory for this time. */
+/** A refusal is repeated from memory for this time. */
 const rememberMs = 1_000;
 /** Maximum number of waiting reservations that one message states. */
 const maxNeeds = 100;
@@ -18,7 +20,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   readonly #horizonMs: number;
   #limits: Limits;
-  /** Totals since the scope is counted, by source. */
+  /** Totals since the replica started to count the scope, by source. */
   granted: Amounts = [];
   #spent: Amounts = [];
   /** Sum of the open reservations that this lease covers. */
@@ -30,7 +32,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly waiting = new Map<Waiting, number>();
   /** Number of settled reservations whose charges are not confirmed yet. */
   unposted = 0;
-  /** True while the ledger has no totals of this replica: see Want. */
+  /** True while the ledger has no totals for this replica: see Want. */
   #isNew = true;
   /** The newest recall that the replica has seen. */
   #recall = 0;
@@ -51,7 +53,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   #demand = 0;
   #demandBefore = 0;
 
-  /** `horizonMs`: the lease is to last for so long at the measured demand. */
+  /** `horizonMs`: time for which the lease should last at the measured demand. */
   constructor(id: string, limits: Limits, horizonMs: number, now: number) {
     this.id = id;
     this.#limits = limits;
@@ -84,7 +86,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return sum(this.granted) - sum(this.#spent) - this.reserved;
   }
 
-  /** Notes a request for `costMilliCu` under `limits`. */
+  /** Records a request for `costMilliCu` under `limits`. */
   use(now: number, limits: Limits, costMilliCu: number): void {
     this.#moveTo(now);
     this.#usedAt = now;
@@ -95,23 +97,23 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = undefined;
   }
 
-  /** Slack must not pass into the next month: its first credit is the included amount. */
+  /** Marks the slack as stale. It must not be used in the next month, whose included amount is drawn first. */
   startMonth(): void {
     if (this.#limits.kind === "workspace") this.#isStale = true;
   }
 
-  /** The slack that was granted may be lost in the ledger, so it is stated again. */
+  /** Called when the ledger may have lost the granted slack, which is then stated again. */
   stateAgain(): void {
     this.#isUncertain = true;
   }
 
-  /** Another replica needs credit of this scope. */
+  /** Called when another replica needs credit of this scope. */
   recalled(recall: number): void {
     this.#recall = Math.max(this.#recall, recall);
     this.#isRecalled = true;
   }
 
-  /** Holds the credit of a reservation, or lets it wait. Those that wait already come first. */
+  /** Holds the credit of a reservation, or lets it wait. Reservations that already wait come first. */
   tryToHold(reservation: Waiting): boolean {
     const { costMilliCu } = reservation;
     const isItsTurn = this.waiting.size === 0 || this.waiting.has(reservation);
@@ -132,7 +134,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return costMilliCu >= refused.costMilliCu ? refused.reached : undefined;
   }
 
-  /** Returns true if an amount fits in what the ledger has left and what is free in this lease. */
+  /** Returns true if an amount fits in the remaining credit of the ledger plus the free credit of this lease. */
   mayFit(costMilliCu: number, { limitMilliCu, usedMilliCu }: LimitReached): boolean {
     const { slackMilliCu } = this;
     return slackMilliCu > 0 && costMilliCu <= limitMilliCu - usedMilliCu + slackMilliCu;
@@ -142,7 +144,10 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = { costMilliCu, until: now + rememberMs, reached };
   }
 
-  /** Takes a charge from what is not reserved, the first source first. Returns what the lease covers of it. */
+  /**
+   * Takes a charge from the credit that is not reserved, the first source first. Returns the part that the lease
+   * covers.
+   */
   take(costMilliCu: number): Amounts {
     const covered = Math.min(costMilliCu, this.slackMilliCu);
     const taken = takeInOrder(difference(this.granted, this.#spent), covered);
@@ -174,7 +179,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.#isNew && !this.#isUncertain && this.#isUnused(now);
   }
 
-  /** Gives back what is not needed, and returns the statement for the ledger. `anySource`: see Want. */
+  /** Returns unneeded credit to the ledger, in the statement that it returns. `anySource`: see Want. */
   state(now: number, anySource: boolean): Want {
     const { isAsking } = this;
     const keepsSlack = this.waiting.size === 0 && !this.#isTight && !this.#isIdle(now);
@@ -221,7 +226,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.waiting.size === 0 && now - this.#usedAt >= Math.max(idleMs, 2 * this.#horizonMs);
   }
 
-  /** Returns true if nothing of the lease is in use, and no charge is on its way. */
+  /** Returns true if no part of the lease is in use, and no charge is in flight. */
   #isUnused(now: number): boolean {
     return this.#isIdle(now) && this.reserved === 0 && this.unposted === 0;
   }

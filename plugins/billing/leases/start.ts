@@ -1,4 +1,4 @@
-/** Starts metering on credit that gateways with the same database share. */
+/** Starts metering with credit that is shared by all gateways on the same database. */
 import { randomUUID } from "node:crypto";
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres, postgresError } from "sluice-gateway/postgres";

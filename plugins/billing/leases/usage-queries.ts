@@ -1,4 +1,4 @@
-/** How much of the credit of all gateways is used, read from PostgreSQL. */
+/** Reads from PostgreSQL how much of the shared credit is used. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";

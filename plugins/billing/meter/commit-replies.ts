@@ -1,10 +1,12 @@
-/** Turns commits of the journal into replies. All exchanges of one `meter` step share one object. */
+/** Converts the results of commits of the journal to replies. All exchanges of one `meter` step share one object. */
 import { refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
 import { unavailable } from "./reserve.ts";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 export interface CommitReplies {
-  /** Resolves, when the result of `commit` is known, to undefined or to the reply to send instead of the answer. */
+  /**
+   * Resolves when the result of `commit` is known: to undefined, or to the reply that is sent instead of the answer.
+   */
   replyAfter(commit: Promise<void>, x: Exchange): Promise<Reply | undefined>;
   /** Returns true if the charges of this commit are known to have failed and will never be on disk. */
   isLost(commit: Promise<void>): boolean;
@@ -33,7 +35,7 @@ export function createCommitReplies(
 
   return {
     replyAfter(commit, x) {
-      // The charges of one fsync share one promise, and so they share its reply.
+      // The charges of one fsync share one promise, so they also share its reply.
       if (commit !== lastCommit || lastReply === undefined) {
         lastCommit = commit;
         lastReply = commit.then(

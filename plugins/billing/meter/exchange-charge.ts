@@ -46,7 +46,7 @@ export class ExchangeCharge implements Charge {
   #usedMilliCu: number | undefined;
   /** True after `release`. Credit that is granted later is released at once. */
   #isReleased = false;
-  /** Reply for a failure of the meter during `settle`, which the surface was not notified of. */
+  /** Reply for a failure of the meter during `settle`. The surface does not get this failure. */
   #failed: Reply | undefined;
 
   constructor(deps: ExchangeChargeDeps, x: Exchange) {
@@ -102,9 +102,9 @@ export class ExchangeCharge implements Charge {
   }
 
   /**
-   * Returns false and releases the credit if the exchange has ended, or if the client left while the credit was being
-   * reserved. The work has not begun at that time, and nobody would read its result. `hasWaited`: true if the
-   * reservation was asynchronous.
+   * Keeps the reservation. Returns false and releases the credit if the exchange has ended, or if the client
+   * disconnected while the credit was being reserved. The work has not started at that time, and no one would read its
+   * result. `hasWaited`: true if the reservation was asynchronous.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
     if (this.#isReleased || (hasWaited && this.#x.signal.aborted)) {
@@ -135,7 +135,7 @@ export class ExchangeCharge implements Charge {
     return undefined;
   }
 
-  /** Charges one reservation, or several together with `more`. Resolves when the charge is on disk. */
+  /** Charges one reservation, or several together with `more`. Resolves when the charge has been written to disk. */
   #charge(
     reservation: Reservation,
     lines: readonly Line[],
@@ -151,7 +151,7 @@ export class ExchangeCharge implements Charge {
     );
     this.#usedMilliCu = (this.#usedMilliCu ?? 0) + Math.min(sumOf(lines), maxMilliCu);
     this.#x.note("costMilliCu", this.#usedMilliCu);
-    // `written` awaits this promise, but it does not run if the client has left.
+    // `written` awaits this promise, but it does not run if the client has disconnected.
     commit.catch(() => {});
     if (this.#commit !== undefined && this.#commit !== commit) {
       (this.#earlierCommits ??= new EarlierCommits()).add(this.#commit);

@@ -1,6 +1,6 @@
 /**
- * Gives the exchange its account. Credit is reserved before the work and charged after it, and the charge is on disk
- * before the answer ends.
+ * Provides the account of the exchange. Credit is reserved before the work and charged after it, and the charge has
+ * been written to disk before the answer ends.
  */
 import { defineStep } from "sluice-gateway/plugin";
 import { createCommitReplies } from "./commit-replies.ts";

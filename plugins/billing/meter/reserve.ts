@@ -18,7 +18,7 @@ import type {
 import { andThen } from "sluice-gateway/toolkit";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
-/** `anonymous`: nobody can be charged, because `authorize` is missing before this step or is in shadow mode. */
+/** `anonymous`: no caller can be charged, because `authorize` is missing before this step or is in shadow mode. */
 export type Refusal = CuRefusal | MeterUnavailable | { readonly kind: "anonymous" };
 
 interface ReserveOptions {
@@ -27,14 +27,14 @@ interface ReserveOptions {
   readonly principal?: KeyPrincipal | undefined;
 }
 
-/** In shadow mode the results are always reservations. */
+/** Reserves credit. In shadow mode the results are always reservations. */
 export interface Reserver {
   reserve(
     x: Exchange,
     costMilliCu: number,
     options?: ReserveOptions,
   ): Awaitable<Reservation | Refusal>;
-  /** For work that has already been done. The result is never a refusal by a limit. */
+  /** Reserves credit for work that has already been done. The result is never a refusal by a limit. */
   reserveWithoutLimit(x: Exchange, costMilliCu: number): Reservation | Refusal;
 }
 
@@ -42,7 +42,7 @@ const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
 /** Sent while the journal cannot be written, because no request is served unmetered. */
 export const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** Reservation for a request that can neither be charged nor refused. It accepts every charge and makes none. */
+/** Reservation for a request that can neither be charged nor refused. It accepts every charge and records none. */
 const freeReservation: Reservation = {
   kind: "reserved",
   costMilliCu: Number.MAX_SAFE_INTEGER,
@@ -73,7 +73,7 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
       const about = requestOf(x, streamed);
       const reserving = meter.reserve(principal, costMilliCu, about);
       if (host.mode !== "enforce" && reserving instanceof Promise) {
-        // The credit may be with other gateways. The request does not wait for it: the answer is only counted.
+        // Other gateways may hold the credit. The request does not wait for it: the result is only counted.
         void reserving
           .catch((): MeterUnavailable => ({ kind: "unavailable" }))
           .then((taken) => (taken.kind === "reserved" ? taken.release() : countRefusal(taken, x)));
@@ -84,7 +84,7 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
         if (taken.kind === "reserved") return taken;
         const instead = refuseOrShadow(taken, x);
         if (instead.kind !== "reserved" || taken.kind !== "refused") return instead;
-        // The request passes in shadow mode, and it is charged.
+        // In shadow mode the request is allowed, and it is charged.
         const forced = meter.reserveWithoutLimit(principal, costMilliCu, about);
         return forced.kind === "reserved" ? forced : refuseOrShadow(forced, x);
       });

@@ -1,4 +1,4 @@
-/** Checks the lines of a charge, and cuts them to the reserved amount. */
+/** Checks the lines of a charge, and reduces them to the reserved amount. */
 import type { ChargeLine } from "sluice-gateway/services";
 
 /** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
@@ -10,7 +10,7 @@ export function notAnAmount(milliCu: number): RangeError {
   return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }
 
-/** Names are written to the journal, which accepts only text. */
+/** Returns true if a line can be charged. Its names must be text, because they are written to the journal. */
 export function isChargeable({
   costMilliCu,
   method,
@@ -36,8 +36,8 @@ export function sumOf(lines: readonly ChargeLine[]): number {
 }
 
 /**
- * Returns the lines with their sum cut to `maxMilliCu`, from the last line backwards. `onCut` is called with the
- * surface and the milli-CU of each line that is cut.
+ * Returns the lines with their sum reduced to `maxMilliCu`, from the last line backwards. `onCut` is called with the
+ * surface of each reduced line and the milli-CU by which it was reduced.
  */
 export function cutLines(
   lines: readonly ChargeLine[],

@@ -1,6 +1,6 @@
 /**
  * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, the pricing of
- * an inference, and the amounts that leases cover. Missing lines at the end are left out.
+ * an inference, and the amounts that leases cover. Missing lines at the end are omitted.
  */
 import type { Agent, Pricing } from "sluice-gateway/services";
 
@@ -77,7 +77,7 @@ export function readChargeText(text: string): ChargeText {
 }
 
 /**
- * Returns the agent as JSON. If it is too long, the capabilities are dropped first. If it is still too long, because
+ * Returns the agent as JSON. If it is too long, the capabilities are omitted first. If it is still too long, because
  * the agent's step did not limit its texts, the line is empty.
  */
 function agentLine({ name, version, sessionId, provider, capabilities }: Agent): string {

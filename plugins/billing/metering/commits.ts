@@ -1,4 +1,4 @@
-/** Reads the commits of the journal, also while a gateway writes it. */
+/** Reads the commits of the journal, even while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, text } from "sluice-gateway/store";
 import { newestCommit } from "./journal-reader.ts";

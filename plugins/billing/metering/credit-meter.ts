@@ -1,12 +1,12 @@
 /**
- * The meter reserves credit in all scopes at once, and reports how much is used. A reservation then settles itself
- * (reservation.ts).
+ * The meter reserves credit in all scopes at once, and reports how much is used. The reservation object settles or
+ * releases it (reservation.ts).
  *
  * It runs only on the main thread. Checking a limit and reserving credit are therefore one step, and two parallel calls
  * can never both take the last unit. Charges are durable: a settled charge is in the journal before its promise
  * resolves. A reservation exists only in memory. A crash ends it, and nothing is charged for an answer that no client
- * has received completely. If bytes leave before a reservation settles (`streamed`), its intent is written to the
- * journal too, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
+ * has received completely. If bytes are sent before a reservation settles (`streamed`), its intent is also written to
+ * the journal, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
  * intent that is lost in a crash and an intent that expires lead to the same bill.
  */
 import type { Clock } from "sluice-gateway/plugin";

@@ -28,7 +28,7 @@ export class KeyCredit {
     this.month.takeBack(now, amountMilliCu);
   }
 
-  /** Returns true if this object has the same state as a new one, so that it can be dropped. */
+  /** Returns true if this object has the same state as a new one, so that it can be deleted. */
   isIdle(now: number): boolean {
     return this.holders === 0 && this.day.isEmpty(now) && this.month.isEmpty(now);
   }
@@ -50,7 +50,7 @@ const keysPerSweep = 1_000;
 
 export class CreditBook {
   readonly #keys = new Map<string, KeyCredit>();
-  /** Workspaces are never dropped, because the drawn part of a purchased balance does not expire. */
+  /** Workspaces are never deleted, because the drawn part of a purchased balance does not expire. */
   readonly #workspaces = new Map<string, WorkspaceCredit>();
   #sweeping: MapIterator<KeyCredit> = this.#keys.values();
 
@@ -115,7 +115,7 @@ export class CreditBook {
     };
   }
 
-  /** Drops idle keys. Each call checks the next `keysPerSweep` keys and starts over at the end. */
+  /** Deletes idle keys. Each call checks the next `keysPerSweep` keys and starts over at the end. */
   sweep(now: number): void {
     for (let i = 0; i < keysPerSweep; i++) {
       const { value, done } = this.#sweeping.next();

@@ -131,7 +131,7 @@ export class JournalFile {
     this.#unsaved.push(...this.#read(records).names);
   }
 
-  /** Writes and removes enough bytes to show whether the disk has room. Throws if it has not. */
+  /** Writes and removes enough bytes to show whether the disk has room. Throws if it does not. */
   probe(): void {
     this.#db.exec(`INSERT OR REPLACE INTO probe VALUES (1, zeroblob(${probeBytes}))`);
     this.#db.exec("DELETE FROM probe");

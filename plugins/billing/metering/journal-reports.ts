@@ -1,4 +1,7 @@
-/** Usage reports from the journal. The background threads of the gateway make them, because they read many charges. */
+/**
+ * Usage reports from the journal. They are computed in background threads of the gateway, because they read many
+ * charges.
+ */
 import { threadModule } from "sluice-gateway/package-files";
 import type { ComputeThreads, Log } from "sluice-gateway/plugin";
 import type { SpendAnswer, UsageReports } from "sluice-gateway/services";

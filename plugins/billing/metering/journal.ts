@@ -38,11 +38,11 @@ const ringBytes = 4 * 1024 * 1024;
  * it).
  */
 const batchWaitMs = availableParallelism() > 1 ? 0 : 0.5;
-/** About 24 charges. */
+/** Size of a full batch: about 24 charges. */
 const fullBatchBytes = 3 * 1024;
 /**
- * Time for which deferred records stay in the main thread (milliseconds). A record with another priority publishes them
- * too.
+ * Time for which deferred records stay in the main thread (milliseconds). A record with another priority also publishes
+ * them.
  */
 const deferMs = 4;
 

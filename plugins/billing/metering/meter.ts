@@ -29,7 +29,7 @@ interface KeyUsage {
   readonly openMilliCu: number;
 }
 
-/** The meter of one gateway. Its book is in memory, so nothing has to be asked. */
+/** The meter of one gateway. Its book is in memory, so no result has to be requested from a database. */
 export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
   reserve(
     ...args: Parameters<Metering["reserve"]>

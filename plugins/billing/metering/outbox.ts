@@ -1,4 +1,4 @@
-/** What the readers of the journal that deliver its charges have in common: the waits between turns, and the lag. */
+/** Parts that all deliveries of charges share: the waits between turns, and the measurement of the lag. */
 import type { Clock, Gauge } from "sluice-gateway/plugin";
 
 /** Waits between the turns of a loop, which `close` ends. */
@@ -23,7 +23,7 @@ export class TurnWait {
     });
   }
 
-  /** Ends the wait that runs and prevents others. */
+  /** Ends the current wait and prevents others. */
   close(): void {
     this.isClosed = true;
     this.#wake?.();

@@ -71,8 +71,9 @@ export class Draws {
 
   /** Returns true if `costMilliCu` can be drawn after all open reservations. */
   fits(costMilliCu: number, plan: Plan, workspace: Workspace): boolean {
-    // This compares the rest of each source, not the used amount with the limit. If a smaller plan was set within the
-    // period, more may have been included than the plan includes now. That must not use up purchased credit.
+    // This compares the remainder of each source instead of the used amount with the limit. If a smaller plan was set
+    // within the period, more included credit may have been drawn than the plan now includes. The difference must not
+    // use up purchased credit.
     const includedMilliCu = Math.max(0, plan.includedMilliCu - this.includedMilliCu);
     const overageMilliCu = Math.max(0, overageLimit(plan, workspace) - this.overageMilliCu);
     // Sums above 2^53 would not be exact.

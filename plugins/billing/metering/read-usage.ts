@@ -1,5 +1,5 @@
 /**
- * Reads settled charges from the journal, also while a gateway writes it. Used by exports, billing delivery and tests.
+ * Reads settled charges from the journal, even while a gateway writes it. Used by exports, billing delivery and tests.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
@@ -12,7 +12,9 @@ import { at, kind, RecordCursor } from "./records.ts";
 
 /** One settled charge. `usedMilliCu` is the sum of the three draws. */
 export interface UsageRow {
-  /** Unique and stable id, made of the journal's id, the number of the commit and the position in the commit. */
+  /**
+   * Unique and stable id. It consists of the journal's id, the number of the commit and the position in the commit.
+   */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly time: number;

@@ -1,5 +1,5 @@
 /**
- * Credit of one exchange, from `reserve` until it is charged or given back.
+ * Credit of one exchange, from `reserve` until it is charged or released.
  *
  * | state      | entered by            | holds credit | written to the journal               |
  * | ---------- | --------------------- | ------------ | ------------------------------------ |
@@ -31,7 +31,7 @@ export interface ReservationDeps {
   readonly isAsync: boolean;
 }
 
-/** The credit that a reservation takes, and who pays. */
+/** The credit that a reservation takes, and its payer. */
 export interface ReservedCredit {
   readonly principal: KeyPrincipal;
   readonly key: KeyCredit;

@@ -27,7 +27,7 @@ export class RingReader {
     for (;;) {
       const bell = Atomics.load(this.#control, word.wakeUps);
       Atomics.store(this.#control, word.readerState, readerStates.waitingForRecord);
-      // Read after `asleep` was set: a writer that published before it did not ring.
+      // Read after the state was set: a writer that published before that did not wake this thread.
       if (this.isEmpty && this.command !== command.close) {
         Atomics.wait(this.#control, word.wakeUps, bell);
       }
@@ -49,7 +49,7 @@ export class RingReader {
       word.readerState,
       waitForFull ? readerStates.waitingForFullBatch : readerStates.waitingForBatch,
     );
-    // Read after `asleep` was set: a writer that published before it did not ring.
+    // Read after the state was set: a writer that published before that did not wake this thread.
     const waiting = (Atomics.load(this.#control, word.tail) - this.#head) >>> 0;
     const isUrgent = !waitForFull && Atomics.load(this.#control, word.urgent) === 1;
     if (!isUrgent && waiting < fullBatchBytes) Atomics.wait(this.#control, word.wakeUps, bell, ms);

@@ -21,7 +21,8 @@ const none = new Float64Array(0);
  * (16 bytes each, in rings that double their size), so an idle key costs two empty objects.
  *
  * Time in a window never goes back: if the clock jumps back, no earlier step is opened or revived. Amounts that are
- * charged until the clock catches up are added to the newest step, so they can only count longer.
+ * charged until the clock catches up are added to the newest step, so they count for the full length of the window or
+ * longer.
  */
 export class RollingWindow {
   readonly #shape: WindowShape;
@@ -138,7 +139,7 @@ export class RollingWindow {
   }
 }
 
-/** Returns how full a window of a key is. `openMilliCu`: reserved credit of the key in milli-CU. */
+/** Returns the state of a window of a key. `openMilliCu`: reserved credit of the key in milli-CU. */
 export function windowState(
   window: RollingWindow | undefined,
   limitMilliCu: number | undefined,

@@ -1,4 +1,4 @@
-/** Reads from the database what it knows about gateways and their journals. */
+/** Reads the state of gateways and their journals from the database. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, optionalText, text } from "sluice-gateway/store";
 
@@ -48,8 +48,8 @@ export interface ReplicaStatus {
 }
 
 /**
- * Returns the replicas that have not ended, those that ended within a day, and all journals. The one that was heard last
- * is first. Rejects with DatabaseFailure.
+ * Returns the replicas that have not ended, those that ended within a day, and all journals. The one with the most
+ * recent message is first. Rejects with DatabaseFailure.
  */
 export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]> {
   const rows = await database.query(
@@ -78,8 +78,8 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
 }
 
 /**
- * Ends the replicas with this name, or all of them, and returns what was freed. One that still runs registers again.
- * Rejects with DatabaseFailure.
+ * Ends the replicas with this name, or all of them, and returns the freed credit. A replica that still runs registers
+ * again. Rejects with DatabaseFailure.
  */
 export async function endReplicas(
   database: Postgres,

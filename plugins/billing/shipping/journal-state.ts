@@ -1,4 +1,4 @@
-/** Compares the journal of the data folder with what the database has of it. */
+/** Compares the journal of the data folder with its state in the database. */
 import { timingSafeEqual } from "node:crypto";
 import { postgresError } from "sluice-gateway/postgres";
 import { blob } from "sluice-gateway/store";
@@ -45,7 +45,7 @@ export async function checkShipped(dataDir: string, database: Postgres): Promise
 
 /**
  * Throws StoreError if the database has a commit that this journal does not have. The data folder was then restored
- * from a backup, or copied, and its next charges would take the numbers of charges that the database has already.
+ * from a backup, or copied, and its next charges would get the numbers of charges that the database already has.
  */
 export function checkContinuation(dataDir: string, known: KnownJournal | undefined): void {
   if (known === undefined || known.posted === 0) return;

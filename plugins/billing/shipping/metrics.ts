@@ -1,7 +1,7 @@
-/** Metrics of charges that are posted to PostgreSQL, and of those that a journal has. */
+/** Metrics of charges that are posted to PostgreSQL, and of charges in a journal. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
-/** The metrics of everything that posts charges. */
+/** The metrics of all code that posts charges. */
 export interface PostMetrics {
   readonly batchRows: Histogram;
   readonly postSeconds: Histogram;

@@ -5,7 +5,7 @@ import type { WorkspaceAnswer } from "sluice-gateway/services";
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** `body`: makes the body of the 200 from the result. */
+/** Returns the reply to a result. `body`: returns the body of the 200. */
 export function replyTo<T>(
   answer: WorkspaceAnswer<T>,
   body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),

@@ -8,7 +8,7 @@ const notFound = refuse("GATEWAY_NOT_FOUND");
 
 /**
  * Returns the key if it administers the platform or this workspace, else the refusal. The workspace of another customer
- * is answered with 404, so that nobody learns which ids exist.
+ * is answered with 404, so that callers cannot find out which ids exist.
  */
 export function caller(
   principal: Principal,

@@ -1,6 +1,6 @@
 /**
  * The service `attestation`: one provider per source, opened at the first use. This measured code restricts the report
- * data that callers can bind into a quote, so that a quote cannot pass for a session's keyset.
+ * data that callers can bind into a quote, so that a quote cannot be mistaken for one of a session's keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
@@ -27,7 +27,9 @@ import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowe
 
 declare module "sluice-gateway/services" {
   interface Attestation {
-    /** Returns the provider, for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
+    /**
+     * Returns the provider, for keysets (`createEnclaveIdentity`). If it returns a fault, the next call tries again.
+     */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
   }
 }

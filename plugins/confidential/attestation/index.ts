@@ -3,7 +3,10 @@ import { defineService, type JsonSchema } from "sluice-gateway/plugin";
 import type { Attestation } from "sluice-gateway/services";
 import type { Options } from "./attestation.ts";
 
-/** The section `collateral`. confidential-stream.md section 3.5: a verifier does not fetch anything, so collateral is sent with the quote. */
+/**
+ * The section `collateral`. confidential-stream.md section 3.5: verifiers do not fetch anything, so collateral is sent
+ * with the quote.
+ */
 const collateralSchema: JsonSchema = {
   type: "object",
   description:

@@ -41,16 +41,16 @@ export interface FinalAnswer {
   readonly usage: VerifiedUsage;
   /** The amount that the gateway charged, according to the gateway. */
   readonly usedCUMilli: number;
-  /** The part of the cost that earlier attempts with the same idempotency key have paid. */
+  /** The part of the cost that was charged for earlier attempts with the same idempotency key. */
   readonly paidBeforeCUMilli?: number;
   /**
-   * The amount that this client computes from the report and the pricing, less what was paid before. It should equal
+   * The amount that this client computes from the report and the pricing, minus `paidBeforeCUMilli`. It should equal
    * `usedCUMilli`. Undefined if the report or the pricing is missing.
    */
   readonly recomputedCUMilli: number | undefined;
   /** True if this client has verified the signed report. The gateway's own verdict is ignored. */
   readonly verified: boolean;
-  /** The reason why the report is not verified. Undefined if it is. */
+  /** The reason why the report is not verified. Undefined if it is verified. */
   readonly unverifiedReason?: UnverifiedReason;
   /** The checks of the signed report, in order. */
   readonly checks: readonly Check[];

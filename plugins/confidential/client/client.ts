@@ -35,14 +35,14 @@ export type { Assurance, Check, VerificationReport } from "../verify/report.ts";
  * - the error of the function `ticket` if it fails.
  *
  * Makes one attempt. Only if the enclave presents a keyset that this client has not verified before, a second attempt
- * requests a quote that is made for this session.
+ * requests a quote that is created for this session.
  */
 export async function connect(options: ConnectOptions): Promise<Session> {
   const settings = readOptions(options);
   const { clock, memory, endpoint } = settings;
   const limit = new AbortController();
   const late = new ConfidentialError("TIMEOUT", "the handshake took too long");
-  // The server's own limit, and the same time again for the network and the policy document.
+  // Twice the server's own limit, to allow time for the network and the policy document.
   const stop = clock.after(2 * handshakeMs, () => limit.abort(late));
   const signals = settings.signal === undefined ? [] : [settings.signal];
   const signal = AbortSignal.any([limit.signal, ...signals]);
@@ -70,7 +70,8 @@ async function attempt(
     });
   }
   const open = await openSession({ settings, policy, freshness, signal });
-  // A keyset is accepted only after it has presented a quote made for this client (confidential-stream.md, 1.4).
+  // A keyset is accepted only after it has presented a quote that was created for this client (confidential-stream.md,
+  // 1.4).
   if (open === "unknownKeyset") return attempt(settings, signal, "quote");
   return createSession(open, settings);
 }

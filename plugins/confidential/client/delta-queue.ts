@@ -6,7 +6,7 @@ export interface DeltaQueue extends AsyncIterable<Delta> {
   push(delta: Delta, bytes: number): void;
   /** Ends the iteration after the queued deltas. */
   end(): void;
-  /** Drops the queued deltas and throws `error` to the reader. */
+  /** Discards the queued deltas and throws `error` to the reader. */
   fail(error: unknown): void;
   /** Returns the size in bytes of the deltas that have not been read. */
   unreadBytes(): number;

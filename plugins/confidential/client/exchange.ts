@@ -24,7 +24,9 @@ import type { Settings } from "./options.ts";
 /** The state of a request that its reader and its exchange share. */
 export interface ActiveRequest {
   readonly deltas: DeltaQueue;
-  /** Set when the reader leaves or the signal aborts. The enclave is notified if a frame has been sent. */
+  /**
+   * Set when the reader leaves the loop or the signal is aborted. The enclave is notified if a frame has been sent.
+   */
   isCancelled: boolean;
   /** Sends `cancel`. Undefined until the request has been sent completely. */
   sendCancel: (() => Promise<void>) | undefined;

@@ -35,7 +35,7 @@ export class ConfidentialError extends Error {
   readonly code: ConfidentialCode;
   /** The checks of the handshake, if it failed there. */
   readonly checks: readonly Check[] | undefined;
-  /** The result of the verification of the evidence, as far as it got. Undefined if no evidence was verified. */
+  /** The result of the verification of the evidence, up to the failure. Undefined if no evidence was verified. */
   readonly evidence: VerificationReport | undefined;
 
   constructor(code: ConfidentialCode, message: string, details: FailureDetails = {}) {

@@ -16,8 +16,8 @@ import type { StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**
- * Returns the session. `unknownKeyset`: a cached quote was requested, but the keyset has never presented a quote made
- * for this client. Rejects with a ConfidentialError, or with the signal's reason.
+ * Returns the session. `unknownKeyset`: a cached quote was requested, but the keyset has never presented a quote that
+ * was created for this client. Rejects with a ConfidentialError, or with the signal's reason.
  */
 export async function openSession(
   attempt: HandshakeAttempt,

@@ -26,9 +26,9 @@ export interface ClientMemory {
   readonly verifier: EvidenceVerifier;
   /** The counters of signed reports, to detect a report that is used twice. */
   readonly counters: SeenCounters;
-  /** Keysets that have presented a quote made for this client. */
+  /** Keysets that have presented a quote that was created for this client. */
   readonly keysets: VerifiedKeysets;
-  /** Evidence that need not be sent again. */
+  /** Evidence that does not have to be sent again. */
   readonly evidence: EvidenceCache;
 }
 

@@ -33,8 +33,8 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   /** Id of the model. */
   readonly model: string;
   /**
-   * Where the encryption must end. Default: as in the policy document, else `worker`. If both are given, they must be
-   * equal.
+   * The required place where the encryption ends. Default: as in the policy document, else `worker`. If both are
+   * given, they must be equal.
    */
   readonly termination?: Role;
   /** Pinned public key of the operator's policy document: base64url of 32 bytes. */
@@ -49,13 +49,15 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly idempotencyKey?: string;
   /** Allows `apiKey` in a browser. */
   readonly dangerouslyAllowBrowser?: boolean;
-  /** TDX: Intel's collateral, for evidence that does not include it. It is signed by Intel, so any source will do. */
+  /**
+   * TDX: Intel's collateral, for evidence that does not include it. It is signed by Intel, so any source can be used.
+   */
   readonly collateral?: TdxCollateral;
   /** Data that the client keeps between sessions. Default: one memory that all sessions of the process share. */
   readonly memory?: ClientMemory;
   /** Clock and timers. Default: the system's. */
   readonly clock?: ClientClock;
-  /** Aborts the handshake. It has no effect on a session that is open. */
+  /** Aborts the handshake. It has no effect on an open session. */
   readonly signal?: AbortSignal;
 }
 
@@ -142,7 +144,7 @@ function readBase(given: string | URL): string {
   if (!/^https?:$/.test(url.protocol)) {
     throw new TypeError("url must have the scheme http, https, ws or wss");
   }
-  // Proxies on the way would write both to their logs.
+  // Proxies between client and gateway would write both to their logs.
   if (url.username !== "" || url.password !== "" || url.search !== "") {
     throw new TypeError("url must not contain credentials or a query");
   }
@@ -176,7 +178,8 @@ function readCredential(
       "an API key in a browser is visible to every user of the page: use tickets instead",
     );
   }
-  // No headers: requests to another origin would need a CORS preflight, and these requests work without a key.
+  // There are no headers, because requests to another origin would need a CORS preflight, and these requests work
+  // without a key.
   return {
     credential: () => Promise.resolve(credentialInSubprotocol(key)),
     isReusable: true,

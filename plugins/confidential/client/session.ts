@@ -19,7 +19,7 @@ export interface Session {
   readonly id: string;
   readonly network: string;
   readonly model: string;
-  /** Where the encryption ends: `worker` (next to the model) or `gateway` (in the gateway's own enclave). */
+  /** The place where the encryption ends: `worker` (next to the model) or `gateway` (in the gateway's own enclave). */
   readonly termination: Role;
   /** The role in the keyset, which the evidence binds. Equal to `termination`. */
   readonly role: Role;

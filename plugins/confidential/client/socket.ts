@@ -1,6 +1,6 @@
 /**
  * The WebSocket of a session, which uses the global `WebSocket` of browsers and Node. Messages are read one after the
- * other, the unread ones are bounded, and the end of the connection is a message too.
+ * other, the unread ones are bounded, and the end of the connection is also a message.
  */
 import { plainCloseCodes } from "../protocol/fault.ts";
 import { utf8 } from "../protocol/encoding.ts";
@@ -77,7 +77,7 @@ function createSocket(url: string, options: string[] | WebSocketInit): WebSocket
     socket.binaryType = "arraybuffer";
     return socket;
   } catch {
-    // For example, a page served over https may not open an unencrypted connection.
+    // The constructor throws, for example, if a page that was served over https opens an unencrypted connection.
     throw failedConnection();
   }
 }

@@ -1,4 +1,7 @@
-/** `sluice policy sign`: signs the policy document of the encrypted stream, away from the gateway that serves it. */
+/**
+ * `sluice policy sign`: signs the policy document of the encrypted stream, on another machine than the gateway that
+ * serves it.
+ */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {

@@ -71,9 +71,9 @@ interface Outcome {
   readonly url: string;
   readonly network: string;
   readonly model: string;
-  /** Whether a client with these options would accept the session. */
+  /** True if a client with these options would accept the session. */
   readonly accepted: boolean;
-  /** Whether hardware attests an accepted image. */
+  /** True if hardware attests an accepted image. */
   readonly verified: boolean;
   readonly assurance: string;
   readonly termination?: string;
@@ -243,6 +243,6 @@ function describe(outcome: Outcome): string {
     ? `accepted: ${network} ${model}, encryption ends at the ${outcome.termination ?? "?"}; ${who}`
     : `refused: ${network} ${model}: ${message ?? "?"}`;
   const found = image === undefined ? [] : [`image: ${image}`];
-  // Some reasons quote certificates, whose text is not trusted.
+  // Some reasons quote text of certificates, which is not trusted.
   return [...lines, ...found, verdict].map((line) => line.replaceAll(/\p{Cc}/gu, "?")).join("\n");
 }

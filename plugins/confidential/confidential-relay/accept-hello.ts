@@ -1,4 +1,7 @@
-/** Handles a client's `hello`: finds the enclave that serves the session and claims the session id that it chose. */
+/**
+ * Handles a client's `hello`: finds the enclave that serves the session and claims the session id that the enclave
+ * chose.
+ */
 import type { Log } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
@@ -49,7 +52,7 @@ export async function acceptHello(
     return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
   }
   upstream.link.close();
-  // The enclave is not to blame if the id could not be stored.
+  // It is not the enclave's fault if the id could not be stored.
   upstream.onEnd(claimed);
   return claimed === false
     ? fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id")

@@ -1,7 +1,7 @@
 /**
  * The accounting of one request of a session. Credit is reserved before the last frame of the request is forwarded to
- * the enclave. The charge follows the enclave's signed report, of which every claim is checked that the gateway can
- * check.
+ * the enclave. The charge is computed from the enclave's signed report. The gateway checks every claim in it that it
+ * can check.
  */
 import type { Awaitable, Outcome } from "sluice-gateway/plugin";
 import {
@@ -34,12 +34,13 @@ export interface RequestBill {
   readonly done: string;
   readonly verdict: ReportVerdict;
   /**
-   * The enclave produced nothing, for example because the request was refused or cancelled immediately. Such a request
-   * is free and has no receipt.
+   * True if the enclave produced nothing, for example because the request was refused or cancelled immediately. Such a
+   * request is free and has no receipt.
    */
   readonly isEmpty: boolean;
   /**
-   * The report has more tokens than the answer has bytes. Hidden reasoning can be the cause, so a person must decide.
+   * True if the report has more tokens than the answer has bytes. Hidden reasoning can be the cause, so a person must
+   * decide.
    */
   readonly isImplausible: boolean;
 }
@@ -47,16 +48,16 @@ export interface RequestBill {
 export class BilledRequest {
   readonly rid: number;
   readonly #facts: SessionContext;
-  /** The whole request has been forwarded to the enclave. */
+  /** True if the whole request has been forwarded to the enclave. */
   isForwarded = false;
-  /** The final frame of the answer has been sent to the client. */
+  /** True if the final frame of the answer has been sent to the client. */
   isAnswered = false;
   #frameBytes = 0;
   readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
   /**
-   * When the enclave received the request, in monotonic milliseconds. Undefined before that, and after the end of the
-   * request has been recorded.
+   * Time when the enclave received the request, in monotonic milliseconds. Undefined before that, and after the end of
+   * the request has been recorded.
    */
   #forwardedAt: number | undefined;
 
@@ -70,7 +71,7 @@ export class BilledRequest {
     this.#frameBytes += frame.length;
   }
 
-  /** Counts a chunk of the answer. `isSent`: whether it was written to the client's connection. */
+  /** Counts a chunk of the answer. `isSent`: true if it was written to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
     const { hello, upstream } = this.#facts;
     if (this.#answer.all === 0 && this.#forwardedAt !== undefined) {
@@ -96,7 +97,7 @@ export class BilledRequest {
     });
   }
 
-  /** Verifies the report and charges the tokens that it states. Resolves when the charge is on disk. */
+  /** Verifies the report and charges the tokens that it states. Resolves when the charge has been written to disk. */
   async bill(signed: ReportFrame): Promise<RequestBill | Fault> {
     const exchange = this.#facts.watch.take(this.rid);
     const verdict = await this.#judge(signed, exchange);
@@ -223,7 +224,7 @@ function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): Pric
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 
-/** The outcome in the journal, which is named alike for every surface. */
+/** The outcome in the journal, which has the same name for every surface. */
 const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   stop: "complete",
   length: "complete",

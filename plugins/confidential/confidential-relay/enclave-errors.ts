@@ -2,8 +2,8 @@
 import type { StreamCode } from "../protocol/fault.ts";
 
 /**
- * Returns the code for the client's error frame. `code`: the code of the enclave's error frame. An enclave knows
- * nothing about the client's key and credit, so codes about them are replaced.
+ * Returns the code for the client's error frame. `code`: the code of the enclave's error frame. An enclave does not
+ * know the client's key and credit, so codes about them are replaced.
  */
 export function codeForClient(code: StreamCode | undefined): StreamCode {
   return code === undefined || code === "UNAUTHORIZED" || code === "INSUFFICIENT_BALANCE"

@@ -8,7 +8,7 @@ export interface EnclaveLink {
   text(frame: Uint8Array): void;
   /** Returns false if the caller should stop sending until `onDrain` is called. */
   binary(frame: Uint8Array): boolean;
-  /** Holds back incoming frames until `resume` is called. */
+  /** Queues incoming frames until `resume` is called. */
   pause(): void;
   resume(): void;
   /** Closes the link. The listener is not called any more. */
@@ -41,7 +41,7 @@ export class LinkInbox {
     for (const notify of this.#early.splice(0)) notify(listener);
   }
 
-  /** Does not create a closure per frame, because there can be thousands of frames per second. */
+  /** This does not create a closure per frame, because there can be thousands of frames per second. */
   binary(frame: Buffer): void {
     if (this.#listener === undefined) this.#early.push((listener) => listener.onBinary(frame));
     else this.#listener.onBinary(frame);

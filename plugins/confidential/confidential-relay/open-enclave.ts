@@ -41,7 +41,8 @@ export interface OpenFailure extends Fault {
   /** The checks of evidence that was refused. */
   readonly evidence?: VerificationReport;
   /**
-   * The enclave named evidence by a digest that is not in the cache. The client may know it through another gateway.
+   * The enclave named evidence by a digest that is not in the cache. The client may have received it through another
+   * gateway.
    */
   readonly isUnseen?: true;
 }
@@ -77,7 +78,7 @@ async function shakeHands(
   if (frame.kind !== "attestation") return noAttestation;
   const expected = { net: hello.network, role, now: clock.now() / 1000 };
   const attested = await readAnswer(nodeSuite, helloBytes, frame.core, frame.sig, expected);
-  // Every such fault is the enclave's: the code must not be one of those that blame the client.
+  // The enclave causes every such fault, so the code must not be one of those for mistakes of the client.
   if (isFault(attested)) return fault("ATTESTATION_UNAVAILABLE", attested.message);
   const verified = await verifyEvidence(frame, hello, attested, deps);
   return isFault(verified) ? verified : { link, attestation: frame, attested, ...verified };

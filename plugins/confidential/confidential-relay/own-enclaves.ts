@@ -25,7 +25,7 @@ interface OwnEnclaveDeps {
 
 const noEnclave = fault("TERMINATION_NOT_AVAILABLE", "this gateway is not an enclave");
 
-/** The enclaves of a gateway that has no source of evidence: none. */
+/** The (empty) set of enclaves of a gateway without a source of evidence. */
 const noEnclaves: OwnEnclaves = {
   ready: Promise.resolve(),
   open: () => Promise.resolve(noEnclave),

@@ -16,9 +16,9 @@ import {
 } from "../protocol/policy-document.ts";
 import type { Signer } from "../protocol/suite.ts";
 
-/** How long a document is valid. */
+/** Validity of a document. */
 const validMs = 7 * 86_400_000;
-/** How often a new document is signed. */
+/** Interval at which a new document is signed. */
 const renewMs = 3_600_000;
 
 /** Returns the policy key. Replicas with the same secret have the same key. */
@@ -68,7 +68,7 @@ export function createPolicy(
 
 /**
  * Checks a document that was signed elsewhere against the key that it contains. Returns a message if it is not valid.
- * Whether it is the right key is checked by the clients, which have pinned it.
+ * Clients, which have pinned the key, check whether it is the right one.
  */
 export async function readSignedPolicy(
   document: unknown,

@@ -15,7 +15,7 @@ const everyMs = 250;
 /** Maximum number of workspaces that are tracked. The limit of an evicted workspace starts again. */
 const maxWorkspaces = 4_096;
 
-/** Returns whether the workspace may have a quote now, and counts it if so. */
+/** Returns true, and counts a quote, if the workspace may have a quote now. */
 export type QuoteLimit = (workspaceId: string) => boolean;
 
 export function createQuoteLimit(clock: Clock): QuoteLimit {

@@ -11,7 +11,7 @@ export interface ReceiptsJob {
   readonly keepFrom: number;
 }
 
-/** The database, which stays open as long as the thread lives. */
+/** The database, which stays open as long as the thread runs. */
 let opened: { readonly dataDir: string; readonly db: DatabaseSync } | undefined;
 
 /** Returns when the receipts are on disk. A receipt that already exists is not changed. */

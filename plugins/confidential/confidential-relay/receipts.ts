@@ -16,7 +16,7 @@ export class Receipts implements ReceiptStore {
   readonly #clock: Clock;
   readonly #thread: ComputePool;
   readonly #db: DatabaseSync;
-  /** Prepared, because it runs for every handshake. */
+  /** A prepared statement, because it runs for every handshake. */
   readonly #hasSession: StatementSync;
   #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
   /** Resolves when no receipt is waiting. Undefined while nothing is written. */
@@ -77,8 +77,8 @@ export class Receipts implements ReceiptStore {
 
 /**
  * Opens the receipts of the data folder. They have their own thread, which has at most one job, because a client waits
- * for each receipt: a queue that is full of other work must not refuse it. Throws StoreError if the data folder cannot
- * be used.
+ * for each receipt, and a queue that is full of other work must not refuse it. Throws StoreError if the data folder
+ * cannot be used.
  */
 export function openReceipts({
   store,

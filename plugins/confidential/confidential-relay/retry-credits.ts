@@ -11,8 +11,8 @@ export interface AnswerBytes {
 }
 
 /**
- * Returns the part of a cost that is credited for an answer that broke off: `costMilli × (1 − sent / all)`, rounded
- * down. The whole cost is credited if no chunk was sent.
+ * Returns the part of a cost that is credited for an interrupted answer: `costMilli × (1 − sent / all)`, rounded down.
+ * The whole cost is credited if no chunk was sent.
  */
 export function creditMilliCu(costMilliCu: number, { sent, all }: AnswerBytes): number {
   if (sent === 0) return costMilliCu;

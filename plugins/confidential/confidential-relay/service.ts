@@ -21,7 +21,7 @@ import type { StreamStore } from "./stream-store.ts";
 /** The properties of a network that sessions use. */
 export interface StreamNetwork {
   readonly name: string;
-  /** Where sessions are decrypted. */
+  /** The place where sessions are decrypted. */
   readonly termination: Role;
   /** Opens a session with a worker, if the network's workers decrypt. `helloBytes`: the `hello` frame as received. */
   openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault>;

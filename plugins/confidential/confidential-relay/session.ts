@@ -28,7 +28,7 @@ import {
 } from "./session-context.ts";
 
 export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
-  /** Stores the receipt. Resolves to true when it is on disk, and to false if it cannot be written. */
+  /** Stores the receipt. Resolves to true when it has been written to disk, or to false if it cannot be written. */
   keep(bill: RequestBill): Promise<boolean>;
 }
 
@@ -49,9 +49,9 @@ export class StreamSession implements LinkListener {
   readonly #deps: StreamSessionDeps;
   #context: SessionContext | undefined;
   #request: BilledRequest | undefined;
-  /** Frames that wait for the end of the handshake, or for a store that is asked. Undefined if none has to wait. */
+  /** Frames that wait for the end of the handshake or for the answer of a store. Undefined if none has to wait. */
   #held: Buffer[] | undefined;
-  /** No more frames are sent to the client. The enclave may still owe a report. */
+  /** True if no more frames are sent to the client. The enclave must still send a report if one is missing. */
   #isClosed = false;
   /** Ends the session as soon as no request is running. */
   #pendingEnd: (() => void) | undefined;
@@ -60,7 +60,7 @@ export class StreamSession implements LinkListener {
    * key could start any number of handshakes by disconnecting.
    */
   #accepting: Promise<void> = Promise.resolve();
-  /** The charges and receipts that are being written to disk. */
+  /** Resolves when the charges and receipts that are being written are on disk. */
   #settling: Promise<void> = Promise.resolve();
   #isHealthy: boolean | undefined = true;
   readonly #timers: SessionTimers;
@@ -241,7 +241,7 @@ export class StreamSession implements LinkListener {
     if (request === undefined || request.rid !== frame.rid) return this.#onEnclaveFailure();
     this.#request = undefined;
     this.#reportDeadline?.[Symbol.dispose]();
-    // Settled in order: the next request may have been answered before this one's charge is on disk.
+    // Requests are settled in order, because the next one may be answered before the charge of this one is on disk.
     this.#settling = this.#settling
       .then(() => this.#settle(request, frame))
       .catch((error: unknown) => this.#onException(error));
@@ -273,7 +273,7 @@ export class StreamSession implements LinkListener {
     this.#fail(fault(code, "the enclave failed"), isBusy);
   }
 
-  /** Handles an error frame. Only the enclave can see the plaintext of a request and refuse it. */
+  /** Handles an error frame of the enclave. Only the enclave can see the plaintext of a request and refuse it. */
   #onEnclaveError(code: Fault["code"]): void {
     if (!isClientError(code)) return this.#onEnclaveFailure(code);
     this.#isHealthy = undefined;
@@ -282,7 +282,7 @@ export class StreamSession implements LinkListener {
     this.#fail(fault(code, "the enclave refused"), isBusy);
   }
 
-  /** `isBusy`: whether a request was running, which then has failed too. */
+  /** Ends the session with a fault. `isBusy`: true if a request was running, which has then also failed. */
   #fail(reason: Fault, isBusy = this.#request !== undefined): void {
     if (this.#isClosed) return;
     if (isBusy || this.#context === undefined) {
@@ -302,7 +302,7 @@ export class StreamSession implements LinkListener {
     if (!this.#isClosed) this.#closeConnection(plainCloseCodes.internal);
   }
 
-  /** Closes the connection to the client. The session still waits for a report that the enclave owes. */
+  /** Closes the connection to the client. The session still waits for a missing report of the enclave. */
   #closeConnection(code: number, reason = ""): void {
     this.#isClosed = true;
     this.#connection.close(code, reason);
@@ -325,8 +325,8 @@ export class StreamSession implements LinkListener {
   }
 
   /**
-   * Releases a request that has no report, since none will arrive any more. If the client's connection is closed, also
-   * closes the link to the enclave and ends the session.
+   * Releases a request that has no report, because none will arrive any more. If the client's connection is closed,
+   * also closes the link to the enclave and ends the session.
    */
   #releaseUnreported(): void {
     this.#reportDeadline?.[Symbol.dispose]();
@@ -343,12 +343,12 @@ export class StreamSession implements LinkListener {
     });
   }
 
-  /** The gateway is stopping. A running request may finish. */
+  /** Called when the gateway is stopping. A running request may finish. */
   #onGoAway(): void {
     this.#endWhenIdle(() => this.#closeConnection(plainCloseCodes.overloaded));
   }
 
-  /** The session has reached its maximum duration. A running request may finish. */
+  /** Called when the session has reached its maximum duration. A running request may finish. */
   #expire(): void {
     const reason = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
     this.#endWhenIdle(() => this.#fail(reason));

@@ -1,14 +1,14 @@
 /**
- * The store of the sessions of the encrypted stream: receipts, the ids of sessions, and credit for answers that broke
- * off. The data folder and PostgreSQL implement it; the tests in test/contract/receipts.ts hold for both.
+ * The store of the sessions of the encrypted stream: receipts, the ids of sessions, and credit for interrupted
+ * answers. The data folder and PostgreSQL implement it; the tests in test/contract/receipts.ts hold for both.
  */
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
 import type { Hello } from "../protocol/hello.ts";
 
-/** How long receipts are kept. confidential-stream.md section 2 requires 30 days. */
+/** Time for which receipts are kept. confidential-stream.md section 2 requires 30 days. */
 export const receiptsKeptMs = 90 * 86_400_000;
-/** How long credit for answers that broke off is kept. */
+/** Time for which credit for interrupted answers is kept. */
 export const creditsKeptMs = 3_600_000;
 
 export interface StreamStore {
@@ -22,8 +22,8 @@ export interface StreamStore {
 /** Receipts remain after their key is deleted, after their keyset expires and after a restart. */
 export interface ReceiptStore {
   /**
-   * Stores a receipt, unless there is one for this request already. Resolves to true when it is durable, and to false if
-   * it could not be written.
+   * Stores a receipt, unless this request already has one. Resolves to true when it is durable, or to false if it could
+   * not be written.
    */
   keep(receipt: Receipt): Promise<boolean>;
   /** Fails with a StoreError. */
@@ -36,8 +36,8 @@ export interface ReceiptStore {
  */
 export interface SessionIds {
   /**
-   * Claims an id. Answers false if an open or earlier session has it. `id`: base64url of 16 bytes. Fails with a
-   * StoreError; the id may be used up then.
+   * Claims an id. Returns false if an open or earlier session has it. `id`: base64url of 16 bytes. Fails with a
+   * StoreError, after which the id may be used up.
    */
   claim(id: string): Awaitable<boolean>;
   /** Releases the id of a session that has ended and whose receipts are durable. */
@@ -52,17 +52,19 @@ export interface StreamAttempt {
 }
 
 /**
- * Credit for answers that broke off before they reached their client, by the idempotency key of the session's `hello`.
- * A retry of such a request costs that much less. Credits are kept for an hour.
+ * Credit for answers that were interrupted before they reached their client, by the idempotency key of the session's
+ * `hello`. A retry of such a request costs that much less. Credits are kept for an hour.
  *
  * The gateway cannot decrypt requests and therefore cannot compare them. Two requests must at least have the same
- * model, the same maximum number of output tokens and the same length. `creditMilliCu` protects the operator: the part of
- * an answer that was sent is never credited, so a client that disconnects early and sends a different request has paid
- * for both. Credit counts once. It is not renewed if the retry breaks off as well.
+ * model, the same maximum number of output tokens and the same length. `creditMilliCu` protects the operator: the part
+ * of an answer that was sent is never credited, so a client that disconnects early and sends a different request has
+ * paid for both. Credit counts once. It is not renewed if the retry is also interrupted.
  */
 export interface RetryCredits {
   /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. Never fails. */
   add(attempt: StreamAttempt, milli: number): Awaitable<void>;
-  /** Uses the credit of earlier attempts for a cost. Answers how much of the cost it covers, in milli-CU. Never fails. */
+  /**
+   * Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. Never fails.
+   */
   take(attempt: StreamAttempt, costMilliCu: number): Awaitable<number>;
 }

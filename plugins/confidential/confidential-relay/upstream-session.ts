@@ -11,7 +11,7 @@ export interface AttestedUpstream extends OpenEnclave {
   readonly price: Price;
   /**
    * Called when the session has ended. `isHealthy`: false if the enclave failed, true if it did not. Undefined if the
-   * enclave refused what the client sent, which does not show whether the enclave is healthy.
+   * enclave refused the client's input, which does not show whether the enclave is healthy.
    */
   onEnd(isHealthy: boolean | undefined): void;
 }

@@ -1,4 +1,7 @@
-/** The customer of a session. Charges its requests to the account of the exchange, even after the client has left. */
+/**
+ * The customer of a session. Charges its requests to the account of the exchange, even after the client has
+ * disconnected.
+ */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type {
   Accounts,
@@ -49,7 +52,7 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
       const opening = charge.open(costMilliCu, { streamed: true, detached: true, principal });
       return andThen(opening, (part) => {
         if (!("kind" in part)) return streamCharge(part, calls);
-        // The model of a session without a ticket is not known here.
+        // Without a ticket, the model of the session is not known here.
         const isListed = model !== undefined;
         calls.called({
           kind: "model",

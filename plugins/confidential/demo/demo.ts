@@ -36,7 +36,7 @@ export const demo: Demo = {
       ...nothing,
       lines: [["encrypted", `${streamUrl} (SIMULATED - NOT A TEE)`]],
       json: { stream_url: streamUrl, simulated_root: root },
-      // The model ids of another server than the demo model are unknown here.
+      // The model ids of a server other than the demo model are unknown here.
       commands: model === undefined ? [] : [verify],
     };
   },

@@ -80,7 +80,7 @@ async function openAt(
 }
 
 /**
- * Returns whether a healthy worker has refused this `hello`. Such a refusal must not count as a failure of the worker:
+ * Returns true if a healthy worker has refused this `hello`. Such a refusal must not count as a failure of the worker:
  * otherwise a client could make the gateway eject every worker.
  */
 function isRefusal({ code }: Fault): boolean {

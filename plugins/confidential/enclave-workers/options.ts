@@ -52,7 +52,7 @@ export interface EvidencePolicyConfig {
 interface SevSnpConfig {
   /** Minimum security patch levels per product. */
   readonly minTcb: "any" | SnpMinimumsConfig;
-  /** Whether evidence must carry AMD's current revocation list. */
+  /** True if evidence must contain AMD's current revocation list. */
   readonly requireCrl: boolean;
 }
 

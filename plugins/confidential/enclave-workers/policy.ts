@@ -4,7 +4,7 @@ import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidencePolicyConfig } from "./options.ts";
 
-/** Returns the policy for an evidence. `evidence`: parsed JSON from a worker. */
+/** Returns the policy for one piece of evidence. `evidence`: parsed JSON from a worker. */
 export type PolicyFor = (evidence: unknown) => VerificationPolicy;
 
 export function policyOf(config: EvidencePolicyConfig): PolicyFor {

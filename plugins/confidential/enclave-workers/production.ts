@@ -1,4 +1,4 @@
-/** The settings of networks with enclaves that should not go to production. */
+/** Finds settings of networks with enclaves that are not suitable for production. */
 import type { ProductionProblem } from "sluice-gateway/module";
 
 interface Entry {

@@ -1,6 +1,6 @@
 /**
- * The route to one worker's enclave. The worker is offered only after a quote that was made for this gateway has proven
- * what the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
+ * The route to one worker's enclave. The worker is offered only after a quote that was created for this gateway has
+ * proven which code the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
 import type {
@@ -25,7 +25,7 @@ import type { PolicyFor } from "./policy.ts";
 import { connectWorker } from "./socket.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 
-/** How long before the end of a keyset the worker is checked again. */
+/** Time before the end of a keyset at which the worker is checked again. */
 const renewMs = 300_000;
 
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
@@ -40,7 +40,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   /** Milliseconds since 1970. 0 if the worker is not admitted. */
   #admittedUntil = 0;
   /**
-   * The digest of the keyset for which the worker has shown a quote with the gateway's own nonce
+   * The digest of the keyset for which the worker has presented a quote with the gateway's own nonce
    * (confidential-stream.md section 1.4). A quote without a nonce could be old, if the host manipulates the clock of
    * its guest.
    */
@@ -89,13 +89,13 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   /**
-   * Opens a session. `helloBytes`: the `hello` frame as received. The evidence that the worker shows also decides
+   * Opens a session. `helloBytes`: the `hello` frame as received. The evidence that the worker presents also decides
    * whether the worker is still offered.
    */
   async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const opened = await this.#open(helloBytes, hello);
     if (!isFault(opened) || opened.isUnseen !== true) return opened;
-    // The client knows the keyset through another gateway, so this gateway must get the evidence for itself.
+    // The client has received the keyset through another gateway, so this gateway must get the evidence itself.
     const own = await this.#openOwn(this.#model, 1, "cached");
     if (isFault(own)) return own;
     own.link.close();
@@ -128,7 +128,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
       // later sessions.
       else void this.#check();
     }
-    // With any other code, the worker has not shown bad evidence.
+    // With any other code, the worker has not presented invalid evidence.
     else if (opened.code === "ATTESTATION_UNAVAILABLE" && opened.isUnseen !== true) {
       this.#refuse(opened);
     }

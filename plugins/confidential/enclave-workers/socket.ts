@@ -150,7 +150,7 @@ class WorkerSocket implements EnclaveLink {
   }
 
   #updateReading(): void {
-    // A closing socket must continue to read.
+    // A socket that is closing must continue to read.
     if (this.#closing !== undefined) return;
     if (this.#isReadingPaused) this.#webSocket.pause();
     else this.#webSocket.resume();
@@ -174,7 +174,7 @@ class WorkerSocket implements EnclaveLink {
 
   #ping(): void {
     // While reading is paused, neither the worker's pongs nor its pings arrive. An unsolicited pong shows the worker
-    // that this end is alive.
+    // that this end is still connected.
     if (this.#isReadingPaused) return this.#webSocket.pong();
     if (!this.#liveness.ping()) this.#webSocket.terminate();
   }

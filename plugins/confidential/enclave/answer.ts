@@ -14,7 +14,7 @@ import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";
 
-/** How an answer ended. The `final` frame and the report are made from it. */
+/** The outcome of an answer, from which the `final` frame and the report are created. */
 export interface AnswerOutcome {
   /** The model's own finish reason, if it has one. */
   readonly finishReason: string;
@@ -60,13 +60,13 @@ export class EnclaveAnswer implements AnswerReader {
     if (!this.#isPaused) this.#call.resume();
   }
 
-  /** Ends the answer and calls `onEnd` with what was produced. */
+  /** Ends the answer and calls `onEnd` with the output that was produced so far. */
   cancel(): void {
     if (this.#isOver) return;
     this.#end({ finishReason: "cancel", finish: "cancel", result: this.#call.abort() });
   }
 
-  /** Ends the answer without calling `onEnd` and drops queued deltas. Returns what was produced, for the report. */
+  /** Ends the answer without calling `onEnd` and discards queued deltas. Returns the result so far, for the report. */
   abort(): InferenceResult | undefined {
     this.#isOver = true;
     this.#batch.close();

@@ -82,7 +82,7 @@ function bytesOf(messages: readonly unknown[]): number {
   return bytes;
 }
 
-/** Returns whether a parameter is missing. Some clients send `null` for parameters that they omit. */
+/** Returns true if a parameter is missing or null. Some clients send `null` for parameters that they omit. */
 function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }

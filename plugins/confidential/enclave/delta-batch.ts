@@ -15,7 +15,7 @@ export interface DeltaBatch {
   /** Stops sending until `release` is called. */
   hold(): void;
   release(): void;
-  /** Drops the queued text. */
+  /** Discards the queued text. */
   close(): void;
 }
 

@@ -60,7 +60,7 @@ export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | un
     : undefined;
 }
 
-/** Completes the handshake. `helloBytes`: the frame as received. `signal`: aborts when the peer has left. */
+/** Completes the handshake. `helloBytes`: the frame as received. `signal`: aborted when the peer has disconnected. */
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,

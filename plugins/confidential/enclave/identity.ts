@@ -59,8 +59,8 @@ export interface EnclaveIdentity {
   /** Returns the keyset for new sessions, or a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
   /**
-   * Makes evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the rate
-   * is limited.
+   * Creates evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the
+   * rate is limited.
    */
   quoteFor(
     keyset: EnclaveKeyset,
@@ -71,11 +71,11 @@ export interface EnclaveIdentity {
   close(): void;
 }
 
-/** Time between keysets. A session that begins just before a new keyset still has half of the keyset's validity. */
+/** Time between keysets. A session that starts just before a new keyset still has half of the keyset's validity. */
 const renewMs = (keysetSeconds * 1000) / 2;
 const retryMs = 10_000;
 const quoteMs = 20_000;
-/** Rate limit of quotes for nonces: a burst, then half of the rate at which a TDX platform makes quotes. */
+/** Rate limit of quotes for nonces: a burst, then half of the rate at which a TDX platform creates quotes. */
 const quoteBurst = 32;
 const quoteEveryMs = 100;
 

@@ -1,7 +1,7 @@
 /**
  * The enclave's end of one session, independent of the transport. It completes the handshake, answers requests one
- * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers leave
- * only encrypted. Neither appears in a log or an error.
+ * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers are sent
+ * only in encrypted form. Neither appears in a log or an error.
  */
 import { ArrivalRate, type HeldBytes } from "sluice-gateway/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -40,7 +40,7 @@ export interface EnclavePeer {
 
 export interface EnclaveSession {
   text(bytes: Uint8Array): void;
-  /** `frame`: not kept. */
+  /** Handles a frame of the peer. `frame`: not kept after the call. */
   binary(frame: Uint8Array): void;
   onDrain(): void;
   /** Call when the peer has disconnected. */
@@ -202,7 +202,7 @@ class Session implements EnclaveSession {
 
   #cancel(rid: number): void {
     if (this.#answer !== undefined) return this.#answer.cancel();
-    // No request is open if the cancel crossed the final on the way.
+    // No request is open if the cancel and the final crossed in transit.
     if (this.#established?.channel.watch.isOpen() !== true) return;
     this.#takeRequest();
     this.#finish(rid, cancelled());

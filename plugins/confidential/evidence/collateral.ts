@@ -1,7 +1,7 @@
 /**
- * Intel's collateral for a TDX quote, added to the evidence so that verifiers need not fetch it. It comes from a
- * caching service (PCCS), or from a file that the operator keeps up to date. Intel signed it, so the source need not be
- * trusted.
+ * Intel's collateral for a TDX quote, added to the evidence so that verifiers do not have to fetch it. It comes from a
+ * caching service (PCCS), or from a file that the operator keeps up to date. Intel signed it, so the source does not
+ * have to be trusted.
  */
 import { readFile } from "node:fs/promises";
 import type { Clock } from "sluice-gateway/plugin";

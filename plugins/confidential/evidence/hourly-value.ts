@@ -8,7 +8,7 @@ const timeoutMs = 5_000;
 
 /**
  * A value that is fetched at most once per hour, and once per minute while the fetch fails. Until a newer value has
- * arrived, the previous one is used, because it stays valid until its own dates end it.
+ * arrived, the previous one is used, because it stays valid until its own expiry date.
  */
 export class HourlyValue<T> {
   readonly #clock: Clock;
@@ -22,8 +22,8 @@ export class HourlyValue<T> {
 
   /**
    * Returns the value, after fetching it if it is due. Undefined if it has never been available. `fetchValue`: may
-   * reject, and resolves to undefined if what it got is invalid. `signal`: ends the wait but not the fetch, whose value
-   * others need too.
+   * reject, and resolves to undefined if the fetched value is invalid. `signal`: ends the wait but not the fetch,
+   * because other callers also need its value.
    */
   async get(
     fetchValue: (signal: AbortSignal) => Promise<T | undefined>,

@@ -19,8 +19,8 @@ export interface EvidenceProvider {
   /** For a simulation: the test root, DER in base64. */
   readonly root?: string;
   /**
-   * True if the provider adds what verifiers need in addition to the quote: Intel's collateral or AMD's revocation
-   * list. If evidence lacks it then, it could not be fetched.
+   * True if the provider adds the data that verifiers need in addition to the quote: Intel's collateral or AMD's
+   * revocation list. If evidence of such a provider lacks this data, it could not be fetched.
    */
   readonly staples?: boolean;
   /**

@@ -1,7 +1,7 @@
 /**
  * AMD's revocation list for a SEV-SNP report, added to the report's certificate table, because verifiers do not fetch
  * it and hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed
- * it, so the server need not be trusted.
+ * it, so the server does not have to be trusted.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { joinBytes, toBase64 } from "../verify/binary-text.ts";
@@ -103,7 +103,7 @@ const headBytes = 24;
 function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): Bytes {
   const heads: Uint8Array[] = [];
   const blobs: Uint8Array[] = [];
-  // A head of zeros ends the list.
+  // One more entry, because an entry of zeros ends the table.
   const count = Object.values(entries).filter((blob) => blob !== undefined).length;
   let offset = headBytes * (count + 1);
   for (const [name, guid] of Object.entries(certificateGuids)) {

@@ -5,7 +5,7 @@ import { revocationList, simulatedMachine, writePem } from "./simulated-pki.ts";
 import type { SimulatedPki } from "./simulated-pki.ts";
 import { simulatedEnclave } from "./simulated-quote.ts";
 
-/** The state of the platform that the collateral describes. Tests vary it to make clients refuse. */
+/** The state of the platform that the collateral describes. Tests vary it so that clients refuse the evidence. */
 export interface SimulatedCollateralState {
   /** Time at which the collateral was issued, in milliseconds since 1970. */
   readonly issuedAt: number;

@@ -1,6 +1,6 @@
 /**
  * The certificates and revocation lists of a simulated TDX platform. They have the same structure as Intel's, under a
- * root whose name says that it is a simulation.
+ * root whose name marks it as a simulation.
  */
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -99,7 +99,7 @@ export function revocationList(
     issuer.name,
     der.utcTime(thisUpdate),
     der.utcTime(nextUpdate),
-    // RFC 5280, 5.1.2.6: an empty list is left out.
+    // RFC 5280, 5.1.2.6: an empty list is omitted.
     ...(entries.length > 0 ? [der.sequence(...entries)] : []),
   );
   return seal(body, issuer.key);

@@ -13,8 +13,8 @@ export function utf8(text: string): Bytes {
 }
 
 /**
- * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return, so that what is signed can be made
- * again; `undefined` if it has none.
+ * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return, so that the signed bytes can be
+ * recreated. Undefined if the value has no canonical form.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalJson(value);
@@ -69,7 +69,7 @@ export function readBytes(value: unknown, length: number): Bytes | undefined {
   return fromBase64Url(value);
 }
 
-/** Returns whether the value names a digest as the protocol does: `sha256:` and the lower-case hex of 32 bytes. */
+/** Returns true if the value is a digest in the form of the protocol: `sha256:` and the lower-case hex of 32 bytes. */
 export function isDigestName(value: unknown): value is string {
   return typeof value === "string" && /^sha256:[0-9a-f]{64}$/.test(value);
 }

@@ -1,7 +1,7 @@
 /**
  * Watches the frames of one session. It checks that sequence numbers have no gaps, that only one request is open at a
  * time, that requests end with END, and that the session's limits hold. It also computes the digests that a report must
- * repeat. Client, relay and enclave watch the same frames and come to the same result. A watch does not decrypt.
+ * repeat. Client, relay and enclave watch the same frames and reach the same result. A watch does not decrypt.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -19,7 +19,7 @@ export interface WatchedExchange {
   readonly reqDigest: string;
   /** SHA-256 of the chunks and the final in lower-case hex. */
   readonly resDigest: string;
-  /** The final has been seen. If it has not, the digests cover the frames so far. */
+  /** True if the final has been seen. Otherwise the digests cover the frames so far. */
   readonly hasEnded: boolean;
   /** Total size of the request's frames, headers included; likewise `responseBytes`. */
   readonly requestBytes: number;
@@ -29,8 +29,8 @@ export interface WatchedExchange {
 export interface FrameWatch {
   /**
    * Reads, admits and records a frame as it was received. A relay needs no other method. After a fault, every frame in
-   * that direction is refused. The other direction continues, because the enclave still owes a report for the request
-   * that the client's fault has ended.
+   * that direction is refused. The other direction continues, because the enclave must still send a report for the
+   * request that the client's fault has ended.
    */
   observe(direction: Direction, frame: Uint8Array): FrameHeader | Fault;
   /** Checks whether a frame may come next, and counts it if so. `length`: size of the whole frame. */
@@ -43,11 +43,11 @@ export interface FrameWatch {
   nextSeq(direction: Direction): number;
   /** Returns the id of the newest request. 0 before the first request. */
   rid(): number;
-  /** Returns whether a request has begun and its final has not been seen. */
+  /** Returns true if a request has started and its final has not been seen. */
   isOpen(): boolean;
   /**
-   * Removes and returns the watched frames of a request, for its report. Undefined if the request never began or has
-   * been taken already.
+   * Removes and returns the watched frames of a request, for its report. Undefined if the request never started or has
+   * already been taken.
    */
   take(rid: number): WatchedExchange | undefined;
 }
@@ -66,7 +66,7 @@ interface Exchange {
   requestFrames: number;
   requestBytes: number;
   responseBytes: number;
-  /** The request has its END or was cancelled: it may have no further frames. */
+  /** True if the request has its END or was cancelled. It must not have further frames. */
   isComplete: boolean;
   isCancelled: boolean;
   hasEnded: boolean;
@@ -124,7 +124,7 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
       return fault("BAD_FRAME", "rid does not belong to an open request");
     }
     if (header.type === "cancel") {
-      // A cancel after the final is allowed, because the two can cross on the way.
+      // A cancel after the final is allowed, because the two can cross in transit.
       if (current.isCancelled) return fault("BAD_FRAME", "the request was already cancelled");
       current.isCancelled = true;
       current.isComplete = true;

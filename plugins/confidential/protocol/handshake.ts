@@ -63,7 +63,7 @@ export interface AnsweringEnclave {
   readonly upstream?: string;
 }
 
-/** Makes the enclave's answer. `helloBytes`: the frame as received, from which `hello` was read. */
+/** Creates the enclave's answer. `helloBytes`: the frame as received, from which `hello` was read. */
 export async function answerHello(
   suite: Suite,
   helloBytes: Uint8Array,

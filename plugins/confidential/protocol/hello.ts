@@ -13,7 +13,7 @@ const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
 
-/** Where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
+/** The place where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
 export type Role = "worker" | "gateway";
 
 export interface Hello {
@@ -119,7 +119,7 @@ function bad(member: string): Fault {
   return fault("BAD_FRAME", `hello: ${member} is missing or not valid`);
 }
 
-/** Returns whether the value is a valid name. It must be well-formed, because reports repeat it. */
+/** Returns true if the value is a valid name. It must be well-formed, because reports repeat it. */
 function isName(value: unknown): value is string {
   if (typeof value !== "string" || value.length === 0) return false;
   return value.length <= maxNameLength && value.isWellFormed();

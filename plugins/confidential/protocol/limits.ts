@@ -11,8 +11,8 @@ export const idleMs = 120_000;
 export const handshakeMs = 10_000;
 
 /**
- * Maximum time from a request's first frame to its last. Until then, the request uses memory that is neither paid nor
- * reserved.
+ * Maximum time from a request's first frame to its last. Until then, the request uses memory for which no credit is
+ * charged or reserved.
  */
 export const requestMs = 60_000;
 

@@ -29,7 +29,7 @@ export interface ConfidentialPolicy {
 }
 
 export interface NetworkPolicy {
-  /** Where sessions are decrypted. A relay cannot choose it. */
+  /** The place where sessions are decrypted. A relay cannot choose it. */
   readonly termination: Role;
   /** The code that may run there. If it is missing for the role in `termination`, no code is accepted. */
   readonly worker?: EnclavePolicy;
@@ -56,7 +56,7 @@ export interface PolicyDocument {
   readonly key: string;
 }
 
-/** The values that the reader of a document knows already. */
+/** The values that the reader of a document already knows. */
 export interface PolicyExpectation {
   /** 32 bytes: the pinned Ed25519 key. */
   readonly key: Bytes;

@@ -9,12 +9,12 @@ import type { Bytes } from "../verify/binary-text.ts";
 export const reportDataBytes = 64;
 
 /**
- * `CSTRM1RD`: the first bytes of the report data of sessions. A service that makes platform quotes for callers must
+ * `CSTRM1RD`: the first bytes of the report data of sessions. A service that creates platform quotes for callers must
  * refuse report data with this prefix.
  */
 const reservedPrefix = utf8("CSTRM1RD");
 
-/** Returns whether a caller's report data could be mistaken for a session's. Such report data must be refused. */
+/** Returns true if a caller's report data could be mistaken for a session's. Such report data must be refused. */
 export function isReserved(reportData: Uint8Array): boolean {
   return reservedPrefix.every((byte, at) => byte === reportData[at]);
 }

@@ -4,16 +4,14 @@
  */
 
 export interface SeenCounters {
-  /**
-   * Records a counter and returns whether it is new. `notAfter`: end of the keyset's validity, in seconds since 1970.
-   */
+  /** Records a counter. Returns true if it is new. `notAfter`: end of the keyset's validity, in seconds since 1970. */
   claim(keysetDigest: string, ctr: number, notAfter: number): boolean;
   /**
    * Returns how many counters between the lowest and the highest one of each keyset are missing. Their reports were
    * withheld, or another gateway that uses the same enclaves has received them.
    */
   missing(): number;
-  /** Drops the keysets that have expired. `now`: seconds since 1970. */
+  /** Removes the keysets that have expired. `now`: seconds since 1970. */
   forget(now: number): void;
 }
 

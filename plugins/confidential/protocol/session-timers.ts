@@ -10,7 +10,7 @@ export interface SessionTimerHandlers {
   handshakeTimeout(): void;
   /** Called when no frame was sent or received for too long. */
   idleTimeout(): void;
-  /** Returns whether silence is expected, which prevents `idleTimeout`. Missing if it never is. */
+  /** Returns true while silence is expected, which prevents `idleTimeout`. Missing if silence is never expected. */
   isSilenceExpected?(): boolean;
   /** Called when a request has not arrived completely in time. Missing if `onRequestFrame` is not used. */
   requestTimeout?(): void;

@@ -35,7 +35,7 @@ export function readSevSnp(value: unknown): SevSnpMember | string {
 }
 
 function readMinimum(value: unknown): Partial<SnpTcb> | string {
-  // A minimum without parts would accept everything without saying so.
+  // A minimum without parts would silently accept everything.
   if (!isObject(value) || Object.keys(value).length === 0) return ": must name a part";
   const minimum: Partial<Record<keyof SnpTcb, number>> = {};
   for (const [name, level] of Object.entries(value)) {

@@ -30,14 +30,14 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
   }
 }
 
-/** Returns whether the value is a whole number of at least 0 that JSON represents exactly. */
+/** Returns true for a whole number of at least 0 that JSON represents exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Returns whether an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
+/** Returns true if an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
 function repeatsName(text: string): boolean {
-  /** The names seen so far of each value that is open; empty for an array. */
+  /** The names seen so far of each enclosing value. Empty for an array. */
   const open: Set<string>[] = [];
   for (let at = 0; at < text.length; at++) {
     const character = text[at];

@@ -1,6 +1,6 @@
 /**
  * Verifies usage reports: every check of confidential-stream.md, 2, in its order. Gateway and client each reach their
- * own verdict from what they have seen of the session.
+ * own verdict from the frames of the session that they have seen.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";
@@ -59,7 +59,7 @@ export interface ReportExpectation {
   readonly maxOutputTokens: number;
   /** The usage in the `done` frame. Missing if the verifier does not read `done` frames. */
   readonly usage?: DoneUsage;
-  /** Returns whether the keyset's counter is new. Called last, and only for a report that the keyset has signed. */
+  /** Returns true if the keyset's counter is new. Called last, and only for a report that the keyset has signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
 }
 
@@ -124,7 +124,7 @@ export async function verifyUsageReport(
   checks.record("signature", isSigned ? undefined : "the signature is not from the keyset");
   const report = readReport(signed.report);
   if (report === undefined) {
-    // For an unsigned report, the failed signature says more than the fact that it cannot be read.
+    // For an unsigned report, the failed signature is more informative than the fact that it cannot be read.
     if (isSigned) checks.record("report", "the report cannot be read");
     return conclude(checks.list(), undefined);
   }
@@ -139,7 +139,8 @@ export async function verifyUsageReport(
 }
 
 /**
- * Records the checks that need no cryptography. Returns whether the report belongs to this keyset, session and request.
+ * Records the checks that do not need cryptography. Returns true if the report belongs to this keyset, session and
+ * request.
  */
 function compare(
   report: UsageReport,

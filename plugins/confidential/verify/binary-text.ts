@@ -1,5 +1,5 @@
 /**
- * Hex and base64 without `Buffer`, so that browsers can read evidence too. Reading is strict: each sequence of bytes
+ * Hex and base64 without `Buffer`, so that browsers can also read evidence. Reading is strict: each sequence of bytes
  * has only one accepted spelling in base64.
  */
 

@@ -118,7 +118,9 @@ function knowsCritical(extensions: ReadonlyMap<string, Extension>): boolean {
   return true;
 }
 
-/** Returns true if the basic constraints say so, and the key usage, if present, allows signing certificates. */
+/**
+ * Returns true if the basic constraints mark an authority and the key usage, if present, allows signing certificates.
+ */
 function isAuthority(extensions: ReadonlyMap<string, Extension>): boolean {
   const constraints = extensions.get(objectIds.basicConstraints);
   const flag = constraints && readDer(constraints.value)?.children[0];

@@ -8,8 +8,8 @@ export type TrustAnchors = ReadonlySet<string>;
 
 /**
  * Returns the reason why `chain` is not trusted at `now` (milliseconds since 1970). Undefined if it is trusted.
- * `chain`: the leaf first, the root last; the root must be present. `length`: the exact length of the chain, which
- * prevents a key of one role from being used in another role.
+ * `chain`: from the leaf to the root, which must be present. `length`: the exact length of the chain, which prevents a
+ * key of one role from being used in another role.
  */
 export async function chainFault(
   chain: readonly Certificate[],

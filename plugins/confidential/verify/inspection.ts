@@ -1,4 +1,4 @@
-/** The result of inspecting one kind of evidence, before the report data is compared and the verdict is made. */
+/** The result of inspecting one kind of evidence, before the report data is compared and the verdict is reached. */
 import type { Bytes } from "./binary-text.ts";
 import type { Checklist } from "./checklist.ts";
 import type { VerificationPolicy } from "./policy.ts";

@@ -4,8 +4,8 @@ export interface VerificationPolicy {
   /** Hashes of the accepted images in lower-case hex. An empty list accepts none; `any` accepts every image. */
   readonly imageHashes: readonly string[] | "any";
   /**
-   * TDX: the accepted TDX modules (MRSEAM) in lower-case hex. If missing or empty, every module is accepted that
-   * Intel's TCB info lists as up to date.
+   * TDX: the accepted TDX modules (MRSEAM) in lower-case hex. If missing or empty, every module that Intel's TCB info
+   * lists as up to date is accepted.
    */
   readonly mrseam?: readonly string[];
   /** TDX: advisories (INTEL-SA-…) that a platform with the status SWHardeningNeeded may have. */
@@ -27,7 +27,7 @@ export interface VerificationPolicy {
 }
 
 /**
- * The conditions for SEV-SNP evidence. By default no such evidence is accepted without `minTcb` and a current
+ * The conditions for SEV-SNP evidence. By default, SEV-SNP evidence is accepted only with `minTcb` and a current
  * revocation list.
  */
 export interface SnpPolicy {

@@ -44,7 +44,7 @@ export async function verifyEvidence(
   if (!checks.record("evidence", typeof read === "string" ? read : undefined)) {
     return { verified: false, assurance: "none", checks: checks.list() };
   }
-  // A text has caused the return above.
+  // The function has already returned if `read` is a text.
   const given = read as ParsedEvidence;
   const { teeType } = given;
   const inspection = await inspect(given, policy, roots, now);

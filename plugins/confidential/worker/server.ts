@@ -39,8 +39,8 @@ export interface WorkerServer {
   /** `host:port`, IPv6 in brackets. */
   readonly authority: string;
   /**
-   * Refuses new sessions and lets the open ones end. Those that are still open after `ms` are terminated. Resolves when
-   * all have ended and the port is free.
+   * Refuses new sessions and waits until the open ones end. Those that are still open after `ms` are terminated.
+   * Resolves when all have ended and the port is free.
    */
   stop(ms: number): Promise<void>;
 }
@@ -173,7 +173,7 @@ function digestOf(text: string | undefined): Buffer {
 }
 
 function refuse(socket: Socket, status: string): void {
-  // The client may have closed the socket already; the error does not matter.
+  // The client may have already closed the socket. The error does not matter.
   socket.on("error", () => {});
   // Closes the socket even if the client keeps its own side open.
   socket.once("finish", () => socket.destroySoon());

@@ -45,7 +45,7 @@ export function serveSession(
     },
   });
   webSocket.on("message", (data, isBinary) => {
-    // The default `binaryType` gives Buffers.
+    // With the default `binaryType`, messages are Buffers.
     const bytes = data as Buffer;
     if (isBinary) session.binary(bytes);
     else session.text(bytes);

@@ -5,7 +5,7 @@ export interface WorkerFacts {
   /** Id of this process. The id of each entry adds the model to it. */
   readonly id: string;
   readonly coefficient: number;
-  /** URL of the stream. Undefined if readers of the document must know it from elsewhere. */
+  /** URL of the stream. Undefined if readers of the document must get it from another source. */
   readonly url: string | undefined;
   readonly evidence: TeeType;
   /** Lower-case hex. */

@@ -55,7 +55,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   await identity.ready;
   const keyset = identity.current();
   if (isFault(keyset)) return keyset;
-  // The identity has already read this quote, so it can be read.
+  // The identity has already read this quote, so reading it cannot fail.
   const imageHash = (await readContent(keyset.evidence))?.imageHash ?? "";
   const { apiKey } = options;
   const upstream = await openModelServer({ url, apiKey, network, models, clock, log });

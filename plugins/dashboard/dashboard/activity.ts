@@ -1,6 +1,6 @@
 /**
  * The current activity of all callers and of each group of callers: the last ten minutes in steps of five seconds,
- * refusals by reason, the latest durations, and single exchanges while somebody watches.
+ * refusals by reason, the latest durations, and single exchanges while a user watches them.
  */
 import type { SettledExchange } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/toolkit";
@@ -12,9 +12,11 @@ export const steps = 120;
 const latestDurations = 256;
 /** Maximum number of exchanges that are kept for filters, of all callers and of each watched group. */
 export const keptExchanges = 2_000;
-/** Single exchanges are kept until nobody has asked for them for this long. */
+/** Single exchanges are kept until they have not been requested for this time. */
 const watchedMs = 15_000;
-/** Above this number, the group that was first seen longest ago is forgotten. A tally takes about 3 KB. */
+/**
+ * Maximum number of groups. Above it, the group that was first seen longest ago is deleted. A tally takes about 3 KB.
+ */
 const maxGroups = 4_096;
 
 export class Activity {
@@ -101,7 +103,7 @@ export class Tally {
   }
 }
 
-/** Counts events: in the last ten minutes step by step, and since the start. */
+/** Counts events in each step of the last ten minutes, and since the start. */
 export class RecentCounter {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
@@ -113,7 +115,7 @@ export class RecentCounter {
     this.total++;
   }
 
-  /** Returns the counts of the steps, oldest first. The last step is not over yet. */
+  /** Returns the counts of the steps, oldest first. The last step has not ended yet. */
   read(now: number): number[] {
     const step = this.#moveTo(now);
     return Array.from({ length: steps }, (_, i) => this.#counts[(step + 1 + i) % steps] ?? 0);
@@ -131,7 +133,7 @@ export class RecentCounter {
   }
 }
 
-/** Returns the milliseconds within which a share `q` (0 to 1) of exchanges ended. Undefined without any. */
+/** Returns the milliseconds within which a share `q` (0 to 1) of exchanges ended. Undefined without exchanges. */
 export function quantile(durations: readonly number[], q: number): number | undefined {
   return durations.toSorted((a, b) => a - b)[Math.ceil(q * durations.length) - 1];
 }

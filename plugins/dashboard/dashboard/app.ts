@@ -60,7 +60,8 @@ function apiRoutes(
   sessions: Sessions,
   oidc: OidcSignIn | undefined,
 ): void {
-  // A hook of these routes and not a check of the path, because the path may contain percent-encoded letters.
+  // This is a hook of these routes instead of a check of the path, because the path may contain percent-encoded
+  // letters.
   api.addHook("onRequest", (request, reply, done) => {
     const message = crossSiteProblem(request);
     if (message === undefined) done();

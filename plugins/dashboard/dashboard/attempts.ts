@@ -9,13 +9,13 @@ import { addressOf } from "./request-address.ts";
 /** Maximum number of attempts per address and minute, including successful ones. */
 const maxAttempts = 10;
 
-/** The way of a sign-in: with a key, or at the OpenID provider. */
+/** The kind of a sign-in: with a key, or at the OpenID provider. */
 export type SignInBy = "key" | "oidc";
 
 export interface Refused {
   readonly by: SignInBy;
   readonly code: GatewayCode;
-  /** Further members of the line in the log. */
+  /** Further members of the log line. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -26,8 +26,8 @@ export interface Attempts {
    */
   limit(request: FastifyRequest, by: SignInBy): Promise<number | undefined>;
   /**
-   * The same for answers of the provider that belong to no sign-in of the browser. They have a limit of their own,
-   * because any page can make a browser request that address.
+   * Does the same for answers of the provider that do not belong to a sign-in of the browser. They have a separate
+   * limit, because any page can make a browser request that address.
    */
   limitStray(request: FastifyRequest): Promise<number | undefined>;
   /** Logs and counts a sign-in that is refused. */

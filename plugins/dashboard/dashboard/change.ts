@@ -1,6 +1,6 @@
 /**
  * Changes of accounts by the forms of the page. Each form sends an Idempotency-Key, so that a change that is sent twice
- * is made once, and each change is recorded in the audit log with its author and the id of the request.
+ * runs once. Each change is recorded in the audit log with its author and the id of the request.
  */
 import { hash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -22,7 +22,7 @@ export type Outcome =
 /** The author of a change on the page, always with the id of the request. */
 export type Author = ChangeAuthor & { readonly requestId: string };
 
-/** Makes a change. It may wait for the accounts, but for nothing else, because it runs in a transaction. */
+/** Performs a change. It may wait for the accounts, but for nothing else, because it runs in a transaction. */
 export type ChangeWork = (
   parts: DashboardParts,
   viewer: Viewer,
@@ -33,7 +33,7 @@ export type ChangeWork = (
 /** Visible ASCII characters. */
 const keyForm = /^[!-~]{8,100}$/;
 
-/** Adds a route for a change, which is made once per Idempotency-Key. */
+/** Adds a route for a change, which runs once per Idempotency-Key. */
 export function addChange(
   add: AddRoute,
   parts: DashboardParts,

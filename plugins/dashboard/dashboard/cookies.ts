@@ -27,8 +27,8 @@ export function setCookie(
 
 /**
  * Returns the opened value of the cookie of a request. A cookie that was set with TLS comes first. `open`: returns
- * undefined if the value is not valid. It must refuse what was not set with this `isSecure`, because other servers can set
- * a cookie without the prefix.
+ * undefined if the value is not valid. It must refuse a cookie that was not set with this `isSecure`, because other
+ * servers can set a cookie without the prefix.
  */
 export function openCookie<T>(
   kind: CookieKind,

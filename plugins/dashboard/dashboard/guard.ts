@@ -1,6 +1,6 @@
 /**
- * Protects the dashboard from other web pages: which origin may change something, and what
- * a browser may load and frame.
+ * Protects the dashboard from other web pages: restricts the origins that may make changes, and the content that a
+ * browser may load and frame.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 

@@ -24,7 +24,7 @@ export interface GatewayHealth {
   readonly reservedMilliCu: number | undefined;
   /** Number of workspaces and keys in which it holds credit. Undefined if it shares no credit. */
   readonly leasedScopes: number | undefined;
-  /** Difference between the clock of the database and its own. */
+  /** Difference between the clocks of the database and of the gateway. */
   readonly clockOffsetSeconds: number | undefined;
   /** Number of other gateways with other settings. Undefined without a database, and from older releases. */
   readonly otherSettings: number | undefined;

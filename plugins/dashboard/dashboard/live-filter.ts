@@ -7,7 +7,7 @@ export const filterNames = ["status", "code", "key", "route", "call", "request"]
 
 /** Maximum length of a filter, in characters. */
 const maxLength = 100;
-/** Maximum number of keys whose name contains the text that is searched for. */
+/** Maximum number of keys whose name contains the search text. */
 const maxKeys = 500;
 
 /**

@@ -45,7 +45,7 @@ interface ExchangeJson {
   readonly [member: string]: unknown;
 }
 
-/** `only`: id of the workspace whose calls are asked for. Undefined for all. */
+/** `only`: id of the workspace whose calls are requested. Undefined for all. */
 export interface LiveQuestion {
   readonly only?: string | undefined;
   readonly filter?: LiveFilter | undefined;

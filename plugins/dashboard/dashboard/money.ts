@@ -3,7 +3,7 @@ import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 
 const nanoUsdPerMilliCu = { digits: 1_000_000n, places: 0 };
 
-/** Returns what credit is worth at 1,000,000 CU per USD, as a decimal text. */
+/** Returns the value of credit at 1,000,000 CU per USD, as a decimal text. */
 export function valueUsd(milliCu: number): string {
   return decimal(BigInt(milliCu));
 }

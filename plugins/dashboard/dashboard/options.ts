@@ -21,7 +21,7 @@ interface OidcSection {
   readonly workspaceClaim: ClaimName;
 }
 
-/** The name of a claim, or the names on the way to a nested one. */
+/** The name of a claim, or the path of names to a nested one. */
 export type ClaimName = string | readonly string[];
 
 /** The options of a provider that users can sign in at. */

@@ -10,14 +10,14 @@ export interface GatewayPart<T> {
   readonly isOwn: boolean;
   /** Undefined if the gateway has not answered. */
   readonly value: T | undefined;
-  /** Time since it was heard, in milliseconds. */
+  /** Time since the last message of the gateway, in milliseconds. */
   readonly heardMsAgo: number;
 }
 
 export interface AllGateways<Question, T> extends Disposable {
   /**
-   * Returns the part of this gateway first, then those of the others. `isComplete`: false if the others cannot be asked.
-   * Never rejects, unless `own` throws.
+   * Returns the part of this gateway first, then those of the others. `isComplete`: false if the others cannot be
+   * queried. Never rejects, unless `own` throws.
    */
   ask(question: Question): Promise<{
     readonly parts: readonly GatewayPart<T>[];
@@ -32,8 +32,8 @@ type Parts = Pick<Host, "version"> & {
 };
 
 /**
- * `own`: returns the part of this gateway. It is also the answer to other gateways. Gateways with other releases have
- * other parts, so `topic` changes with the shape of the part.
+ * `own`: returns the part of this gateway. It is also the answer to other gateways. Gateways of other releases have
+ * parts of another shape, so `topic` must change whenever the shape changes.
  */
 export function askAllGateways<Question, T>(
   { replicas, name, version, log }: Parts,

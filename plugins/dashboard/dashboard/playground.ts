@@ -70,8 +70,8 @@ function originOf({ gateway }: DashboardParts): string {
 }
 
 /**
- * Answers with 200 and the body of the gateway's answer as plain text, so that a browser never interprets it. Its status
- * and cost are in header fields of their own.
+ * Answers with 200 and the body of the gateway's answer as plain text, so that a browser never interprets it. Its
+ * status and cost are in separate header fields.
  */
 async function call(
   parts: DashboardParts,
@@ -104,7 +104,7 @@ async function call(
     .send(answer);
 }
 
-/** Resolves with the head of the answer. Rejects if there is none. Ends when the user leaves. */
+/** Resolves with the head of the answer. Rejects if there is none. Ends when the user disconnects. */
 function send(
   url: string,
   { kind, key, body }: WantedCall,

@@ -1,4 +1,6 @@
-/** Reports the loaded plugins: where they come from, what their manifests permit, and how their code does. */
+/**
+ * Reports the loaded plugins: their sources, the permissions in their manifests, and the performance of their code.
+ */
 import type { HookStatus, LoadedPlugin } from "sluice-gateway/plugin";
 import { rounded } from "./live.ts";
 import type { DashboardParts } from "./parts.ts";

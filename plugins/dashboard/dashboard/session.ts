@@ -20,7 +20,7 @@ const kind: CookieKind = {
   path: "/dashboard",
   sameSite: "Strict",
 };
-/** A working day. After that, the user must sign in again. */
+/** Lifetime of a session: a working day. After that, the user must sign in again. */
 const lifeMs = 8 * 3_600_000;
 
 /** A signed-in user, and what they may see and change. */
@@ -49,7 +49,7 @@ export function isOutside({ only }: Pick<Viewer, "only">, workspaceId?: string):
   return only !== undefined && workspaceId !== undefined && workspaceId !== only;
 }
 
-/** What a session is for: the id of a key, or a user of the OpenID provider. */
+/** The owner of a session: the id of a key, or a user of the OpenID provider. */
 export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
 
 /** A session that can be ended. */

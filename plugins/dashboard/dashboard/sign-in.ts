@@ -91,7 +91,7 @@ async function signIn(
     attempts.refused(request, { by: "key", code, facts: { key: key.id } });
     return sendRefusal(reply, code, { message: noRight });
   }
-  // The browser forgets the old session, so nobody could end it later.
+  // The browser loses the old session, so the user could not end it later.
   await sessions.end(sessions.current(request));
   log.info({ address: addressOf(request), key: key.id }, "dashboard: signed in");
   const cookie = sessions.begin({ key: key.id }, request, request.headers.origin);

@@ -20,7 +20,7 @@ interface Wanted {
   readonly workspaceId: string | undefined;
 }
 
-/** Above this number of groups, all workspaces or keys are read at once. */
+/** Maximum number of groups for which workspaces or keys are read one by one. For more, all are read at once. */
 const maxSingle = 100;
 
 export async function namesOf(

@@ -1,14 +1,14 @@
-/** Reports how much of its plan a workspace has used, and what the month is expected to end with. */
+/** Reports how much of its plan a workspace has used, and the forecast for the end of the month. */
 import type { Plan, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { overageUsd, valueUsd } from "./money.ts";
 import type { DashboardParts } from "./parts.ts";
 
 export const dayMs = 86_400_000;
-/** After its first charge, a gateway counts as used for at least an hour, so that the forecast is not absurd. */
+/** After the first charge, at least an hour counts as elapsed, so that the forecast is not absurdly high. */
 const minTodayMs = 3_600_000;
 /**
- * Maximum number of whole days before today whose mean, with today, is expected for the rest of the month. Days before
- * the first charge do not count.
+ * Maximum number of whole days before today that the forecast uses. It expects the mean of these days and today for
+ * each remaining day of the month. Days before the first charge do not count.
  */
 const meanDays = 7;
 

@@ -105,7 +105,7 @@ function sendUnavailable(reply: FastifyReply, { kind }: SpendAnswer): FastifyRep
   return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE", { message });
 }
 
-/** Several viewers of the same figures cost one report. */
+/** Caches reports, so that several viewers of the same figures need only one report. */
 function cachedSpend({
   metering,
   clock,

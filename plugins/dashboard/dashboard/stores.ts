@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Store } from "sluice-gateway/plugin";
 
-/** Maximum time for which a SQLite database is waited for. */
+/** Maximum time to wait for a SQLite database. */
 const busyMs = 100;
 /** Maximum number of databases that are shown. */
 const maxDatabases = 50;
@@ -12,9 +12,9 @@ const maxDatabases = 50;
 interface StoreState {
   readonly kind: "SQLite" | "PostgreSQL" | "Redis";
   readonly name: string;
-  /** Whether the store answers. */
+  /** True if the store answers. */
   readonly up: boolean;
-  /** The reason why it does not. */
+  /** The reason why the store does not answer. */
   readonly problem?: string;
   /** Number of migrations that have run. Redis has none. */
   readonly schema_version?: number;

@@ -76,7 +76,10 @@ export default defineStep<Options>({
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
-      /** Reads the address, so that the exchange remembers it: the socket has no address after the client has left. */
+      /**
+       * Reads the address, so that the exchange remembers it: the socket has no address after the client has
+       * disconnected.
+       */
       requestHeaders(x) {
         void x.request.address;
       },
@@ -99,7 +102,7 @@ function levelOf({ level = "info" }: Log): keyof typeof levels {
 }
 
 /**
- * Returns the members of a line, in this order. Headers and queries are left out, because they may contain secrets. The
+ * Returns the members of a line, in this order. Headers and queries are omitted, because they may contain secrets. The
  * line is written with JSON.stringify, which omits undefined members, because pino's own serializer takes twice as long
  * (measurements: README.md).
  */
@@ -140,7 +143,10 @@ function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): nu
   return isRefused || outcome === "clientLeft" ? levels.warn : levels.info;
 }
 
-/** Returns a function that is true for this share of its calls, evenly spread, starting with the first (unless 0). */
+/**
+ * Returns a function that returns true for this share of its calls, evenly distributed. The first call returns true
+ * unless the share is 0.
+ */
 function sampler(share: number): () => boolean {
   let owed = share === 0 ? 0 : 1 - share;
   return () => {

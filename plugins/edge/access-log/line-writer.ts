@@ -6,21 +6,22 @@ import type { Clock } from "sluice-gateway/plugin";
 
 /** Buffered text is written at this size, which is one write for about two hundred lines. */
 const flushChars = 64 * 1024;
-/** Buffered text is written at the latest after this time, for users who follow the file. */
+/** Maximum time until buffered text is written, for users who follow the file. */
 const flushMs = 250;
 /** Interval at which the file is checked, because log rotation renames it and expects a new file. */
 const checkMs = 1_000;
-/** Maximum number of bytes that wait for a slow disk. Further lines are dropped and reported. */
+/** Maximum number of bytes that wait for a slow disk. Further lines are discarded and reported. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 
 const fileMode = 0o640;
 
 export interface WriteErrors {
   /**
-   * Called when the disk or pipe refused a write, once until a write succeeds. The text is retried with the next write.
+   * Called when the disk or pipe refuses a write, only once until a write succeeds. The text is retried with the next
+   * write.
    */
   failed(error: Error): void;
-  /** Called when lines were dropped. */
+  /** Called when lines were discarded. */
   dropped(lines: number): void;
 }
 
@@ -60,7 +61,7 @@ export function openLines(file: string | undefined, clock: Clock, errors: WriteE
     if (!isFailing) errors.failed(error);
     isFailing = true;
   });
-  // pino itself ends its destinations when the process ends because nothing is left to do.
+  // pino itself closes its destinations when the process ends because the event loop is empty.
   destination.on("close", () => {
     isClosed = true;
   });

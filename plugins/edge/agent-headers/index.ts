@@ -6,7 +6,10 @@ import type { Agent } from "sluice-gateway/services";
 
 /** Maximum length of a value in characters. Longer values are cut. */
 const maxChars = 128;
-/** Maximum number of entries in X-Agent-Capabilities, and their maximum length. The rest is dropped or cut. */
+/**
+ * Maximum number of entries in X-Agent-Capabilities, and their maximum length. Further entries are discarded, and
+ * longer ones are cut.
+ */
 const maxCapabilities = 16;
 const maxCapabilityChars = 64;
 

@@ -16,7 +16,7 @@ interface Options {
   readonly bodyBytes?: number;
 }
 
-/** decisions.md section 4: the default is 1 MiB. */
+/** The default of decisions.md section 4: 1 MiB. */
 const defaultBodyBytes = 1 << 20;
 
 const path = { type: "string", pattern: "^/[^?#]*[^/?#]$" };

@@ -1,4 +1,4 @@
-/** Surface `front-page`: shows a person or a program who opens the gateway's root where its documentation is. */
+/** Surface `front-page`: shows a person or a program that opens the gateway's root where to find the documentation. */
 import {
   defineSurface,
   type DocumentedRoute,

@@ -1,4 +1,4 @@
-/** Collects the parts that operations share, each of which is written once under `components`. */
+/** Collects the parts that operations share. Each part appears once under `components`. */
 import type { DocumentedBodies, JsonSchema } from "sluice-gateway/plugin";
 import { exampleOf } from "./examples.ts";
 import type { HeaderObject, MediaType, Ref, ResponseObject } from "./objects.ts";

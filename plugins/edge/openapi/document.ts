@@ -51,7 +51,7 @@ export function documentOf(
     const path = openApiPath(route.path);
     const operations = (paths[path] ??= {});
     for (const { method, parts } of route.operations) {
-      // OpenAPI has no CONNECT. If two routes have the same method, the first one answers.
+      // OpenAPI does not support CONNECT. If two routes have the same method, the first one answers.
       if (!describable.has(method) || method.toLowerCase() in operations) continue;
       operations[method.toLowerCase()] = operationOf(
         route,

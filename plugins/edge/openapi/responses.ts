@@ -25,7 +25,7 @@ export function answersOf(
   components: Components,
 ): Record<string, Ref<ResponseObject>> {
   const common = Object.assign({}, ...parts.map((part) => part.answerHeaders ?? {})) as object;
-  // The headers of each part are a record by name, so the merged ones are, too.
+  // The headers of each part are a record by name, so the merged headers are also a record.
   const headers = common as DocumentedHeaders;
   const answers = new Map<number, DocumentedAnswer>();
   for (const part of parts) {

@@ -1,6 +1,6 @@
 /**
- * Serves the page that shows the document: Swagger UI, from this package. The files of the page are answers of the same
- * route (`?asset=NAME`), so that the page needs one route. They are read when a browser asks for them. The compressed
+ * Serves the page that shows the document: Swagger UI, from this package. The same route serves the files of the page
+ * (`?asset=NAME`), so that the page needs only one route. They are read when a browser asks for them. The compressed
  * files are kept only until the next garbage collection.
  */
 import { existsSync } from "node:fs";
@@ -13,7 +13,7 @@ import { etagOf, matchesEtag } from "sluice-gateway/http";
 import { packageFile } from "sluice-gateway/package-files";
 import { escapeHtml } from "../escape-html.ts";
 
-/** Routes change only with a reload. Readers may see the old document for up to five minutes. */
+/** Routes change only with a reload. Users may see the old document for up to five minutes. */
 export const cacheControl = "public, max-age=300";
 
 const script = "text/javascript; charset=utf-8";

@@ -9,9 +9,9 @@ import { takeScript } from "./take-script.ts";
 import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
-/** Held tokens are used for this time. It is half of the time after which Redis ends the hold. */
+/** Time for which held tokens may be used. It is half of the time after which Redis ends the hold. */
 const heldMicros = 1_000_000;
-/** Minimum time between two calls for which no request waits. */
+/** Minimum time between two calls that are made in advance, without a waiting request. */
 const aheadMicros = 10_000;
 
 export interface LeasedBucketDeps {
@@ -33,8 +33,8 @@ export class LeasedBucket implements Bucket {
   readonly #key: string;
   #terms: BucketTerms;
   /**
-   * The tokens that this replica may allow alone. Every request takes from it, also while Redis answers, so that the replica gains
-   * no second burst when Redis goes away.
+   * The tokens that this replica may allow alone. Every request takes from it, even while Redis answers, so that the
+   * replica does not gain a second burst when Redis becomes unreachable.
    */
   readonly #share: TokenBucket;
   /** Name of the hold in Redis. After a call without an answer it is replaced, because its tokens are then unknown. */
@@ -45,11 +45,13 @@ export class LeasedBucket implements Bucket {
   #lease = 0;
   /** Tokens used from the hold since the last call. */
   #used = 0;
-  /** Tokens allowed while Redis was away, which are still to be taken from the bucket in Redis. */
+  /**
+   * Number of tokens that were allowed while Redis was unreachable and must still be taken from the bucket in Redis.
+   */
   #debt = 0;
   /** Whole tokens in Redis after the last call. */
   #left: number;
-  /** Before this time, there can be no token in Redis. */
+  /** Time before which there cannot be a token in Redis. */
   #emptyUntil = 0;
   #askedAt = -Infinity;
   #isAsking = false;
@@ -136,10 +138,10 @@ export class LeasedBucket implements Bucket {
     return true;
   }
 
-  /** Asks Redis for tokens for all requests that wait, and for some to hold. Never rejects. */
+  /** Requests tokens from Redis for all waiting requests, and some more to hold. Never rejects. */
   async #ask(): Promise<void> {
     this.#isAsking = true;
-    // Requests of the same moment share the call.
+    // Requests that arrive at the same moment share the call.
     await Promise.resolve();
     const waiting = this.#waiting;
     this.#waiting = [];
@@ -150,7 +152,8 @@ export class LeasedBucket implements Bucket {
         resolve(index < taken);
       }
     } catch {
-      // Whether the call had an effect is not known. A new hold has no tokens, and Redis counts the old one as spent.
+      // It is not known whether the call had an effect. A new hold has no tokens, and Redis counts the old one as
+      // spent.
       this.#hold = this.#deps.newHold();
       this.#held = 0;
       this.#used = 0;

@@ -1,6 +1,6 @@
 /** The script that takes tokens from a bucket in Redis, and lends some to a replica. */
 
-/** A hold in Redis ends after this time, in microseconds. What was not returned by then is counted as spent. */
+/** A hold in Redis ends after this time, in microseconds. Tokens that were not returned by then count as spent. */
 const holdMicros = 2_000_000;
 
 /**
@@ -9,17 +9,17 @@ const holdMicros = 2_000_000;
  * `KEYS[1]` is a hash: `l` is the level in units, `a` the time of the last refill in microseconds, and each other field
  * is the hold of that name: `<tokens> <end of the hold>`. A missing bucket is full.
  *
- * Arguments: 1 the name of the caller's hold; 2 the number of requests that wait for a token; 3 tokens used from the hold
- * since the last call; 4 tokens of the hold that are returned; 5 tokens that the replica allowed while Redis was away; 6
- * the number of replicas; 7 units per microsecond; 8 units of a full bucket.
+ * Arguments: 1 the name of the caller's hold; 2 the number of requests that wait for a token; 3 tokens used from the
+ * hold since the last call; 4 tokens of the hold that are returned; 5 tokens that the replica allowed while Redis was
+ * unreachable; 6 the number of replicas; 7 units per microsecond; 8 units of a full bucket.
  *
  * Returns the tokens taken, the tokens added to the hold, and the level as a string, because replies have no fractions
  * and `tostring` rounds.
  *
  * The level and the holds together never exceed the capacity: while there are holds, the bucket refills only up to the
- * rest. So in any time t, at most burst + rate × t requests pass, also if a replica uses its tokens at the last moment.
- * Each of N replicas holds at most 1/(4 N) of what is left. All together hold at most a quarter of the capacity, and add
- * nothing to their holds if fewer than 4 N tokens are left.
+ * rest. So in any time t, at most burst + rate × t requests pass, even if a replica uses its tokens at the last moment.
+ * Each of N replicas holds at most 1/(4 N) of the remaining tokens. All together hold at most a quarter of the
+ * capacity, and add nothing to their holds if fewer than 4 N tokens are left.
  */
 export const takeScript = `
 local unit = 1e9

@@ -1,7 +1,7 @@
 /**
- * An exact token bucket with continuous refill. It grants what GCRA grants (ITU-T I.371, with a tolerance of burst - 1
- * tokens); the level is kept instead of the theoretical arrival time because a plan change can then alter the rate of a
- * bucket that is in use.
+ * An exact token bucket with continuous refill. It allows the same requests as GCRA (ITU-T I.371, with a tolerance of
+ * burst - 1 tokens). It stores the level instead of the theoretical arrival time, so that a plan change can alter the
+ * rate of a bucket that is in use.
  */
 import type { Bucket } from "./bucket.ts";
 import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";

@@ -1,4 +1,4 @@
-/** Exports ended spans in batches. Spans are dropped if the collector does not keep up. */
+/** Exports ended spans in batches. Spans are discarded if the collector does not keep up. */
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
@@ -49,7 +49,7 @@ export function openExport(settings: TraceSettings, host: Host): TraceExport {
   };
 }
 
-/** Returns the SDK's batch processor with its own limits, but counts dropped spans and logs an outage once. */
+/** Returns the SDK's batch processor with its own limits, but counts discarded spans and logs an outage once. */
 function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanProcessor {
   const family = metrics.counter(
     "sluice_trace_spans_total",

@@ -1,7 +1,7 @@
 /**
  * The attributes of an exchange's span: the conventions for HTTP servers
- * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and under `sluice.` what only a
- * gateway knows. No header and no query: they may hold secrets.
+ * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and attributes of the gateway
+ * itself, which start with `sluice.`. Headers and queries are omitted, because they may contain secrets.
  */
 import { redact, type Exchange, type Outcome, type SpanAttributes } from "sluice-gateway/plugin";
 import { clientScheme } from "sluice-gateway/http";
@@ -30,7 +30,7 @@ export function nameOf(x: Exchange): string {
 
 /**
  * Returns the attributes at the start. The address must be read now, because the socket loses it when the client
- * leaves.
+ * disconnects.
  */
 export function startAttributes(x: Exchange): Record<string, string> {
   const { method, path, address } = x.request;

@@ -31,7 +31,7 @@ const parts = {
   headers: { pointer: "/headers", coerce: true },
 } as const satisfies Record<string, Part>;
 
-/** All violations are reported for bodies of up to this size. In larger bodies, only the first is. */
+/** All violations are reported for bodies of up to this size. In larger bodies, only the first one is reported. */
 const thoroughBytes = 64 * 1024;
 
 export default defineStep<Options>({

@@ -41,7 +41,7 @@ function ajvOptions(part: Part): Options {
 
 /**
  * Compiles a schema. Throws the errors of ajv, which `schemaFaults` reports earlier. A second function collects all
- * violations; it is not used for large bodies, with which a client could multiply its work.
+ * violations; it is not used for large bodies, because a client could use them to multiply its work.
  */
 export function compileSchema(schema: JsonSchema, part: Part): Check {
   const first = new Ajv2020(ajvOptions(part)).compile(schema);

@@ -1,4 +1,7 @@
-/** Sends the request of a completion and receives its answer. The kinds of completions differ in what they send. */
+/**
+ * Sends the request of a completion and receives its answer. Subclasses send the answer to the client in different
+ * ways.
+ */
 import type { Reply } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
@@ -10,10 +13,13 @@ import type {
 } from "sluice-gateway/services";
 import type { Completion } from "./completion.ts";
 
-/** Resolves the answer of the surface. Undefined after a stream, or if the client has left. */
+/** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
 
-/** Its callbacks are called from sockets, where nothing catches errors. An error fails this exchange only. */
+/**
+ * Receives the answer of a worker. Its callbacks are called from sockets, where nothing catches errors. An error fails
+ * this exchange only.
+ */
 export abstract class CompletionReader implements AnswerReader {
   protected abstract readonly streamed: boolean;
   protected readonly completion: Completion;
@@ -40,11 +46,14 @@ export abstract class CompletionReader implements AnswerReader {
   abstract onRead(): void;
   abstract onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
   abstract onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
-  /** Called when the client has left. */
+  /** Called when the client has disconnected. */
   abstract aborted(): void;
 }
 
-/** Resolves to a Reply if nothing was sent, and to undefined after a stream or if the client has left. */
+/**
+ * Runs a completion. Resolves to a Reply if nothing was sent, and to undefined after a stream or if the client has
+ * disconnected.
+ */
 export function complete(
   Reader: new (...args: ConstructorParameters<typeof CompletionReader>) => CompletionReader,
   completion: Completion,

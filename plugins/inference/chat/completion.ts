@@ -54,7 +54,7 @@ export function settle(completion: Completion, result: InferenceResult, outcome?
   return charge.usedMilliCu ?? result.costMilliCu;
 }
 
-/** Notes the model for the health over time. `result`: undefined while no worker has answered. */
+/** Records the model for the health over time. `result`: undefined while no worker has answered. */
 export function noteCompletion(
   { x, request, firstTokenMs }: Completion,
   result: InferenceResult | undefined,
@@ -68,8 +68,8 @@ export function noteCompletion(
 }
 
 /**
- * Stops the worker because the client has left, and charges the tokens that the worker has read and produced. Resolves
- * after that.
+ * Stops the worker because the client has disconnected, and charges the tokens that the worker has read and produced.
+ * Resolves after that.
  */
 export async function settleClientLeft(
   completion: Completion,

@@ -4,7 +4,7 @@ import type { InferenceFailure } from "sluice-gateway/services";
 
 const invalid = "invalid_request_error";
 const internal = "internal_error";
-/** In seconds: the minimum of gateway.md, "Retry-After values". */
+/** Time in seconds: the minimum of gateway.md, "Retry-After values". */
 const retryAfter = "5";
 
 const errors = {
@@ -20,7 +20,7 @@ const errors = {
 
 export type ChatErrorCode = keyof typeof errors;
 
-/** Maps the failure of an answer to the code for the client. Nothing that a worker wrote is passed on. */
+/** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
 export const codeOfFailure: Readonly<Record<InferenceFailure, ChatErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",

@@ -1,6 +1,6 @@
 /**
  * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
- * Ignored and unknown fields are dropped.
+ * Ignored and unknown fields are omitted.
  */
 /** A parsed request. */
 import { isObject } from "sluice-gateway/toolkit";
@@ -44,7 +44,7 @@ const promptParameters = [
   "return_dict",
 ] as const;
 
-/** Fields of chat completions that clients send and that are dropped: first those of gateway.md, then newer ones. */
+/** Fields of chat completions that clients send and that are omitted: first those of gateway.md, then newer ones. */
 export const ignoredFields = [
   "temperature",
   "top_p",
@@ -183,7 +183,7 @@ function readContent(value: unknown): Pick<Message, "content"> | undefined {
   return { content: parts };
 }
 
-/** Reads the token limit. The first of the two names is used; the second must be valid, too. */
+/** Reads the token limit. The first of the two names is used, but the second must also be valid. */
 function readMaxTokens(body: Json): number | undefined | string {
   let wanted: number | undefined;
   for (const name of ["max_tokens", "max_completion_tokens"]) {
@@ -232,7 +232,7 @@ function wrong(message: string): ChatRequestResult {
   return { ok: false, message };
 }
 
-/** Returns true for `null`, too, which clients send for members that they do not set. */
+/** Returns true if a member is missing or null. Clients send null for members that they do not set. */
 function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }

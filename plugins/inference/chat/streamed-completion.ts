@@ -17,7 +17,7 @@ const headers: readonly string[] = [
   "text/event-stream; charset=utf-8",
   "cache-control",
   "no-cache",
-  // Without this header, nginx would hold chunks back to fill its buffers.
+  // Without this header, nginx would delay chunks until its buffers are full.
   "x-accel-buffering",
   "no",
 ];
@@ -32,7 +32,8 @@ const suffix = "]}\n\n";
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly streamed = true;
   /**
-   * The part of every chunk before its choice, in UTF-8 bytes of which each is a character (latin1), like the chunks.
+   * The part of every chunk before its choice: UTF-8 bytes as a latin1 string (one character per byte), like the
+   * chunks.
    */
   readonly #prefix = Buffer.from(`data: ${this.#envelope()},"choices":[`).toString("latin1");
   #sink: Sink | undefined;
@@ -44,7 +45,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   #isDue = false;
   /** Ends the stream, once its end is known. Runs when the sink is open. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
-  /** Set when the client has left. Resolves when the charge is settled. */
+  /** Set when the client has disconnected. Resolves when the charge is settled. */
   #leaving: Promise<undefined> | undefined;
 
   // Callbacks of the call.
@@ -59,7 +60,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
       if (!this.#isDue) atEndOfTurn(this);
       this.#isDue = true;
     } else if (!this.#opening) this.#open();
-    // The head is not sent yet, so further chunks would pile up here.
+    // The head has not been sent yet, so further chunks would accumulate here.
     else this.call?.pause();
   }
 
@@ -95,7 +96,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     const outcome = failureOutcome(failure);
     settle(this.completion, result, outcome);
     this.completion.brokenBy = codeOfFailure[failure];
-    // `[DONE]` is omitted, so that no client takes the answer for complete.
+    // `[DONE]` is omitted, so that clients do not treat the answer as complete.
     const event = Buffer.from(`data: ${errorJson(codeOfFailure[failure])}\n\n`);
     this.#finishWith((sink) => sink.end(undefined, event, outcome));
   }
@@ -132,7 +133,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#finish !== undefined) this.#end(sink, this.#finish);
   }
 
-  /** Writes the collected chunks. Returns true while the client has room for more. */
+  /** Writes the collected chunks. Returns true if the client can receive more. */
   #writeChunks(sink: Sink): boolean {
     const hasRoom = sink.write(this.#chunks, "latin1");
     this.#chunks = "";

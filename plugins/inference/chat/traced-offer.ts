@@ -83,7 +83,7 @@ class TracedCall implements AnswerReader, InferenceCall {
     this.#reader.onRead();
   }
 
-  // A span that fails must not keep the answer from its reader.
+  // An error of the span must not prevent the reader from getting the answer.
 
   onEnd(result: InferenceResult, message: WholeMessage | undefined): void {
     try {

@@ -11,7 +11,7 @@ export interface Pace {
   readonly tokenMs: number;
 }
 
-/** Sends the answer at the time of its last token, unless the client has left before. */
+/** Sends the answer at the time of its last token, unless the client has disconnected before that. */
 export function sendWhole(response: ServerResponse, model: string, answer: Echo, pace: Pace): void {
   const { reasoning, content, finishReason, usage } = answer;
   const message = {
@@ -33,7 +33,7 @@ export function sendWhole(response: ServerResponse, model: string, answer: Echo,
   response.once("close", () => timer[Symbol.dispose]());
 }
 
-/** Sends one event per token. The model waits for a client that does not read, and stops if the client leaves. */
+/** Sends one event per token. The model waits for a client that does not read, and stops if the client disconnects. */
 export function sendStream(
   response: ServerResponse,
   model: string,

@@ -16,7 +16,7 @@ export interface DemoModel {
   readonly url: string;
   /** URL of the status document of the network. */
   readonly statusUrl: string;
-  /** Cuts all connections, stops all answers and frees the port. */
+  /** Closes all connections, stops all answers and frees the port. */
   close(): Promise<void>;
 }
 

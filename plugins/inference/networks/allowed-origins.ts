@@ -42,7 +42,7 @@ export class AllowedOrigins {
   }
 }
 
-/** Returns the origin. A WebSocket has the origin of the HTTP request that it begins with. */
+/** Returns the origin. A WebSocket has the origin of the HTTP request that opens it. */
 function originOf(url: string): string {
   const { protocol, host } = new URL(url);
   return `${protocol.replace("ws", "http")}//${host}`;

@@ -22,7 +22,7 @@ interface CatalogueNetwork extends OpenNetwork {
 export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork> {
   /** The open networks, in the order of pipeline.yaml. */
   list: readonly Open[];
-  /** Stores the overrides of a network. Answers false if they could not be written. */
+  /** Stores the overrides of a network. Returns false if they could not be written. */
   store(network: string, models: readonly ModelOverride[], by: ChangedBy): Awaitable<boolean>;
 }
 

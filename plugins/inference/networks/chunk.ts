@@ -21,7 +21,10 @@ export interface Chunk {
   choiceEnd: number;
   /** True if it has content or reasoning that is not empty. */
   hasContent: boolean;
-  /** Where `_content` must be inserted in a delta that has only `reasoning` (vLLM, Ollama); negative if nowhere. */
+  /**
+   * Position at which `_content` must be inserted in a delta that has only `reasoning` (vLLM, Ollama). Negative if
+   * nothing must be inserted.
+   */
   reasoningAt: number;
   /** Start of its only text, including the quotes; negative if there is no text or more than one. */
   textStart: number;

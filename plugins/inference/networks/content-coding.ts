@@ -22,7 +22,7 @@ export interface DecoderSink {
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
-  /** Stops the output until `resume`. Data written meanwhile fills the buffer. */
+  /** Stops the output until `resume`. Data that is written in the meantime fills the buffer. */
   pause(): void;
   resume(): void;
   /** Stops the decoder. The sink is not called any more. */

@@ -56,7 +56,10 @@ interface HttpRoute {
 export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly worker: AttemptedWorker;
   readonly head: string;
-  /** A completion that is computed twice costs the worker twice. */
+  /**
+   * A request is not repeated after it was written, because a completion that is computed twice costs the worker
+   * twice.
+   */
   readonly retryPolicy = "ifUnwritten";
   readonly answerMs: number;
   readonly #call: AttemptedCall;
@@ -64,7 +67,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly #answer: WorkerAnswer;
   #carrier: Http1Carrier | undefined;
   #decoder: BodyDecoder | undefined;
-  /** True once the call is not notified any more. */
+  /** True after the last notification of the call. */
   #hasEnded = false;
   #surplusBytes = 0;
   #answered = false;
@@ -122,14 +125,14 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   }
 
   /**
-   * HTTP can only end an answer by cutting the connection, and then no usage is reported. So the answer is read to its
-   * end.
+   * Over HTTP, an answer can only be ended by closing the connection, and then no usage is reported. Therefore the
+   * answer is read to its end.
    */
   wrapUp(): void {
     this.resume();
   }
 
-  /** Cuts the connection. */
+  /** Closes the connection. */
   abort(): void {
     if (this.#hasEnded) return;
     this.#end();
@@ -224,7 +227,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     this.#hasEnded = true;
     this.worker.inFlight--;
     this.#decoder?.close();
-    // Nothing else would resume a connection that was paused in the middle of an answer.
+    // No other code would resume a connection that was paused in the middle of an answer.
     this.#carrier?.resume();
   }
 }

@@ -28,20 +28,23 @@ import type { ServingNetwork } from "./serving-network.ts";
 /** The first worker and two retries. */
 const maxAttempts = 3;
 /**
- * Time for a worker to report the usage of an answer whose client has left, in milliseconds (decisions.md section 3).
+ * Time for a worker to report the usage of an answer whose client has disconnected, in milliseconds (decisions.md
+ * section 3).
  */
 const usageReportMs = 2_000;
 const emptyBody = Buffer.alloc(0);
 /** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
-/** Replaces the reader when the client has left. */
+/** Replaces the reader when the client has disconnected. */
 const noReader: AnswerReader = { onChoice() {}, onRead() {}, onEnd() {}, onError() {} };
 
-/** State of a call whose client has left, until the worker has reported its usage or the time is up. */
+/**
+ * State of a call whose client has disconnected, until the worker has reported its usage or the time limit has passed.
+ */
 interface PendingLeave {
   readonly resolve: (result: InferenceResult | undefined) => void;
   readonly timer: Disposable;
-  /** The part of a stream that had arrived when the client left. */
+  /** The part of a stream that had arrived when the client disconnected. */
   readonly produced: PartialAnswer | undefined;
 }
 
@@ -56,7 +59,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #attempt: RunningAttempt | undefined;
   /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
   #price: Price | undefined;
-  /** True once the reader has received something. A failure is then final. */
+  /** True after the reader has received something. A failure is then final. */
   #hasBegun = false;
   #hasToken = false;
   #choices = 0;
@@ -153,7 +156,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   onError(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#hasEnded) return;
     const final = finalFailure(worker, failure);
-    // A worker that refused the request has processed nothing of it.
+    // A worker that refused the request has not processed any of it.
     if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
     if (this.#hasBegun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
     if (final !== undefined) return this.#fail(final);
@@ -237,7 +240,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#ended(undefined);
   }
 
-  /** Ends the call of a client that has left. `isOwed`: whether the result is charged. */
+  /** Ends the call of a client that has disconnected. `isOwed`: true if the result is charged. */
   #endLeft(isOwed: boolean): void {
     const leaving = this.#leaving;
     if (leaving === undefined) return;
@@ -248,7 +251,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
   }
 
-  /** The reader threw in the middle of an answer, so the rest is of no use to it. */
+  /** Called when the reader threw in the middle of an answer. The rest is useless to it. */
   #readerBroke(error: unknown): void {
     this.#attempt?.abort();
     this.#logBroken(error);
@@ -313,7 +316,7 @@ function finalFailure(
   const { status } = failure;
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404) return "notServed";
-  // 429 is not a fault of the worker and passes soon.
+  // 429 is not a fault of the worker, and it ends soon.
   if (status !== 429) worker.failed(false);
   return undefined;
 }

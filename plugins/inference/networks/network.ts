@@ -1,6 +1,6 @@
 /**
- * One inference network: it polls workers and prices and derives the catalogue of models from them. The values that
- * were read last are used until they are read again.
+ * One inference network: it polls workers and prices and derives the catalogue of models from them. The values of the
+ * last reading are used until the next one.
  */
 import type { Metrics } from "sluice-gateway/plugin";
 import {

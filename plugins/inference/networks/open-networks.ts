@@ -23,7 +23,7 @@ export function openNetworks(
     store: (network, models, by) => accounts.replaceOverrides(network, models, by),
   };
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
-    // The entry contains the members of other services, too.
+    // The entry also contains the members of other services.
     const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
     const parts = { clock, log, metrics, overrides, kind };
     return keep(

@@ -38,7 +38,7 @@ interface SharedClient {
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #parts: TransportParts;
-  /** Loaded here and not at the first probe, which happens while other workers serve requests. */
+  /** Loaded here instead of at the first probe, which runs while other workers serve requests. */
   readonly #request = requestSender();
   /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();

@@ -53,7 +53,9 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
   });
 }
 
-/** Returns undefined without a rate, and if a part of it could not be read, whose fault has been reported. */
+/**
+ * Returns undefined if there is no rate, or if a part of it could not be read; that fault has already been reported.
+ */
 function rateConfig(rate: Rate | undefined): RateConfig | undefined {
   if (rate === undefined) return undefined;
   if (typeof rate === "string") {

@@ -5,7 +5,7 @@ interface Entry {
   readonly rate?: unknown;
 }
 
-/** URLs may differ, because each gateway may reach a network in another way. */
+/** URLs may differ, because each gateway may reach a network through another address. */
 export function pricesOfNetworks({
   networks,
   rate,

@@ -1,4 +1,4 @@
-/** The settings of the section `networks` that should not go to production. */
+/** Finds settings of the section `networks` that are not suitable for production. */
 import { plaintextProblems, type ProductionProblem } from "sluice-gateway/module";
 
 interface Entry {

@@ -19,7 +19,7 @@ export function requestFields(
   const fields = new Map([
     ["content-type", "application/json"],
     ["accept", "text/event-stream, application/json"],
-    // With a content coding, tokens would have to wait for each other.
+    // With a content coding, tokens would be delayed until others arrive.
     ["accept-encoding", "identity"],
   ]);
   for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);

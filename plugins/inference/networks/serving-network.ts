@@ -1,4 +1,4 @@
-/** An open network as its models and its calls see it. */
+/** The interface of an open network for its models and calls. */
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
 import type { CallMetrics } from "./call-metrics.ts";

@@ -43,7 +43,7 @@ export function readStatus(
 }
 
 /**
- * Returns the reason why a document is not a status document, for the log. The text contains nothing of the document.
+ * Returns the reason why a document is not a status document, for the log. The text contains no part of the document.
  */
 export function statusProblem(value: unknown): string {
   if (!isObject(value)) return "it is not a JSON object";

@@ -50,7 +50,7 @@ export function openTokenRate(config: RateConfig | undefined, parts: TokenRatePa
 /** Maximum rate that is accepted, in USD for one native token. */
 const maxUsd = 1_000_000_000;
 
-/** Rejects 0, which sources report if they have no price. The last value is then closer to the truth. */
+/** Rejects 0, which sources report if they have no price. The last value is more accurate in that case. */
 function positiveDecimal(value: unknown): string | undefined {
   const text = decimalText(value);
   if (text === undefined || !/[1-9]/.test(text)) return undefined;

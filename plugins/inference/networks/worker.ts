@@ -4,7 +4,7 @@ import type { Clock } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
 
 const ejectionPolicy: EjectionPolicy = {
-  // A single failure may be the request's fault.
+  // More than one, because a single failure may be the fault of the request.
   failures: 3,
   failuresAfterReturn: 1,
   firstMs: 2_000,
@@ -47,7 +47,10 @@ export class Worker implements NetworkWorker, Backend {
     if (this.#ejection.succeeded()) this.#parts.onEjectionChange(this);
   }
 
-  /** Called when a request has failed. `isUnreachable`: there was no connection, which cannot be a request's fault. */
+  /**
+   * Called when a request has failed. `isUnreachable`: there was no connection, which cannot be the fault of a
+   * request.
+   */
   failed(isUnreachable: boolean): void {
     if (this.#closed || !this.#ejection.failed(isUnreachable)) return;
     this.#ejection.eject();
@@ -59,7 +62,7 @@ export class Worker implements NetworkWorker, Backend {
     return this.listed.state !== "draining" && this.route.admitted;
   }
 
-  /** Closes its route and stops probing it. */
+  /** Closes the route and stops the probes. */
   close(): void {
     this.#closed = true;
     this.#ejection.close();

@@ -13,7 +13,7 @@ export interface RecordedChain {
   /** Returns the number of the block with this hash (lower-case hex). Undefined if there is none. */
   numberOf(hash: string): number | undefined;
   valueAt(key: string, number: number): string | null;
-  /** Returns the blake2b-256 and the size of a value, also for `:code`. Undefined if there is no value. */
+  /** Returns the blake2b-256 and the size of a value, including that of `:code`. Undefined if there is no value. */
   digestAt(
     key: string,
     number: number,

@@ -25,7 +25,7 @@ export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   return methods;
 }
 
-/** Different names, so that nobody mistakes the recording for the chain whose runtime was recorded. */
+/** Names that differ from those of the chain whose runtime was recorded, so that the two are not confused. */
 const demoIdentity = {
   chain: "Coretime Demo",
   name: "Sluice Demo Node",

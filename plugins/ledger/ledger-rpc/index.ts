@@ -68,7 +68,10 @@ function run(rpc: LedgerRpc, charge: Charge, caller: Caller): Awaitable<Reply> {
   return andThen(rpc.run(caller), (answered) => replyWith(answered, rpc, charge, caller));
 }
 
-/** Settles the charge and returns the answer. The client may have left: the node has done the work, so it is charged. */
+/**
+ * Settles the charge and returns the answer. The call is charged even if the client has disconnected, because the node
+ * has done the work.
+ */
 function replyWith(
   body: string | Uint8Array | undefined,
   rpc: LedgerRpc,

@@ -21,7 +21,7 @@ export interface BlockInput {
 export interface FoundBlock {
   readonly ok: true;
   readonly hash: string;
-  /** The node's result of `chain_getBlock`. It is borrowed. */
+  /** The node's result of `chain_getBlock`. The memory is borrowed. */
   readonly bytes: Buffer;
   /** `{ header, extrinsics }` as JSON text, without justifications. The extrinsics are the node's unchanged text. */
   readonly json: string;

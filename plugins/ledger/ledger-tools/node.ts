@@ -65,7 +65,7 @@ export function failureOf(answer: NoResult): ToolFailure {
     case "unreachable":
       return unreachable;
     case "timeout":
-    // A tool's signal aborts at the timeout of the call.
+    // The signal of a tool is aborted when the call times out.
     case "aborted":
       return timedOut;
     case "garbage":

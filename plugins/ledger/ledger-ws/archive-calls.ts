@@ -1,6 +1,6 @@
 /**
  * The reads `archive_v1_storage` and `archive_v1_storageDiff` of one connection. While the client does not read, the
- * gateway reads nothing from the node. Therefore the gateway never has to hold a large result in memory.
+ * gateway reads nothing from the node, so it never has to hold a large result in memory.
  */
 import type { ArchiveMethod, ClientArchiveRead, LedgerArchive } from "sluice-gateway/services";
 import { readArchiveRequest } from "./archive-params.ts";
@@ -15,9 +15,9 @@ const maxReads = 4;
 
 export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly archive: LedgerArchive;
-  /** The places of the key for reads. */
+  /** The key's limit on open reads. */
   readonly places: Places;
-  /** True while so much output waits for the client that it gets no more. */
+  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
 
@@ -33,7 +33,7 @@ export class ArchiveCalls {
       max: maxReads,
       placesOf: () => deps.places,
       isAlwaysCharged: false,
-      refuseFull: (call) => deps.replies.refuse(call, tooManySubscriptions),
+      refuseFull: (call, _, full) => deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ errorEvent }, { code } = unavailable) => {
         const error = `the gateway has ended the read: ${code}`;
         return `"result":${JSON.stringify({ event: errorEvent, error })}`;
@@ -41,7 +41,7 @@ export class ArchiveCalls {
     });
   }
 
-  /** Returns true if this call begins or stops a read. */
+  /** Returns true if this method starts or stops a read. */
   handles(method: string): boolean {
     const { methods, stopping } = this.#deps.archive;
     return methods.has(method) || stopping.has(method);
@@ -67,12 +67,12 @@ export class ArchiveCalls {
       const id = readText(params[0], "subscription");
       const stopped = archive.stopping.get(call.method);
       if (this.#open.get(id)?.method === stopped) this.#open.remove(id);
-      // The specification has this answer for a read that is not open, too.
+      // The specification defines the same answer for a read that is not open.
       replies.answer(call, "null");
     });
   }
 
-  /** Called when the client has read, or when notifications were sent. */
+  /** Called after the client has read output, or after notifications were sent. */
   resume(): void {
     if (this.#deps.isBusy()) return;
     for (const { upstream } of this.#open.values()) upstream.resume();

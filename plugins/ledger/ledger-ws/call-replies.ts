@@ -22,7 +22,10 @@ export class CallReplies {
     this.#calls = calls;
   }
 
-  /** `result`: JSON text. `name`: name of the method in logs and metrics, if it is another one than the client's. */
+  /**
+   * Sends a result and reports the call. `result`: JSON text. `name`: name of the method in logs and metrics, if it
+   * differs from the client's.
+   */
   answer(call: RpcCall, result: string, name = call.method): void {
     this.report(name);
     this.send(`{"jsonrpc":"2.0","id":${call.id},"result":${result}}`);
@@ -33,7 +36,7 @@ export class CallReplies {
     this.send(`{"jsonrpc":"2.0","id":${call.id},"error":${error}}`);
   }
 
-  /** `code`: code of the refusal. Undefined after a success. */
+  /** Reports a call for logs and metrics. `code`: code of the refusal. Undefined after a success. */
   report(name: string, code?: string): void {
     this.#calls.called({ kind: "node", name, isListed: true, code });
   }

@@ -1,4 +1,7 @@
-/** The caller of a connection: the key that `authenticate` has found in a header, in the path or behind a ticket. */
+/**
+ * The caller of a connection: the key that `authenticate` has found in a header or in the path, or for which a ticket
+ * was made.
+ */
 import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Accounts, KeyPrincipal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";

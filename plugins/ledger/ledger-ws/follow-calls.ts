@@ -15,7 +15,7 @@ import {
   type SubscriptionDeps,
 } from "./open-subscriptions.ts";
 import { notificationOf } from "./paid-notifications.ts";
-import { followErrors, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import { followErrors, tooManyFollows, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
 import {
   answerParams,
   readBoolean,
@@ -35,10 +35,10 @@ const stop = '"result":{"event":"stop"}';
 
 export interface FollowCallsDeps extends SubscriptionDeps {
   readonly follows: LedgerFollows;
-  /** The places of the key for follows and for operations. */
+  /** The key's limits on follows and on operations. */
   readonly followPlaces: Places;
   readonly operationPlaces: Places;
-  /** True while so much output waits for the client that it gets no more. */
+  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
 
@@ -53,12 +53,12 @@ export class FollowCalls {
 
   constructor(deps: FollowCallsDeps) {
     this.#deps = deps;
-    const tooMany = { code: "LIMIT_REACHED", error: followErrors.tooManyFollows };
     this.#open = new OpenSubscriptions(deps, {
       max: maxFollows,
       placesOf: () => deps.followPlaces,
       isAlwaysCharged: false,
-      refuseFull: (call) => deps.replies.refuse(call, tooMany),
+      refuseFull: (call, _, full) =>
+        deps.replies.refuse(call, { code: "LIMIT_REACHED", error: tooManyFollows(full) }),
       lastMember: () => stop,
     });
   }
@@ -145,7 +145,7 @@ export class FollowCalls {
     const answer = await follow.header(hash);
     if (answer === undefined) {
       payment.release();
-      // The follow has ended with the node, for which the specification defines this answer.
+      // The follow has ended because the node was lost. The specification defines this answer for that case.
       return replies.answer(call, "null");
     }
     if (!(await payment.settle([{ method: header.name, costMilliCu: header.cuMilli }]))) {

@@ -12,7 +12,10 @@ import type {
 } from "sluice-gateway/services";
 import type { Payment } from "./payer.ts";
 
-/** After results of this many characters, a client has to continue before it gets more. */
+/**
+ * After more than this number of characters of results, an operation that can pause waits for `chainHead_v1_continue`.
+ * While more characters wait for the client, the node must wait.
+ */
 const maxPerContinue = 1_048_576;
 
 const doneEvents = {
@@ -31,7 +34,7 @@ export interface OperationDeps {
   readonly payment: Payment;
   /** Sends an event of the follow. */
   readonly send: (event: string) => void;
-  /** True while so much output waits for the client that it gets no more. */
+  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;
@@ -51,7 +54,7 @@ export class Operation {
   #remaining: number;
   #events: string[] = [];
   #held = 0;
-  /** Number of characters since the client has continued. */
+  /** Number of characters sent since the client last continued. */
   #sent = 0;
   #payment: "reserved" | "writing" | "written" | "released" = "reserved";
   #isComplete = false;
@@ -91,7 +94,7 @@ export class Operation {
     this.#sendEvents();
   }
 
-  /** Ends the operation without an event. It is charged if a node has begun to work on it. */
+  /** Ends the operation without an event. The operation is charged if a node has started it. */
   stop(): void {
     if (this.#hasEnded) return;
     let hasBegun = false;

@@ -17,9 +17,9 @@ const maxOperations = 16;
 
 export interface FollowUpstreamDeps {
   readonly payer: Payer;
-  /** The places of the key for operations. Each item of a storage operation takes one. */
+  /** The key's limit on operations. Each item of a storage operation counts as one. */
   readonly places: Places;
-  /** True while so much output waits for the client that it gets no more. */
+  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;
@@ -27,7 +27,7 @@ export interface FollowUpstreamDeps {
   readonly onCharge: (written: Promise<unknown>) => void;
 }
 
-/** An operation that was started. `parts`: number of its parts, which can be smaller than was asked for. */
+/** An operation that was started. `parts`: number of its parts, which can be smaller than the requested number. */
 interface Started {
   readonly id: string;
   readonly parts: number;
@@ -62,7 +62,7 @@ export class FollowUpstream implements ClientSubscription {
     return this.#operations.get(id);
   }
 
-  /** Called when the client has read what was sent. */
+  /** Called after the client has read what was sent. */
   resume(): void {
     for (const operation of this.#operations.values()) operation.resume();
   }
@@ -85,7 +85,7 @@ export class FollowUpstream implements ClientSubscription {
     try {
       const payment = await payer.reserve(method.cuMilli * count);
       if ("error" in payment) return payment;
-      // The follow may have ended meanwhile.
+      // The follow may have ended in the meantime.
       if (this.#isClosed) {
         payment.release();
         return undefined;

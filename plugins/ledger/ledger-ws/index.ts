@@ -37,7 +37,7 @@ interface SurfaceDeps {
   readonly write: boolean;
 }
 
-/** The option that limits how many things of a kind each key has open. */
+/** Returns the schema of an option that limits how many things of one kind each key can have open. */
 const perKey = (limit: number, things: string): JsonSchema => ({
   description: `Maximum number of ${things} per key.`,
   type: "integer",

@@ -27,7 +27,7 @@ export class KeyLimit {
 
 /**
  * Limits how many different things of one kind each key has open at the same time, on all its connections to this
- * gateway. Equal things need one place together.
+ * gateway. Equal things share one place.
  */
 export class DistinctKeyLimit {
   readonly #limit: KeyLimit;
@@ -62,6 +62,6 @@ export class DistinctKeyLimit {
 export interface Places {
   /** Takes up to `wanted` places (default 1). Returns the number of places taken, which is 0 if none is left. */
   take(wanted?: number): number;
-  /** Gives back places that were taken (default 1). */
+  /** Releases places that were taken (default 1). */
   release(count?: number): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The subscriptions of one connection that follow the same rules: opens them, charges them, and ends them. It is used for
- * each kind of subscription.
+ * Opens, charges and ends the subscriptions of one connection that follow the same rules. There is one instance per
+ * kind of subscription.
  */
 import { randomBytes } from "node:crypto";
 import type {
@@ -17,14 +17,20 @@ import {
   type PaidNotifications,
 } from "./paid-notifications.ts";
 import type { Payer } from "./payer.ts";
-import { endErrors, internalError, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
+import {
+  endErrors,
+  internalError,
+  unavailable,
+  upstreamErrorCodes,
+  type FullPlace,
+} from "./rpc-error.ts";
 
 /** The parts of a connection that all its subscriptions use. */
 export interface SubscriptionDeps {
   readonly payer: Payer;
   readonly notifications: PaidNotifications;
   readonly replies: CallReplies;
-  /** Called for an exception, which ends the connection. */
+  /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -32,12 +38,12 @@ export interface SubscriptionDeps {
 export interface SubscriptionRules<Method> {
   /** Maximum number of open subscriptions. */
   readonly max: number;
-  /** Returns the places of the key from which the subscription of this call takes one. */
+  /** Returns the key's limit that applies to the subscription of this call. */
   placesOf(call: RpcCall, method: Method): Places;
-  /** True if opening is charged even if the node refuses, or if the client has left. */
+  /** True if opening is charged even if the node refuses it or the client has disconnected. */
   readonly isAlwaysCharged: boolean;
-  /** Answers a call above a limit. */
-  refuseFull(call: RpcCall, method: Method): void;
+  /** Answers a call above a limit. `full`: whose limit it is. */
+  refuseFull(call: RpcCall, method: Method, full: FullPlace): void;
   /**
    * Returns the last notification of a subscription that the gateway ends, as a member of `params`. Undefined if such
    * a subscription stays open until the client ends it. `refusal`: undefined if the gateway is stopping.
@@ -45,7 +51,7 @@ export interface SubscriptionRules<Method> {
   lastMember(method: Method, refusal: Refusal | undefined): string | undefined;
 }
 
-/** The outcome of opening a subscription at a node. `full`: there are too many at the nodes. */
+/** The outcome of opening a subscription at a node. `full`: too many subscriptions are open at the nodes. */
 export type Opened<Upstream> =
   | { readonly kind: "open"; readonly subscription: Upstream }
   | { readonly kind: "error"; readonly error: string }
@@ -54,7 +60,7 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
-  /** The places of the key of which the subscription has taken one. */
+  /** The key's limit, of which the subscription has taken one place. */
   readonly places: Places;
 }
 
@@ -98,9 +104,10 @@ export class OpenSubscriptions<
   ): Promise<void> {
     const { max } = this.#rules;
     const places = this.#rules.placesOf(call, method);
-    if (this.#open.size + this.#opening >= max || places.take() === 0) {
-      return this.#rules.refuseFull(call, method);
+    if (this.#open.size + this.#opening >= max) {
+      return this.#rules.refuseFull(call, method, "connection");
     }
+    if (places.take() === 0) return this.#rules.refuseFull(call, method, "key");
     this.#opening++;
     let isOpen = false;
     try {
@@ -168,7 +175,7 @@ export class OpenSubscriptions<
         opened.subscription.close();
         return refuse(unavailable);
       case "full":
-        this.#rules.refuseFull(call, method);
+        this.#rules.refuseFull(call, method, "nodes");
         return false;
       case "error":
         if (this.#rules.isAlwaysCharged && !isPaid) return refuse(unavailable);

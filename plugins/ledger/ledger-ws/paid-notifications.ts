@@ -1,6 +1,6 @@
 /**
- * The notifications of one connection. A notification is sent after its charge is on disk. Notifications that arrive while
- * a charge is being written are charged together.
+ * The notifications of one connection. A notification is sent after its charge has been written to disk. Notifications
+ * that arrive while a charge is being written are charged together.
  */
 import { setImmediate as turnOfEventLoop } from "node:timers/promises";
 import type { SubscriptionMethod } from "sluice-gateway/services";
@@ -13,14 +13,14 @@ export interface NotifiedSubscription {
   readonly id: string;
   readonly method: SubscriptionMethod;
   readonly isOpen: boolean;
-  /** Ends the subscription, because its notifications cannot be paid for. */
+  /** Ends the subscription, because its notifications cannot be charged. */
   refuse(refusal: Refusal): void;
 }
 
 interface Notification {
   readonly to: NotifiedSubscription;
   readonly result: string;
-  /** Called after it was sent. */
+  /** Called after the notification was sent. */
   readonly onSent: (() => void) | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface PaidNotificationsDeps {
   readonly onAdd: (chars: number) => void;
   /** Called after notifications were sent. */
   readonly onSent: () => void;
-  /** Called for an exception, which ends the connection. */
+  /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -55,7 +55,10 @@ export class PaidNotifications {
     return this.#waitingChars;
   }
 
-  /** `result`: JSON text. `onSent`: called after it was sent, unless the subscription ends before. */
+  /**
+   * Adds a notification. `result`: JSON text. `onSent`: called after the notification was sent, unless the
+   * subscription ends first.
+   */
   add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
     this.#deps.onAdd(this.#waitingChars);
     if (this.#isClosed) return;
@@ -66,7 +69,7 @@ export class PaidNotifications {
       .finally(() => (this.#sending = undefined));
   }
 
-  /** Drops what has not been sent. Resolves when all charges have been written. */
+  /** Discards notifications that have not been sent. Resolves when all charges have been written. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#waiting = [];
@@ -95,7 +98,7 @@ export class PaidNotifications {
       else for (const { to } of wanted) to.refuse(payment);
       return;
     }
-    // Notifications of subscriptions that have ended meanwhile are not charged.
+    // Notifications of subscriptions that have ended in the meantime are not charged.
     const left = this.#isClosed ? [] : wanted.filter(({ to }) => to.isOpen);
     if (left.length === 0) return payment.release();
     const isPaid = await payment.settle(linesOf(left));
@@ -122,7 +125,7 @@ interface Line {
   readonly costMilliCu: number;
 }
 
-/** Returns one line per method, for all its notifications. Free ones have none. */
+/** Returns one line per method, for all its notifications. Free notifications have no line. */
 function linesOf(batch: readonly Notification[]): readonly Line[] {
   const costs = new Map<string, number>();
   for (const { to } of batch) {

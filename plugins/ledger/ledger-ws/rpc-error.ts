@@ -1,5 +1,6 @@
 /** The gateway's JSON-RPC errors that exist only over WebSocket (decisions.md section 14), as JSON text. */
 import type { CuRefusal, MeterUnavailable, SubscriptionEndReason } from "sluice-gateway/services";
+import { tooLargeError } from "../ledger/feed/too-large.ts";
 
 const codes = {
   GATEWAY_UNAUTHORIZED: -32001,
@@ -16,15 +17,25 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
-/** A step of the route has failed at the message, which is a bug. */
+/** The error for a message at which a step of the route has failed, which is a bug. */
 export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error");
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
+/** What has no place for a further subscription: the connection, the key on all its connections, or the nodes. */
+export type FullPlace = "connection" | "key" | "nodes";
+
+const fullPlaces: Readonly<Record<FullPlace, string>> = {
+  connection: "on the connection",
+  key: "of the key",
+  nodes: "of all clients at the nodes",
+};
+
 /** The code is the one of jsonrpsee, the server of Substrate nodes. */
-export const tooManySubscriptions = {
-  code: "GATEWAY_RATE_LIMITED",
-  error: '{"code":-32006,"message":"Too many subscriptions on the connection"}',
-} as const;
+export function tooManySubscriptions(full: FullPlace): CallRefusal {
+  const error = `{"code":-32006,"message":"Too many subscriptions ${fullPlaces[full]}"}`;
+  return { code: "GATEWAY_RATE_LIMITED", error };
+}
+
 /** The error of all calls while keys cannot be checked or charges cannot be written. */
 export const unavailable = refusalOf("GATEWAY_SERVICE_UNAVAILABLE", "Internal Error");
 
@@ -39,9 +50,13 @@ export function chargeRefusal(refusal: CuRefusal | MeterUnavailable): CallRefusa
   });
 }
 
-/** Errors of `chainHead_v1_*`, as the JSON-RPC interface specification defines them. */
+/** Returns the error of a follow above a limit, as the JSON-RPC interface specification defines its code. */
+export function tooManyFollows(full: FullPlace): string {
+  return `{"code":-32800,"message":"Too many follows ${fullPlaces[full]}"}`;
+}
+
+/** Further errors of `chainHead_v1_*`, as the JSON-RPC interface specification defines them. */
 export const followErrors = {
-  tooManyFollows: '{"code":-32800,"message":"Too many follows on the connection"}',
   invalidBlock: '{"code":-32801,"message":"The block is not pinned"}',
   withoutRuntime: '{"code":-32802,"message":"The follow was opened without runtime"}',
   notWaiting: '{"code":-32803,"message":"The operation does not wait for continue"}',
@@ -60,22 +75,16 @@ function refusalOf(code: CallRefusal["code"], message: string, details?: object)
 
 export const internalError = '{"code":-32603,"message":"Internal Error"}';
 
-/**
- * The errors of subscriptions that the gateway ends. `tooLarge` has the code with which Substrate nodes refuse an answer
- * above their limit.
- */
+/** The errors of subscriptions that the gateway ends. */
 export const endErrors: Readonly<
   Record<SubscriptionEndReason, { readonly code: string; readonly error: string }>
 > = {
-  tooLarge: {
-    code: "RESPONSE_TOO_BIG",
-    error: '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}',
-  },
+  tooLarge: { code: "RESPONSE_TOO_BIG", error: tooLargeError },
   clientTooSlow: {
     code: "CLIENT_TOO_SLOW",
     error: '{"code":-32603,"message":"The client has not read for too long"}',
   },
 };
 
-/** The codes of calls that no node has answered with a result, for logs and metrics. */
+/** The codes, in logs and metrics, of calls that no node has answered with a result. */
 export const upstreamErrorCodes = { error: "NODE_ERROR", failed: "UPSTREAM_ERROR" } as const;

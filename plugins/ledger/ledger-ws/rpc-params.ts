@@ -46,7 +46,7 @@ export class InvalidParam extends Error {}
 
 /**
  * Calls `run` with the parameters of a call, in order. Refuses the call if `run` throws an `InvalidParam`. Rejects with
- * everything else.
+ * any other exception.
  */
 export async function answerParams(
   call: RpcCall,

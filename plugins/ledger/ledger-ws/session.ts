@@ -1,7 +1,7 @@
 /**
- * One connection: reads its messages, answers each as soon as its charge is on disk, and closes a client that does not
- * read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are completed and charged,
- * as over HTTP.
+ * One connection: reads its messages, answers each as soon as its charge has been written to disk, and closes a client
+ * that does not read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are completed
+ * and charged, as over HTTP.
  */
 import {
   readJsonRpc,
@@ -26,9 +26,12 @@ import { Subscriptions } from "./subscriptions.ts";
 /** decisions.md section 14. */
 export const messageBytes = 1_048_576;
 const maxUnsentBytes = 4 * 1_048_576;
-/** Further messages wait at the client while it has this many bytes to read. */
+/** While the client has this many bytes to read, the gateway reads no further messages from it. */
 const pausingBytes = 256 * 1024;
-/** Maximum number of messages of one connection that are being answered. Further ones wait at the client. */
+/**
+ * Maximum number of messages of one connection that are being answered. The gateway reads further messages when one of
+ * them has been answered.
+ */
 const maxInFlight = 32;
 /** A shorter JSON text cannot exceed the limit on members and elements (src/json-bounds.ts). */
 const maxSimpleBytes = 131_072;
@@ -73,7 +76,7 @@ export class Session {
   /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
   #isPaused = false;
-  /** No more messages are read or sent. */
+  /** True after the connection has ended. No more messages are read or sent. */
   #isClosed = false;
   #hasEnded = false;
   #isGoingAway = false;
@@ -167,7 +170,7 @@ export class Session {
    * calls cannot be in a batch.
    */
   #connectionCall(data: Buffer, canWrite: boolean): ConnectionCall | undefined {
-    // Only a message that can be such a call is read twice.
+    // Only a message that can be such a call is parsed twice.
     if (!canWrite && !mentions(data, connectionNames)) return undefined;
     const body = readJsonRpc(data, 1);
     if (body.kind !== "single" || body.item.kind !== "call") return undefined;
@@ -179,7 +182,7 @@ export class Session {
     return undefined;
   }
 
-  /** Runs the calls of a message and sends the answer after their charge is on disk. */
+  /** Runs the calls of a message and sends the answer after their charge has been written to disk. */
   async #run(rpc: LedgerRpc): Promise<void> {
     const payment = await this.#payer.reserve(rpc.costMilliCu);
     if ("error" in payment) return this.#refuse(rpc, payment);
@@ -208,7 +211,10 @@ export class Session {
     if (!this.#isClosed) this.#connection.send(message, true);
   }
 
-  /** `more`: number of characters of messages that have not been sent yet. */
+  /**
+   * Closes the connection if too much output is unsent. `more`: number of characters of messages that have not been
+   * sent yet.
+   */
   #limitUnsent(more: number): void {
     if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
     this.#close(closeCodes.tooSlow, "the client reads too slowly");
@@ -242,7 +248,7 @@ export class Session {
     return this.#inFlight >= maxInFlight || this.#connection.unsentBytes > pausingBytes;
   }
 
-  /** The gateway is stopping. Running calls are answered. */
+  /** Called when the gateway is stopping. Running calls are answered. */
   #onGoAway(): void {
     this.#isGoingAway = true;
     this.#follows.drain();

@@ -18,7 +18,7 @@ const maxSubmissions = 16;
 
 export interface SubmissionsDeps extends SubscriptionDeps {
   readonly ledger: LedgerSubmissions;
-  /** The places of the key for submissions. */
+  /** The key's limit on submissions. */
   readonly places: Places;
 }
 
@@ -34,12 +34,12 @@ export class Submissions {
       // The node has worked on the extrinsic.
       isAlwaysCharged: true,
       // The specification has its own answer for too many broadcasts.
-      refuseFull: (call, { kind }) =>
+      refuseFull: (call, { kind }, full) =>
         kind === "broadcast"
           ? deps.replies.answer(call, "null")
-          : deps.replies.refuse(call, tooManySubscriptions),
+          : deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ kind }, { code, error } = unavailable) => {
-        // A broadcast has no notifications. The client still ends it.
+        // A broadcast has no notifications, so it stays open until the client ends it.
         if (kind === "broadcast") return undefined;
         return kind === "watch" ? droppedBecause(code) : `"error":${error}`;
       },

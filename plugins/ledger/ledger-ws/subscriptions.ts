@@ -15,7 +15,7 @@ const maxSubscriptions = 64;
 
 export interface SubscriptionsDeps extends SubscriptionDeps {
   readonly feed: LedgerSubscriptions;
-  /** Returns the places of the key for one subscription at the node. `name`: equal for equal subscriptions. */
+  /** Returns the key's limit for one subscription at the node. `name`: equal for equal subscriptions. */
   readonly placesOf: (name: string) => Places;
 }
 
@@ -29,7 +29,8 @@ export class Subscriptions {
       max: maxSubscriptions,
       placesOf: ({ params }, { name }) => deps.placesOf(`${name} ${digestOf(params)}`),
       isAlwaysCharged: false,
-      refuseFull: (call, { name }) => deps.replies.refuse(call, tooManySubscriptions, name),
+      refuseFull: (call, { name }, full) =>
+        deps.replies.refuse(call, tooManySubscriptions(full), name),
       lastMember: (_, refusal = unavailable) => `"error":${refusal.error}`,
     });
   }
@@ -57,7 +58,7 @@ export class Subscriptions {
   }
 }
 
-/** Returns a short text that is equal for equal parameters, which may be as long as a message. */
+/** Returns a short text that is equal for equal parameters. The parameters may be as long as a message. */
 function digestOf(params: string): string {
   return params.length <= 64 ? params : createHash("sha256").update(params).digest("base64");
 }

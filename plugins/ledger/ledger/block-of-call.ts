@@ -1,4 +1,4 @@
-/** Finds the block that a call reads, so that the call goes to a node that has it. */
+/** Finds the block that a call reads, so that the call is sent to a node that has it. */
 import { isBlockHash, readNumber } from "./finality.ts";
 import { elementOf } from "./json-part.ts";
 import type { BlockOfCall } from "./node-pool.ts";

@@ -117,7 +117,7 @@ function textSize(text: string): number {
   return bytes === text.length ? bytes : 2 * text.length;
 }
 
-/** Copies a key, because it is often a slice of a larger text (a whole request) and would keep that in memory. */
+/** Copies a key, because it is often a slice of a larger text (a whole request) and would keep all of it in memory. */
 function copyText(text: string): string {
   return Buffer.from(text).toString();
 }

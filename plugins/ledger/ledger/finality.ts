@@ -8,7 +8,8 @@ import type { Method } from "./whitelist.ts";
  * software and runtime).
  *
  * `params`: valid JSON text, or an empty string for none. `finalized`: number of the highest block that was known to be
- * finalized **before** the call was sent. A later number would not describe the moment at which the node answered.
+ * finalized **before** the call was sent. A number that was read later could be higher than the one at the moment when
+ * the node answered.
  *
  * A block hash counts only at the method's own index, because 32 bytes of hexadecimal can also be a storage key:
  * `state_getStorage(key)` without a hash reads the moving head.

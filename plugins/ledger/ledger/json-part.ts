@@ -18,7 +18,7 @@ export function parseOrUndefined(text: string | undefined): unknown {
 
 /**
  * Returns the members of a JSON object, each value as its text; `undefined` if `text` is not an object. In a text that
- * is not valid JSON it finds what it can.
+ * is not valid JSON, the result may be incomplete.
  */
 export function membersOf(text: string): ReadonlyMap<string, string> | undefined {
   const members = new Map<string, string>();
@@ -28,7 +28,7 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
     at = spaceEnd(text, at + 1);
     if (text[at] !== '"') return text[at] === "}" && members.size === 0 ? members : undefined;
     const nameEnd = stringEnd(text, at);
-    // Nobody looks for a name that needs escapes.
+    // The names that callers look up need no escapes.
     const name = text.slice(at + 1, nameEnd - 1);
     at = spaceEnd(text, nameEnd);
     if (text[at] !== ":") return undefined;
@@ -69,7 +69,7 @@ export function withoutWhiteSpace(text: string): string {
   return start === 0 ? text : result + text.slice(start);
 }
 
-/** Returns the text of the member at the end of a path of names; `undefined` if the path leads nowhere. */
+/** Returns the text of the member at the end of a path of names; `undefined` if there is no such member. */
 export function memberAt(value: JsonBody, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
   let start = skipSpace(bytes, 0, bytes.length);

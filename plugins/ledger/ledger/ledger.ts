@@ -105,7 +105,7 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
   };
 }
 
-/** Returns the methods with an `rpc_methods` that lists `more` names, too. */
+/** Returns the methods with an `rpc_methods` that also lists the names in `more`. */
 function withMethods(
   listed: ReadonlyMap<string, MethodState>,
   more: readonly string[],

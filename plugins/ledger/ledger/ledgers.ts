@@ -6,7 +6,7 @@ import { openLedger, type LedgerService } from "./ledger.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { openPool } from "./pool/pool.ts";
 
-/** The decoder lives as long as its pool, so that a reload keeps the metadata that has been read. */
+/** The decoder is kept as long as its pool, so that a reload keeps the metadata that has been read. */
 interface Chain {
   readonly ledger: LedgerService;
   readonly decoder: Decoder;

@@ -195,7 +195,7 @@ const consensus: Record<string, KnownMethod> = {
   sidechain_getAriadneParameters: moving("epoch"),
 };
 
-/** A read costs what the same read costs under its older name (decisions.md section 14). */
+/** A read has the same price as under its older name (decisions.md section 14). */
 const archive: Record<string, KnownMethod> = {
   archive_v1_genesisHash: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
   archive_v1_finalizedHeight: moving(),

@@ -63,7 +63,9 @@ export interface NodeTarget {
   readonly label: string;
   /** Address of its WebSocket. */
   readonly url: URL;
-  /** What the node reported when it was last probed. Undefined if the node is not usable, or was not probed. */
+  /**
+   * The heads that the node reported when it was last probed. Undefined if the node is not usable, or was not probed.
+   */
   readonly head?: NodeHead | undefined;
 }
 

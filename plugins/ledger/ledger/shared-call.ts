@@ -1,7 +1,7 @@
 /**
- * One call to the nodes, shared by all who wait for its answer (single flight). The call continues if a waiting client
- * leaves. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per waiter would
- * only add to the load that made it fail.
+ * One call to the nodes, shared by all who wait for its answer (single flight). The call continues even if a waiting
+ * client disconnects. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per
+ * waiter would only add to the load that made it fail.
  */
 import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";

@@ -16,12 +16,12 @@ export interface FolderOption {
 
 /** The plugin's options: which Markdown files are indexed. */
 export interface Sources {
-  /** Index Sluice's own documentation. */
+  /** True to index Sluice's own documentation. */
   readonly own: boolean;
   readonly folders: readonly FolderOption[];
 }
 
-/** Limits that no documentation reaches, but a folder that was named by mistake does. */
+/** Limits that real documentation does not reach. A folder that was named by mistake can exceed them. */
 export const maxFileBytes = 1_048_576;
 const maxFiles = 10_000;
 

@@ -49,7 +49,7 @@ function firstHeading({ markdown, name }: Page): string {
   return /^# (.+)$/m.exec(markdown)?.[1] ?? name;
 }
 
-/** Parses pages, and lets other work run after each. Rejects with `UnreadableDocs`. */
+/** Parses pages, and lets other work run after each page. Rejects with `UnreadableDocs`. */
 async function parsePages(pages: readonly Page[]): Promise<PageParagraphs[]> {
   // The Markdown parser is loaded only where it is needed.
   const { paragraphsOf } = await import("./paragraphs.ts");

@@ -22,13 +22,15 @@ export interface Page {
   readonly markdown: string;
 }
 
-/** Items and rows are joined up to this length: a hit should be about what was searched for. */
+/**
+ * Items and rows are joined up to this length. Longer paragraphs would contain text that is not related to the query.
+ */
 const maxJoinedLength = 500;
 /** Longer lines are split. */
 const maxTextLength = 1_000;
 
 export interface PageParagraphs {
-  /** The first heading of the highest level, or the name of the file. */
+  /** The text of the first heading of the highest level, or the name of the file. */
   readonly title: string;
   readonly paragraphs: readonly Paragraph[];
 }
@@ -160,7 +162,7 @@ function decode(text: string): string {
 }
 
 /**
- * Joins lines into texts. Drops texts without a letter or digit. `repeated`: first line of every text but the first.
+ * Joins lines into texts. Omits texts without a letter or digit. `repeated`: first line of every text but the first.
  */
 function joinLines(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];

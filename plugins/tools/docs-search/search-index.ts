@@ -13,15 +13,18 @@ export interface Hit {
 
 /** Number of paragraphs that are indexed without a pause, which takes a few milliseconds. */
 const chunkSize = 20;
-/** Characters of a query that are read; the rest is ignored. */
+/** Maximum number of characters of a query that are read. The rest is ignored. */
 const maxQueryLength = 1_000;
-/** Words of a query that are searched for. Together with `maxParagraphs` this bounds the cost of one query. */
+/**
+ * Maximum number of words of a query that are searched for. Together with `maxParagraphs` this bounds the cost of one
+ * query.
+ */
 const maxQueryTerms = 32;
 /** An unknown word is treated as a prefix if it has at least this many characters. */
 const minPrefixLength = 4;
 const maxPrefixes = 4;
 
-/** Words that questions consist of. In a small index they are rare, so BM25 would give them too much weight. */
+/** Words that are common in questions. In a small index they are rare, so BM25 would give them too much weight. */
 const stopWords = new Set(
   termsOf(
     "a an and are as at be by can do does for from how i if in is it my of on or that the this to what when where which who why will with you",

@@ -116,7 +116,7 @@ async function runOne(
   return !outcome.ok && late.aborted ? outOfTime : outcome;
 }
 
-/** Returns one item of the result. The error starts with its code, by which clients decide. */
+/** Returns one item of the result. The error starts with its code, because clients decide by the code. */
 function itemOf(tool: string, outcome: ToolOutcome | ToolFailure): string {
   const toolJson = JSON.stringify(tool);
   if (outcome.ok) {

@@ -10,7 +10,7 @@ import { type Params } from "./json-rpc.ts";
 const requestKey = "confirm";
 const maxShownChars = 2_000;
 
-/** The user's answer in a repeated call. A client could forge it, so only the token decides. */
+/** The user's answer in a repeated call. A client could forge it, so only the token authorizes the call. */
 export type UserAnswer =
   | { readonly kind: "confirmed"; readonly token: string }
   | { readonly kind: "declined" }
@@ -69,7 +69,9 @@ export function confirmationQuestion(
   return { requests: { [requestKey]: question }, token: String(token) };
 }
 
-/** Returns the text of the question. It consists only of what the gateway has decoded, never of text of the caller. */
+/**
+ * Returns the text of the question. It consists only of what the gateway has decoded, never of text from the caller.
+ */
 function messageOf(tool: string, summary: unknown): string {
   const lines = isObject(summary)
     ? Object.entries(summary).map(([name, value]) => `${name}: ${valueText(value)}`)

@@ -7,7 +7,7 @@
 const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 
 /**
- * Returns the text of a header. Undefined without the header. Null if the header is repeated, or if it has the marker
+ * Returns the text of a header. Undefined if the header is missing. Null if it is repeated, or if it has the marker
  * but is not UTF-8 in canonical base64.
  */
 export function decodeHeader(

@@ -6,7 +6,7 @@ import type { Clock, Exchange, Sink } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/services";
 import { isAtLeast } from "./log-levels.ts";
 
-/** `X-Accel-Buffering`: without it, nginx holds events back. */
+/** `X-Accel-Buffering`: without it, nginx buffers the events. */
 const headers: readonly string[] = [
   "content-type",
   "text/event-stream",
@@ -15,10 +15,12 @@ const headers: readonly string[] = [
   "x-accel-buffering",
   "no",
 ];
-/** Interval of keep-alive comments. Proxies cut streams that are silent for a minute or two. */
+/** Interval of keep-alive comments. Proxies close streams that are silent for a minute or two. */
 const keepAliveMs = 15_000;
 const keepAlive = Buffer.from(": \n\n");
-/** Maximum number of events that wait for the head. Further progress and log messages are dropped. */
+/**
+ * Maximum number of events that wait until the head has been sent. Further progress and log messages are discarded.
+ */
 const maxQueuedEvents = 1000;
 
 /** The notifications that a client wants during a call. */
@@ -40,7 +42,7 @@ export class EventStream {
   #opening: Promise<Sink> | undefined;
   #sink: Sink | undefined;
   #timer: Disposable | undefined;
-  /** Events from before the head has passed through the steps. */
+  /** Events that were sent before the head had passed through the steps. */
   #queued: string[] = [];
   #last = -Infinity;
   #full = false;
@@ -56,7 +58,10 @@ export class EventStream {
     return this.#opening !== undefined;
   }
 
-  /** Sends a progress notification. Progress must increase with every notification, so others are dropped. */
+  /**
+   * Sends a progress notification. Progress must increase with every notification, so a notification that does not
+   * increase it is discarded.
+   */
   progress(done: number, total?: number, message?: string): void {
     const { token } = this.#wanted;
     if (token === undefined || this.#ended) return;
@@ -80,7 +85,10 @@ export class EventStream {
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }
 
-  /** Ends the stream with the answer, which is sent once its charge is on disk. Nothing follows the answer. */
+  /**
+   * Ends the stream with the answer, which is sent after its charge has been written to disk. Nothing follows the
+   * answer.
+   */
   async end(answer: string): Promise<undefined> {
     this.#ended = true;
     const sink = this.#sink ?? (await this.#open());

@@ -160,7 +160,7 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
     : answerSessionMessage(call, value);
 }
 
-/** Ends a session. It is remembered as ended until its token would have expired. */
+/** Ends a session. The store keeps it as ended until its token would have expired. */
 function endSession(call: McpCall): Awaitable<Reply> {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {

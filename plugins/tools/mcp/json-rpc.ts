@@ -134,7 +134,7 @@ export function invalidParams(message: string): RpcFailure {
   return { code: codes.invalidParams, message: `Invalid params: ${message}`, data };
 }
 
-/** The message does not repeat the method, which is text of the client. */
+/** The message does not repeat the method, because that is text from the client. */
 export const methodNotFound: RpcFailure = {
   code: codes.methodNotFound,
   message: "Method not found",

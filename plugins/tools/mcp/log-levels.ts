@@ -27,8 +27,8 @@ const topic = "mcp log level";
 
 /**
  * Levels by the id of the session. Shared by the whole process, because a reload creates another instance of the
- * surface. Replicas that run learn a new level within 250 ms. One that starts later does not know it: there, the session
- * gets no messages until it sets its level again.
+ * surface. Running replicas receive a new level within 250 ms. A replica that starts later does not know the level: the
+ * session gets no messages from it until it sets its level again.
  */
 const bySession = new BoundedMap<string, LogLevel>(maxSessions);
 

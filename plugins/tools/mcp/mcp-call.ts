@@ -146,7 +146,9 @@ export function sendAnswer(
   return events === undefined || !events.opened ? answerReply(call, answer) : events.end(answer);
 }
 
-/** Returns a JSON-RPC answer with status 200; as an event if the client accepts nothing else, which is rare. */
+/**
+ * Returns a JSON-RPC answer with status 200; it is sent as an event if the client accepts nothing else, which is rare.
+ */
 export function answerReply(call: McpCall, body: string, more: readonly string[] = []): Reply {
   return acceptsOnlyEvents(call.x.request.headers.accept)
     ? {
@@ -163,14 +165,18 @@ function acceptsOnlyEvents(accept: string | undefined): boolean {
   return !/application\/(json|\*)|\*\/\*/i.test(accept);
 }
 
-/** decisions.md section 4: a reached credit limit is 429 with the canonical envelope on every HTTP surface. */
+/**
+ * decisions.md section 4: every HTTP surface answers 429 with the canonical envelope when a credit limit is reached.
+ */
 export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
   if (outcome.ok || outcome.code !== "GATEWAY_CU_LIMIT_EXCEEDED") return undefined;
   const { code, details } = outcome;
   return refuse(code, details === undefined ? {} : { details });
 }
 
-/** The last timestamp. Formatting one takes 1 µs, and under load dozens of answers share a millisecond. */
+/**
+ * The last timestamp. Formatting a timestamp takes 1 µs, and under load dozens of answers are sent per millisecond.
+ */
 let lastTimestamp = { now: Number.NaN, text: "" };
 
 /** Returns the current time for an answer (RFC 3339). */

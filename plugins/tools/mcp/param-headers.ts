@@ -30,7 +30,7 @@ export function paramHeaders(schema: unknown, path: readonly string[] = []): Par
 
 const nameOf = (header: string): string => `mcp-param-${header.toLowerCase()}`;
 
-/** Returns the repeated arguments by tool, without tools that have none. */
+/** Returns the repeated arguments by tool. Tools without such arguments are omitted. */
 export function paramHeadersOf(
   tools: readonly { readonly name: string; readonly inputSchema: JsonSchema }[],
 ): ReadonlyMap<string, readonly ParamHeader[]> {
@@ -59,8 +59,8 @@ function valueAt(input: unknown, path: readonly string[]): unknown {
 }
 
 /**
- * Compares a header with an argument. `text`: undefined without the header, null if it is malformed. An absent or null
- * argument must have no header.
+ * Compares a header with an argument. `text`: undefined if the header is missing, null if it is malformed. An absent
+ * or null argument must have no header.
  */
 function matchesArgument(text: string | null | undefined, value: unknown): boolean {
   if (value === undefined || value === null) return text === undefined;

@@ -79,8 +79,8 @@ function members(value: object): string {
 }
 
 /**
- * All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. A tool that
- * says that it does not only read gets the defaults of the protocol.
+ * All hints are set explicitly, because the protocol's defaults assume the worst and most tools here only read. A tool
+ * that declares that it is not read-only gets the defaults of the protocol.
  */
 function toolEntry(entry: CatalogueEntry): object {
   const { name, description, inputSchema, outputSchema, annotations, write } = entry;

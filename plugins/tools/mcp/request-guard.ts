@@ -1,16 +1,18 @@
 /**
- * Refuses requests from browser pages of other sites, under any name of this gateway. DNS rebinding makes the requests
- * of a foreign page arrive on a loopback address with the name of that page in `Host` and `Origin`.
+ * Refuses requests from browser pages of other sites, under any name of this gateway. With DNS rebinding, the requests
+ * of a foreign page arrive on a loopback address with the host name of that page in `Host` and `Origin`.
  */
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
 export interface RequestGuardOptions {
   /**
-   * Allowed values of `Origin`, such as https://app.example.com. Undefined: loopback names with any scheme and port.
+   * Allowed values of `Origin`, such as https://app.example.com. If undefined, loopback names with any scheme and port
+   * are allowed.
    */
   readonly origins?: readonly string[] | undefined;
   /**
-   * Allowed names in `Host`, without port. Undefined: loopback names for clients on this machine, any name for others.
+   * Allowed names in `Host`, without port. If undefined, loopback names are allowed for clients on this machine, and
+   * any name for others.
    */
   readonly hosts?: readonly string[] | undefined;
 }

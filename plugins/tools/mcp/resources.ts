@@ -52,7 +52,9 @@ async function readOne(
   }
 }
 
-/** Returns the URI without its fragment. A link may name a part of a document, but documents are read as a whole. */
+/**
+ * Returns the URI without its fragment. A link may refer to a part of a document, but documents are read as a whole.
+ */
 function withoutFragment(uri: string): string {
   const hash = uri.indexOf("#");
   return hash === -1 ? uri : uri.slice(0, hash);

@@ -1,4 +1,4 @@
-/** Reads the headers of a request with sessions: its revision, and its session if it names one. */
+/** Reads the headers of a request of the session protocol: its revision, and its session if it names one. */
 import type { Reply } from "sluice-gateway/plugin";
 import type { McpCall } from "./mcp-call.ts";
 import { errorReply, invalidParams, invalidRequest } from "./json-rpc.ts";
@@ -24,7 +24,8 @@ export function readSessionHeaders(call: McpCall, id: string, isRequest: boolean
   if (refused !== undefined) return { ok: false, reply: refused };
   const session = sessionOf(call, token);
   if (session === "lost") return { ok: false, reply: lostSession(id) };
-  // Some clients send another revision than they agreed to. The header determines the revision of the request.
+  // Some clients send a revision other than the one that they agreed to. The header determines the revision of the
+  // request.
   const revision =
     version === undefined || version >= statelessRevision
       ? (session?.revision ?? arraysRevision)
@@ -41,7 +42,7 @@ export function sessionOf(
   return call.server.sessions.find(text, call.principal.key.id) ?? "lost";
 }
 
-/** Returns 404, from which clients of these revisions learn that the session is gone. */
+/** Returns 404, which tells clients of these revisions that the session no longer exists. */
 export function lostSession(id: string): Reply {
   return errorReply(404, id, {
     ...invalidRequest,

@@ -179,7 +179,7 @@ function answerTo(
   if (method === "logging/setLevel") {
     const { level } = params;
     if (!isLogLevel(level)) return refusedAnswer(id, invalidParams("level is not a log level"));
-    // Without a session the level cannot be stored. The protocol leaves it to the server which messages it sends in
+    // Without a session the level cannot be stored. The protocol lets the server decide which messages it sends in
     // that case.
     if (single?.session !== undefined) {
       setLogLevel(single.session, level, call.server.host.store.replicas);
@@ -215,7 +215,7 @@ async function answerOptionalMethod(
       ? { text: resultText(id, `{${done}}`) }
       : refusedAnswer(id, done);
   }
-  // HTTP 404 is not used, because these clients take it for a lost session.
+  // HTTP 404 is not used, because these clients interpret it as a lost session.
   return refusedAnswer(id, methodNotFound);
 }
 

@@ -26,12 +26,12 @@ export interface AskingCall {
 export interface SessionQuestions {
   /**
    * Sends a question by `send` and waits for its answer. Undefined if the client declined, did not answer in time,
-   * cancelled the call or has left (`signal`).
+   * cancelled the call or disconnected (`signal`).
    */
   ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
   /** Passes on the answer of a client. Ignored if no gateway has asked the key a question with this id. */
   answer(keyId: string, id: unknown, result: unknown): void;
-  /** Ends the questions of a call that the client has cancelled. A later answer of its user is ignored. */
+  /** Ends the questions of a call that the client has cancelled. A later answer from its user is ignored. */
   cancel(call: AskingCall): void;
   /** Ends the connection with other replicas. */
   stop(): void;

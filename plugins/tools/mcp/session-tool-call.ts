@@ -1,6 +1,6 @@
 /**
  * `tools/call` of the revisions with `initialize`. Questions are asked during the call, on its own stream, if the
- * session declares that the client can answer. A call without a session asks nothing.
+ * session declares that the client can answer. A call without a session cannot ask questions.
  */
 import type { Dialogue, Questions, ToolOutcome } from "sluice-gateway/services";
 import { reportStream, runTool, acceptsEvents, timestamp, type McpCall } from "./mcp-call.ts";
@@ -25,7 +25,7 @@ export function refusedAnswer(id: string, failure: RpcFailure): ToolAnswer {
   return { text: errorText(id, failure), failure };
 }
 
-/** Maximum number of rounds of questions in one call, so that a tool cannot ask for ever. */
+/** Maximum number of rounds of questions in one call, so that a tool cannot ask forever. */
 const maxRounds = 8;
 
 /** A tool call and the way to its client. */

@@ -7,8 +7,8 @@ import type { Awaitable, Clock, Claims, Seal } from "sluice-gateway/plugin";
 import type { Dialogue } from "sluice-gateway/services";
 
 /**
- * Lifetime of a session. Clients do not start a new session when theirs has expired: a long lifetime costs nothing, a
- * short one means manual restarts.
+ * Lifetime of a session. Clients do not start a new session when theirs has expired: a long lifetime costs nothing,
+ * while a short one would force users to reconnect manually.
  */
 const lifetimeMs = 7 * 24 * 60 * 60_000;
 const purpose = "mcp session";
@@ -90,7 +90,7 @@ export function createSessions(parts: {
   };
 }
 
-/** The wall clock may be set back. In that case nothing counts as fresh. */
+/** The wall clock may be set back. In that case no cached session counts as fresh. */
 function isFresh(at: number, now: number): boolean {
   return now >= at && now - at < freshMs;
 }

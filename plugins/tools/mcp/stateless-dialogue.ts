@@ -1,6 +1,7 @@
 /**
  * Questions of a tool or a prompt to the client of a stateless call. The call ends with the questions, and the client
- * repeats it with the answers. The state of the tool or prompt travels with the client in a sealed form.
+ * repeats it with the answers. The state of the tool or prompt is sent to the client in a sealed form and comes back
+ * with the answers.
  */
 import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { Dialogue, Questions } from "sluice-gateway/services";

@@ -41,8 +41,8 @@ interface ClientInput {
 }
 
 /**
- * Calls a tool. In this revision a client cancels by closing the connection: that ends questions, and a tool that has
- * not begun does not run.
+ * Calls a tool. In this revision a client cancels by closing the connection. This ends its questions, and a tool that
+ * has not started is not run.
  */
 export function callTool(
   call: McpCall,
@@ -104,7 +104,7 @@ function reply(one: ToolRequest, outcome: ToolOutcome): Reply | Promise<undefine
   const { call, id, events } = one;
   const questionResult = question(one, outcome);
   const report = toolReport(outcome);
-  // A call that asks its client a question has not failed: it continues with the answer.
+  // A call that asks its client a question is not reported as failed, because it continues with the answer.
   call.x.called(typeof questionResult === "string" ? { ...report, code: undefined } : report);
   const isOpen = events?.opened === true;
   const refusal = isOpen ? undefined : creditRefusal(outcome);
@@ -131,7 +131,7 @@ function readClientInput(
     : dialogues.read(params, statelessCall);
 }
 
-/** Returns the outcome as a question to the client. Undefined if it is none. */
+/** Returns the outcome as a question to the client. Undefined if the outcome does not ask anything. */
 function question(
   { call, params, clientInput: { userAnswer, dialogue }, statelessCall: asker }: ToolRequest,
   outcome: ToolOutcome,

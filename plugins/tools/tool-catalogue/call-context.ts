@@ -10,8 +10,8 @@ import type { NestingTools } from "./nesting.ts";
 
 /**
  * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,
- * from where they keep their closure and with it the whole exchange from being collected young (measured on Node 26:
- * half of all bytes survived each scavenge, 18 of 73 µs of CPU per call).
+ * where they prevent the young collection of their closure and of the whole exchange (measured on Node 26: half of all
+ * bytes survived each scavenge, which cost 18 of 73 µs of CPU per call).
  */
 export class CallContext implements ToolContext {
   readonly principal: ToolContext["principal"];
@@ -76,7 +76,7 @@ export class CallContext implements ToolContext {
     return outcome;
   }
 
-  /** Ends the context. Nothing waits for work that the tool still does. */
+  /** Ends the context. The gateway does not wait for work that the tool still does. */
   end(): void {
     this.#ended = true;
     this.#aborter?.abort();

@@ -37,16 +37,16 @@ export interface CatalogueParts {
 
 export interface Catalogue extends Tools {
   /**
-   * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; what is invalid is skipped.
-   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the plugin
-   * for its calls of one kind. `plugin`: name of the plugin, for the log.
+   * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; invalid entries are skipped.
+   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the
+   * plugin for its calls of one kind. `plugin`: name of the plugin, for the log.
    */
   add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin?: string): string[];
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
 
-/** Maximum depth of nested calls. It is higher than shipped tools need, and ends a tool that calls itself. */
+/** Maximum depth of nested calls. The shipped tools need less. The limit ends a tool that calls itself. */
 const maxDepth = 4;
 
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
@@ -98,7 +98,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     return this.#list;
   }
 
-  /** Computes the tools again if a plugin has other tools than before. */
+  /** Computes the tools again if the tools of a plugin have changed. */
   #followChanges(): void {
     let hasChanged = false;
     for (const source of this.#sources) if (source.follow()) hasChanged = true;
@@ -115,7 +115,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
     const problems = new Map(this.#sources.map((source) => [source, source.addTo(tools)]));
     this.#tools = tools;
     const list = Array.from(tools.values(), ({ entry }) => entry);
-    // The surfaces compute what they serve again if they see another array.
+    // The array is kept if it is unchanged, because the surfaces recompute their results when they get another array.
     if (!isSame(list, this.#list)) this.#list = list;
     return problems;
   }

@@ -8,7 +8,7 @@ import { definitionProblem, objectCheck } from "./own-validation.ts";
 import { BrokenContract } from "./result-checks.ts";
 import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
 
-/** What the catalogue makes of the definition of a tool: everything but its functions. */
+/** The parts of a catalogued tool that are created from its definition: everything except its functions. */
 export interface CompiledTool {
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
@@ -30,7 +30,10 @@ export interface CataloguedTool extends CompiledTool {
 
 const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
-/** Returns a text that is equal for tools with equal definitions. Throws if the tool does, or if it is not JSON. */
+/**
+ * Returns a text that is equal for tools with equal definitions. Throws if a member of the tool throws, or if the
+ * definition cannot be represented as JSON.
+ */
 export function definitionOf(tool: Tool): string {
   const { name, description, inputSchema, outputSchema, annotations, write, capability } = tool;
   const price = estimateOf(tool);
@@ -41,7 +44,10 @@ export function definitionOf(tool: Tool): string {
   ]);
 }
 
-/** Checks the definition of a tool. Returns the end of a sentence if it has a problem. Throws if the tool does. */
+/**
+ * Checks the definition of a tool. Returns the end of a sentence if it has a problem. Throws if a member of the tool
+ * throws.
+ */
 export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool | string {
   const { name, outputSchema, hasOwnValidation = false } = tool;
   if (typeof name !== "string" || !toolName.test(name)) {

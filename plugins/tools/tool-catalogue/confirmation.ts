@@ -2,8 +2,8 @@
  * Confirmation of write tools (decisions.md section 6): the first call returns a token, and a second call with the
  * token and the same arguments runs the tool. A token is sealed, bound to key, tool and canonical arguments, valid for
  * 5 minutes, and can be used once. This holds across replicas and restarts, because used tokens are recorded in the
- * store. A token is also bound to what the caller has seen of the tool: its entry in the catalogue and the price of the
- * call. If one of them has changed, the caller must see a new preview.
+ * store. A token is also bound to the facts about the tool that the caller has seen: its entry in the catalogue and the
+ * price of the call. If either has changed, the caller must see a new preview.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Awaitable, Claims, JsonSchema, Seal } from "sluice-gateway/plugin";
@@ -28,10 +28,10 @@ const changed = toolFailure(
 
 const unavailable = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
 
-/** The call that a token confirms: this key, this tool and these arguments in any notation, for this price. */
+/** The call that a token confirms: this key, this tool and these arguments (in any JSON notation), at this price. */
 export interface ConfirmedCall {
   readonly keyId: string;
-  /** The tool as the catalogue shows it now. */
+  /** The tool as the catalogue currently shows it. */
   readonly entry: CatalogueEntry;
   readonly input: unknown;
   readonly costMilliCu: number;

@@ -57,7 +57,7 @@ export function createSchemaCompiler(): InputCompiler {
     if (problem !== undefined) return problem;
     if (schema["$async"] === true) return `has an asynchronous ${what} schema`;
     for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
-      // Validators in agents read little more than the properties of the root.
+      // Validators in agents support little more than the properties of the root.
       if (word in schema) return `has an ${what} schema with \`${word}\` at its root`;
     }
     try {
@@ -67,7 +67,7 @@ export function createSchemaCompiler(): InputCompiler {
         if (validate(input)) return [];
         const errors = validate.errors ?? [];
         if (!hasAtMost(maxThoroughValues, input)) return violations(errors);
-        // Compiled for the first wrong input, because many tools never receive one.
+        // Compiled at the first invalid input, because many tools never receive one.
         validateAll ??= thorough(schema);
         validateAll(input);
         return violations(validateAll.errors ?? errors);

@@ -5,7 +5,7 @@ import type { CatalogueEntry, ToolCaller, ToolOutcome } from "sluice-gateway/ser
 export interface Nesting {
   /** Number of enclosing calls. */
   readonly depth: number;
-  /** Aborts when the enclosing call has ended. This call then fails, even if it has begun. */
+  /** Aborted when the enclosing call has ended. This call then fails, even if it has started. */
   readonly stop: AbortSignal | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Tools with `hasOwnValidation`. Their schemas are shown, but neither compiled nor run, because they may come from another
- * server: checking a hostile pattern can take hours.
+ * Tools with `hasOwnValidation`. Their schemas are shown, but neither compiled nor applied, because they may come from
+ * another server, and checking a hostile pattern can take hours.
  */
 import { isObject, jsonExcess } from "sluice-gateway/toolkit";
 import type { Tool } from "sluice-gateway/services";

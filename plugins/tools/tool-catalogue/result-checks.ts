@@ -1,4 +1,7 @@
-/** Checks what a tool returns. Every check throws `BrokenContract`, which becomes GATEWAY_INTERNAL_ERROR. */
+/**
+ * Checks the results and failures that tools return. Every check throws `BrokenContract`, which becomes
+ * GATEWAY_INTERNAL_ERROR.
+ */
 import { gatewayErrors } from "sluice-gateway/plugin";
 import type { ModelUsage, ToolFailure, ToolResult } from "sluice-gateway/services";
 

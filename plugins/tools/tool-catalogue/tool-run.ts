@@ -54,7 +54,7 @@ export class ToolRun {
   readonly #startedAt: number;
   readonly #span: ChildSpan | undefined;
   readonly #context: CallContext;
-  /** When the code of the tool was called. Undefined for a call that was refused before. */
+  /** Time when the code of the tool was called. Undefined for a call that was refused before that. */
   #calledAt: number | undefined;
 
   constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, parts: RunParts) {
@@ -73,7 +73,7 @@ export class ToolRun {
 
   /**
    * Runs the call. Never throws or rejects: an exception is a bug and becomes GATEWAY_INTERNAL_ERROR. Returns a promise
-   * only if the tool does, or if it is a write tool.
+   * only if the tool returns one or is a write tool.
    */
   run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
     let outcome: ToolOutcome | Promise<ToolOutcome>;
@@ -120,7 +120,7 @@ export class ToolRun {
     return this.#perform(input, costMilliCu, confirmed);
   }
 
-  /** Returns the reason why the call must not begin: nobody waits for the result, or the enclosing call has ended. */
+  /** Returns the reason why the call must not start: the caller has disconnected, or the enclosing call has ended. */
   #reasonNotToBegin(): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
     return this.#nesting.stop?.aborted === true ? timedOut : undefined;
@@ -244,8 +244,9 @@ export class ToolRun {
   }
 
   /**
-   * Waits until the tool's code has ended or the time limit is reached. Rejects if the tool throws. A caller that
-   * leaves does not end the tool: its work cannot be undone, so it is completed and charged (decisions.md section 3).
+   * Waits until the tool's code has ended or the time limit is reached. Rejects if the tool throws. If the caller
+   * disconnects, the tool continues: its work cannot be undone, so it is completed and charged (decisions.md section
+   * 3).
    */
   async #withTimeLimit<T>(begun: Promise<T>): Promise<T | ToolFailure> {
     const { stop } = this.#nesting;

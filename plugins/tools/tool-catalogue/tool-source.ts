@@ -10,7 +10,10 @@ import {
 } from "./catalogued-tool.ts";
 import type { InputCompiler } from "./input-schema.ts";
 
-/** What was made of the object of a tool. `result`: the tool, or the problem that it has by itself. */
+/**
+ * The outcome of reading the object of a tool. `result`: the tool, or the problem of the tool itself (not counting
+ * duplicate names).
+ */
 interface Made {
   /** Undefined if the object cannot be read. */
   readonly definition: string | undefined;
@@ -18,7 +21,7 @@ interface Made {
   readonly result: CataloguedTool | { readonly problem: string };
 }
 
-/** Part of the warning about a plugin that makes new objects for each read. */
+/** Part of the warning about a plugin that creates new objects for each read. */
 export const newObjectsWarning = "returns new tool objects each time its tools are read";
 
 export interface SourceParts {
@@ -35,11 +38,11 @@ export interface SourceParts {
 export class ToolSource {
   readonly #parts: SourceParts;
   #tools: readonly Tool[] = [];
-  /** What was made of each tool object. An object that is listed again is not read again. */
+  /** The outcome for each tool object. An object that is listed again is not read again. */
   readonly #made = new WeakMap<Tool, Made>();
-  /** The tools of the present list by their definitions. An equal definition is not checked and compiled again. */
+  /** The tools of the current list by their definitions. An equal definition is neither checked nor compiled again. */
   #compiled: ReadonlyMap<string, CompiledTool | string> = new Map();
-  /** The problems of the present list that were reported. */
+  /** The problems of the current list that were reported. */
   #reported: ReadonlySet<string> = new Set();
   #unreadable: string | undefined;
   #isUnstable = false;
@@ -60,8 +63,8 @@ export class ToolSource {
   }
 
   /**
-   * Reads the list again and returns whether its members have changed. If it cannot be read, the last list stays. This
-   * is logged once for each reason, because the catalogue reads the list for every call.
+   * Reads the list again and returns whether its members have changed. If the list cannot be read, the previous one is
+   * kept. This is logged once for each reason, because the catalogue reads the list for every call.
    */
   follow(): boolean {
     try {
@@ -86,7 +89,7 @@ export class ToolSource {
     const present = hooks.tools;
     if (isSame(present, this.#tools)) return false;
     const tools = listOf(present);
-    // The second read shows whether the objects are new or the plugin makes new ones for each read.
+    // A second read shows whether the list has changed or the plugin creates new objects for each read.
     const isUnstable = !this.#isUnstable && !isSame(hooks.tools, tools);
     this.#tools = tools;
     if (isUnstable) this.#warnOfNewObjects();
@@ -152,7 +155,7 @@ export class ToolSource {
     return { definition, compiled, result: { problem } };
   }
 
-  /** Reports problems of tools that came after the start. */
+  /** Reports problems of tools that were added after the start. */
   report(problems: readonly string[]): void {
     const { plugin, hooks, log } = this.#parts;
     for (const problem of problems) {
@@ -181,7 +184,7 @@ export function isSame(present: readonly unknown[], before: readonly unknown[]):
   return true;
 }
 
-/** Returns a copy of the list. Throws if a plugin in JavaScript returns something else than an array of objects. */
+/** Returns a copy of the list. Throws if a plugin in JavaScript returns anything other than an array of objects. */
 function listOf(present: unknown): readonly Tool[] {
   if (!Array.isArray(present)) throw new TypeError("`tools` is not an array");
   const members = [...(present as readonly unknown[])];

@@ -26,9 +26,9 @@ import {
 const bodyBytes = 1024 * 1024;
 const maxItems = 20;
 /**
- * Number of calls of an array that run at the same time, and the number of characters of answers after which no further
- * call begins. Together with the maximum result of a tool (64 million characters) they keep the response well below the
- * maximum length of a string.
+ * Maximum number of calls of an array that run at the same time, and the number of characters of answers after which no
+ * further call starts. Together with the maximum result of a tool (64 million characters) they keep the response well
+ * below the maximum length of a string.
  */
 const parallelCalls = 4;
 const maxAnswerChars = 32 * 1024 * 1024;

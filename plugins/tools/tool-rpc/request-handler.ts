@@ -24,8 +24,8 @@ export interface RpcAnswer {
 
 export interface RequestHandler {
   /**
-   * Answers a request. Never rejects; returns a promise only if a tool does. A notification runs like a call, but its
-   * sender gets no answer.
+   * Answers a request. Never rejects. Returns a promise only if a tool returns one. A notification runs like a call,
+   * but its sender gets no answer.
    */
   answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
   /** Returns the answer for a request that is not run because the earlier answers are too large. */
@@ -50,7 +50,7 @@ const oversized = toolFailure(
 interface CallParams {
   readonly tool: string;
   readonly input: unknown;
-  /** Accepted next to the input, too. */
+  /** The confirmation token, which may also be sent next to the input. */
   readonly token: string | undefined;
 }
 
@@ -124,7 +124,7 @@ function error(id: string, code: number, message: string, data?: object): string
   return `{"jsonrpc":"2.0","id":${id},"error":${body}}`;
 }
 
-/** Returns an error with `data` as `{ errorCode, details? }`. Clients decide by the code. */
+/** Returns an error with `data` as `{ errorCode, details? }`. Clients decide by the error code. */
 function failed(id: string | undefined, failure: ToolFailure): RpcAnswer {
   if (id === undefined) return { text: "", failure };
   const { code, message, details } = failure;

@@ -1,4 +1,4 @@
-/** Reads of a running gateway from the accounts database: a key by its hash, and the changes since the last read. */
+/** Reads from the accounts database for a running gateway: a key by its hash, and the changes since the last read. */
 import type { DatabaseSync } from "node:sqlite";
 import { number, text, transaction, type Row } from "sluice-gateway/store";
 import type { KeyUse, StoredKey } from "../account-store.ts";
@@ -20,7 +20,7 @@ export interface AccountsReader {
   saveUse(uses: readonly KeyUse[]): void;
 }
 
-/** Creates a reader for which all changes so far count as read. */
+/** Creates a reader. All earlier changes count as read. */
 export function accountsReader(db: DatabaseSync): AccountsReader {
   const byHash = db.prepare("SELECT * FROM keys WHERE hash = ?");
   const hashById = db.prepare("SELECT hash FROM keys WHERE id = ?");
@@ -45,7 +45,7 @@ export function accountsReader(db: DatabaseSync): AccountsReader {
   const read = (statement: typeof dataVersion, column: string): number =>
     number(statement.get() ?? {}, column);
 
-  // The version is read before the changes that it guards. Changes in between are read twice and never missed.
+  // The version is read before the changes that it covers, so changes in between are read twice rather than missed.
   let seenVersion = read(dataVersion, "data_version");
   let seenChange = read(newestChange, "id");
 

@@ -1,4 +1,4 @@
-/** The log of changes. The audit log shows it, and a running gateway learns from it what it must read again. */
+/** The log of changes. It is shown as the audit log, and a running gateway finds in it what it must read again. */
 import type { DatabaseSync } from "node:sqlite";
 import type { ChangeAuthor, ChangeSearch } from "sluice-gateway/services";
 import type { Change, ChangePage } from "../account-store.ts";

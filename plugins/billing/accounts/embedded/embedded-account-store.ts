@@ -54,7 +54,9 @@ import {
 const readWaitMs = 50;
 /** Time for which a change of a gateway waits for another process that writes. It blocks the event loop. */
 const writeWaitMs = 250;
-/** Changes inside a transaction only wait for each other, so a longer one hangs. */
+/**
+ * Maximum duration of a transaction. Changes inside a transaction wait only for each other, so a longer one is stuck.
+ */
 const maxTransactionMs = 10_000;
 
 /** Opens the accounts of `dataDir` for a command, which waits up to 5 s for a lock. Throws StoreError. */
@@ -92,7 +94,7 @@ export function openGatewayAccountStore(
   }
 }
 
-/** Answers at once, except that a change waits while a transaction of another caller waits for a promise. */
+/** Returns results at once, except that a change waits while a transaction of another caller waits for a promise. */
 export class EmbeddedAccountStore implements AccountStore {
   /** The connection for changes, whose commits are on disk when they return. */
   readonly #writer: DatabaseSync;

@@ -88,7 +88,7 @@ const migrations: readonly string[] = [
     WHEN EXISTS (SELECT 1 FROM changes WHERE id = NEW.id)
     BEGIN SELECT RAISE(ABORT, 'the change log is append-only'); END;
   `,
-  // While a request is in flight, `owner` is set and `until` is the end of its lease. After it, `status` is set and
+  // While a request is in flight, `owner` is set and `until` is the end of its lease. After that, `status` is set and
   // `until` is the end of the replays.
   `
   CREATE TABLE idempotency_slots (

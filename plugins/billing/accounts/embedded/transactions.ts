@@ -8,7 +8,7 @@ export interface TransactionsDeps {
   readonly db: DatabaseSync;
   /** Name of the database for errors. */
   readonly file: string;
-  /** Maximum duration of a transaction that waits for a promise. While it waits, no other transaction can begin. */
+  /** Maximum duration of a transaction that waits for a promise. While it waits, no other transaction can start. */
   readonly maxMs: number;
   readonly clock: Pick<Clock, "after">;
   /** Called after every commit, before the result is returned. Must not throw. */
@@ -40,7 +40,7 @@ export class Transactions {
    * work of an open transaction, it joins that transaction. If another transaction is open, it runs after that one.
    *
    * Returns a promise only if `work` does, or if it must wait. Fails with the error of `work`, or with a StoreError if
-   * the transaction could not begin or commit.
+   * the transaction could not start or commit.
    */
   run<T>(work: () => Awaitable<T>): Awaitable<T> {
     const current = this.#context.getStore();

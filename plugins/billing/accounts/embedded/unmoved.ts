@@ -1,4 +1,4 @@
-/** Checks that a gateway with accounts in PostgreSQL leaves none behind in its data folder. */
+/** Checks that the data folder of a gateway with accounts in PostgreSQL has no accounts that were not copied. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { isMoved, StoreError } from "sluice-gateway/store";

@@ -1,5 +1,5 @@
 /**
- * Follows the changes of the accounts in PostgreSQL, in the order of commits, and reports to other replicas and to
+ * Reads the changes of the accounts in PostgreSQL, in the order of commits, and reports to other replicas and to
  * commands which changes this replica has seen.
  */
 import { randomUUID } from "node:crypto";
@@ -9,14 +9,14 @@ import type { Followers, StoreChanges } from "../account-store.ts";
 import { readOverrides } from "./model-overrides.ts";
 import { keysChangedAfter } from "./stored-keys.ts";
 
-/** A replica reports at least this often that it is running. */
+/** Maximum interval between two reports of a replica that it is running. */
 const heardEveryMs = 1_000;
-/** A replica that has not reported for this time is forgotten. */
+/** A replica that has not reported for this time is removed. */
 const forgottenAfterMs = 3_600_000;
 
 /**
- * Reads the changes, and reports the last one that was applied. A report is written only if it is new or old enough, and
- * does not wait for the disk, because it may be lost.
+ * Reads the changes, and reports the last one that was applied. A report is written only if it has changed or the last
+ * one is old enough. It does not wait for the disk, because it may be lost.
  *
  * The change that was returned last is read again. If it is missing, the database has lost changes.
  */
@@ -48,13 +48,16 @@ export class PostgresChangeFeed {
     this.#replica = replica;
   }
 
-  /** Makes `changed` begin after the changes that are there now. */
+  /** Marks all existing changes as read, so that `changed` does not return them. */
   async skip(): Promise<void> {
     const [row] = await this.#query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
     this.#seen = number(row ?? {}, "newest");
   }
 
-  /** A call reports that the changes of the call before it have been applied. */
+  /**
+   * Returns the changes since the last call. Each call also reports that the changes of the previous call have been
+   * applied.
+   */
   async changed(): Promise<StoreChanges> {
     this.#isReporting = true;
     const [row] = await this.#query(read, [this.#id, this.#replica, this.#seen]);

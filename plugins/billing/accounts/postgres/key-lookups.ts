@@ -10,7 +10,7 @@ const maxBatch = 500;
 /** Maximum number of hashes that wait. Further ones are refused, so that a slow database does not fill the memory. */
 const maxWaiting = 5_000;
 
-/** One statement is under way at a time. Hashes that are asked for meanwhile are looked up by the next one. */
+/** One statement is in flight at a time. Hashes that are requested in the meantime are looked up by the next one. */
 export class KeyLookups {
   readonly #read: ReadKeys;
   readonly #waiting = new Map<string, PromiseWithResolvers<StoredKey | undefined>>();

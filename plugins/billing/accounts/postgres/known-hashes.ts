@@ -1,16 +1,16 @@
 /**
- * Answers without a statement that a key does not exist. Anyone can send keys that do not exist, and they must not reach
- * the database one by one.
+ * Finds out without a statement that a key does not exist. Anyone can send keys that do not exist, and these must not
+ * reach the database one by one.
  */
 
-/** Size of the filter: 4 MiB. With 4 million keys, 1 in 50 unknown keys still asks the database. */
+/** Size of the filter: 4 MiB. With 4 million keys, 1 in 50 unknown keys is still looked up in the database. */
 const bits = 2 ** 25;
 /** Number of bits per hash. */
 const probes = 6;
 
 /**
- * A Bloom filter of the hashes of all keys. Keys are never deleted, so nothing has to be removed. Hashes are SHA-256 in
- * hex, so their digits are as good as the results of independent hash functions.
+ * A Bloom filter of the hashes of all keys. Keys are never deleted, so hashes never have to be removed. Hashes are
+ * SHA-256 in hex, so their digits are as good as the results of independent hash functions.
  */
 export class KnownHashes {
   readonly #words = new Uint32Array(bits / 32);

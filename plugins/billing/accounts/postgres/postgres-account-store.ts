@@ -64,16 +64,16 @@ export async function openPostgresAccountStore(
 /** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
 const maxDoubted = 5;
 
-/** Does not own the connections of its database. */
+/** Accounts in PostgreSQL. The store does not close the connections of its database. */
 export class PostgresAccountStore implements AccountStore {
   readonly transactions: PostgresTransactions;
-  /** Runs one statement, in the transaction that is open or alone. */
+  /** Runs one statement, in the open transaction or on its own. */
   readonly #query: RunStatement = (statement, values) => this.transactions.query(statement, values);
   readonly #lookups: KeyLookups;
   readonly #feed: PostgresChangeFeed;
   #listener: () => Awaitable<void> = () => {};
   #known: KnownHashes | undefined;
-  /** False after the changes could not be read, so that `#known` may lack keys. */
+  /** False after a failed read of the changes, because keys may then be missing in `#known`. */
   #isFollowing = false;
   #doubted = 0;
 
@@ -84,15 +84,15 @@ export class PostgresAccountStore implements AccountStore {
     this.#feed = new PostgresChangeFeed(this.#query, database.replica);
   }
 
-  /** Makes `changed` begin after the changes that are there now. */
+  /** Marks all existing changes as read, so that `changed` does not return them. */
   skipChanges(): Promise<void> {
     return this.#feed.skip();
   }
 
   /**
-   * Reads the hashes of all keys. From then on, `findByHash` answers without a statement that a key does not exist; a
-   * key of another replica exists when `changed` has returned it. A few such keys are looked up nevertheless, so that a
-   * key that was just created works at once.
+   * Reads the hashes of all keys. After that, `findByHash` finds out without a statement that a key does not exist. A
+   * key that another replica has created is known as soon as `changed` has returned it. A few unknown keys are looked
+   * up nevertheless, so that a key that was just created works at once.
    */
   async loadHashes(): Promise<void> {
     this.#known = await readHashes(this.#query);
@@ -225,7 +225,10 @@ export class PostgresAccountStore implements AccountStore {
     this.#listener = listener;
   }
 
-  /** The store can be closed although the database is away: it then forgets this replica after an hour. */
+  /**
+   * The store can be closed even if the database cannot be reached. The database then removes this replica after an
+   * hour.
+   */
   async close(): Promise<void> {
     await this.#feed.leave().catch(() => {});
   }

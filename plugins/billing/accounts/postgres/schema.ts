@@ -70,7 +70,10 @@ CREATE TABLE sluice.followers (
 ) WITH (fillfactor = 70);
 `;
 
-/** Any number, the same in all releases. A transaction that changes accounts takes this advisory lock first. */
+/**
+ * Number of the advisory lock that a transaction takes before it changes accounts. It is arbitrary, but the same in
+ * all releases.
+ */
 export const changesLock = 7_582_146;
 
 /** `workspace_id` of a change of the deployment is empty. */
@@ -96,11 +99,12 @@ CREATE TRIGGER changes_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON sl
 `;
 
 /**
- * While a request is in flight, `owner` is set and `until` is the end of its lease. After it, `status` is set and
+ * While a request is in flight, `owner` is set and `until` is the end of its lease. After that, `status` is set and
  * `until` is the end of the replays.
  *
  * `find_slot` returns the slot of a request that must not run, or `is_locked` if another transaction is about to take
- * it. No row: the request may run, and no other transaction can take the slot before this one ends. It never waits.
+ * it. If it returns no row, the request may run, and no other transaction can take the slot before this one ends. The
+ * function never waits.
  */
 const slots = `
 CREATE TABLE sluice.idempotency_slots (

@@ -1,4 +1,4 @@
-/** What a running gateway reads and writes about keys in PostgreSQL. */
+/** Reads and writes the state of keys in PostgreSQL for a running gateway. */
 import type { RunStatement } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/store";
 import { isObject } from "sluice-gateway/toolkit";
@@ -62,7 +62,7 @@ export async function readHashes(run: RunStatement): Promise<KnownHashes> {
 
 /** Writes the times of last use. */
 export async function saveUse(run: RunStatement, uses: readonly KeyUse[]): Promise<void> {
-  // In the order of ids, so that two gateways do not wait for each other in a circle.
+  // The keys are in the order of their ids, so that two gateways cannot deadlock.
   await run(
     `INSERT INTO sluice.key_use AS known (key_id, last_used_at)
      SELECT id, max(used_at) FROM unnest($1::text[], $2::bigint[]) AS used (id, used_at)

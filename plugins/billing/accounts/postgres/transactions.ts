@@ -1,4 +1,7 @@
-/** Transactions of the accounts in PostgreSQL: what joins them, and how a commit ended whose answer was lost. */
+/**
+ * Transactions of the accounts in PostgreSQL. Joins statements to them, and finds out the outcome of a commit whose
+ * answer was lost.
+ */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Awaitable, Clock, Postgres, RunStatement } from "sluice-gateway/plugin";
 import { explainPostgres, postgresError, PostgresFailure } from "sluice-gateway/postgres";
@@ -14,7 +17,7 @@ export interface PostgresTransactionsDeps {
 
 interface OpenTransaction {
   state: "open" | "ended" | "expired";
-  /** Error of the first statement that failed. PostgreSQL then answers COMMIT with a roll back, not with an error. */
+  /** Error of the first statement that failed. PostgreSQL then rolls back at COMMIT without an error. */
   failure: unknown;
   run: RunStatement;
   /** Set when the transaction holds the lock of changes. */
@@ -30,13 +33,13 @@ const lane = "accounts";
 const maxTransactionMs = 10_000;
 /** Maximum wait for the transactions of others. */
 const lockWaitMs = 2_000;
-/** Time for which the outcome of a commit is asked for. */
+/** Time for which the outcome of a commit is queried. */
 const outcomeMs = 5_000;
 const outcomeEveryMs = 100;
 
 /**
- * These settings end with the transaction. The server ends a transaction whose gateway has stopped or is cut off, so
- * that others do not wait for its lock.
+ * These settings apply until the end of the transaction. The server ends a transaction whose gateway has stopped or is
+ * disconnected, so that others do not wait for its lock.
  */
 const prepare = `SELECT pg_current_xact_id()::text AS id, set_config('lock_timeout', '${lockWaitMs}', true),
   set_config('idle_in_transaction_session_timeout', '${maxTransactionMs + 2_000}', true)`;
@@ -50,8 +53,7 @@ export class PostgresTransactions {
   }
 
   /**
-   * Runs `work` in a transaction, or as a part of the one that is open. Rejects with the error of `work`, or with a
-   * StoreError.
+   * Runs `work` in a transaction, or as part of the open one. Rejects with the error of `work`, or with a StoreError.
    */
   run<T>(work: () => Awaitable<T>): Promise<T> {
     return this.#joined(() => work());
@@ -66,7 +68,7 @@ export class PostgresTransactions {
     });
   }
 
-  /** Runs one statement, in the transaction that is open or alone. Rejects with a StoreError. */
+  /** Runs one statement, in the open transaction or on its own. Rejects with a StoreError. */
   async query(statement: string, values: readonly unknown[] = []): ReturnType<RunStatement> {
     const { database } = this.#deps;
     const current = this.#context.getStore();
@@ -116,7 +118,7 @@ export class PostgresTransactions {
     return result.value;
   }
 
-  /** Runs the work, at most for `maxTransactionMs`. */
+  /** Runs the work, for at most `maxTransactionMs`. */
   async #limited<T>(
     open: OpenTransaction,
     work: (open: OpenTransaction) => Awaitable<T>,
@@ -156,7 +158,7 @@ export class PostgresTransactions {
         if (status === "committed" || status === "aborted") return status === "committed";
         if (status === "forgotten") break;
       } catch {
-        // The database is still away.
+        // The database still cannot be reached.
       }
       await new Promise<void>((resolve) => void clock.after(outcomeEveryMs, resolve));
     }

@@ -1,5 +1,5 @@
 /**
- * Makes a CloudEvents batch of the next charges. This is a job of a thread, because thousands of events per second
+ * Creates a CloudEvents batch of the next charges. This is a job of a thread, because thousands of events per second
  * would block the event loop. OpenMeter and others accept this format (CloudEvents 1.0, "JSON Batch Format").
  */
 import { transferredResult } from "sluice-gateway/compute";

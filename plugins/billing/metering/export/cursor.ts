@@ -69,7 +69,7 @@ export function readCursor(dataDir: string): string | undefined {
     const value: unknown = JSON.parse(content);
     if (isObject(value) && typeof value["after"] === "string") return value["after"];
   } catch {
-    // The error below covers invalid JSON too.
+    // The error below also covers invalid JSON.
   }
   throw unusable(file, undefined);
 }

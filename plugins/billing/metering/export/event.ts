@@ -6,7 +6,7 @@ export interface EventForm {
   /** Unique together with the id of an event, so that the billing system can drop duplicates. */
   readonly source: string;
   readonly type: string;
-  /** Subject of an event: who is billed for it. */
+  /** Subject of an event: the party that is billed for it. */
   readonly subject: "workspace" | "key";
 }
 

@@ -1,7 +1,7 @@
 /**
  * Delivers every settled charge to the billing system (the sink) at least once and in the order of the journal. The
- * journal is the outbox: there is no other queue, so nothing is lost while the sink is down. A cursor on disk marks the
- * last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
+ * journal is the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor on disk
+ * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { LagGauge, TurnWait } from "../outbox.ts";
@@ -79,7 +79,7 @@ export class Exporter {
     while (!this.#turns.isClosed) await this.#turns.wait(await this.#turn());
   }
 
-  /** One batch. Answers how long to wait before the next, milliseconds. */
+  /** Delivers one batch. Resolves to the wait before the next one in milliseconds. */
   async #turn(): Promise<number> {
     const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;

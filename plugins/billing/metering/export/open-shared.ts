@@ -15,7 +15,7 @@ import { readChargedReplicas, readSharedCharges } from "./shared-charges.ts";
 import { createSharedJob } from "./shared-job.ts";
 import { parsePosition, positionText, start, type SharedPosition } from "./shared-position.ts";
 
-/** Maximum number of charges in a batch, because a batch is made on the main thread. */
+/** Maximum number of charges in a batch, because batches are created on the main thread. */
 const maxBatch = 1_000;
 
 export function openSharedExport(options: {
@@ -58,7 +58,7 @@ export function openSharedExport(options: {
   return {
     async close() {
       await exporter.close();
-      // If this fails, another gateway takes over when the hold of this one expires.
+      // If this fails, another gateway takes over when this gateway's hold on the job expires.
       await job.release().catch(() => {});
     },
   };

@@ -14,7 +14,7 @@ const batchModule = threadModule("plugins/billing/metering/export/batch");
 export function openUsageExport(options: {
   readonly dataDir: string;
   readonly settings: UsageExportConfig;
-  /** Read the journal. Usage reports use them, too, so a batch may wait for a report of up to 30 s. */
+  /** The threads that read the journal. Usage reports also use them, so a batch may wait up to 30 s for a report. */
   readonly threads: ComputeThreads;
   readonly clock: Clock;
   readonly log: Log;

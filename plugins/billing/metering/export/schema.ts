@@ -1,7 +1,7 @@
 /** Table of the work that one of several gateways does for all, and the index that the usage export uses. */
 import type { Migration } from "sluice-gateway/postgres";
 
-/** `holder` does the work until `until`, in milliseconds since 1970. `position`: how far the work has come. */
+/** `holder` does the work until `until`, in milliseconds since 1970. `position`: the progress of the work. */
 const tables = `
 CREATE TABLE sluice.jobs (
   name text PRIMARY KEY, holder text NOT NULL, until bigint NOT NULL, position text

@@ -110,8 +110,8 @@ export async function readSharedCharges(
 const chargesPerRead = 1_000;
 
 /**
- * Yields all charges after a position that are in the database when this begins. `reached`: called with the position
- * after the charges that have been yielded. Rejects with DatabaseFailure.
+ * Yields all charges after a position that are in the database at the start of the call. `reached`: called with the
+ * position after the charges that have been yielded. Rejects with DatabaseFailure.
  */
 export async function* readAllShared(
   database: Postgres,

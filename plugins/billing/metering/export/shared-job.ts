@@ -1,11 +1,14 @@
 /**
  * Work that one of several gateways does for all. A gateway holds a job until it has not renewed it for `holdMs`; then
- * another one takes it over. Both may work for a moment, so doing a part of the work twice must be harmless.
+ * another one takes it over. Both may work on it for a moment, so doing a part of the work twice must be harmless.
  */
 import type { Postgres } from "sluice-gateway/plugin";
 import { optionalText } from "sluice-gateway/store";
 
-/** Longer than the delivery of a batch may take, so that a slow delivery is not made twice. */
+/**
+ * Time for which a gateway holds a job without renewing it. It is longer than the delivery of a batch may take, so
+ * that a slow delivery is not repeated.
+ */
 const holdMs = 45_000;
 
 const take = `INSERT INTO sluice.jobs AS job (name, holder, until)

@@ -31,7 +31,7 @@ export function openPostgresStreamStore(deps: PostgresStreamStoreDeps): StreamSt
   };
 }
 
-/** An id stays used, whether its session has receipts or not. */
+/** Creates the session ids. An id stays used even if its session has no receipts. */
 function sessionIds(database: Postgres): SessionIds {
   return {
     async claim(id) {
@@ -61,7 +61,7 @@ async function deleteOld({ database, clock, log }: PostgresStreamStoreDeps): Pro
       "DELETE FROM sluice.lost_answers WHERE milli = 0 OR until <= sluice.now_ms()",
     );
   } catch (error) {
-    // The next sweep deletes what this one leaves.
+    // The next sweep deletes the remaining ones.
     log.warn({ err: error }, "cannot delete old receipts; trying again");
   }
 }

@@ -1,4 +1,4 @@
-/** `ReceiptStore` in PostgreSQL. Receipts that arrive while a statement is under way are written by the next one. */
+/** `ReceiptStore` in PostgreSQL. Receipts that arrive while a statement is in flight are written by the next one. */
 import type { Clock, Log, Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { Receipt } from "sluice-gateway/services";
@@ -63,7 +63,7 @@ export class PostgresReceipts implements ReceiptStore {
     this.#writing = undefined;
   }
 
-  /** If the outcome is unknown, the receipts count as not written. They may be there nevertheless. */
+  /** If the outcome is unknown, the receipts count as not written, although they may exist. */
   async #insert(batch: readonly Waiting[]): Promise<boolean> {
     try {
       const rows = Buffer.from(JSON.stringify(batch.map(({ row }) => row)));

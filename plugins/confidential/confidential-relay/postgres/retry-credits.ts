@@ -8,8 +8,8 @@ import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "../stream-
 const lane = "credits";
 
 /**
- * While the database is away, credit is kept in memory, where only a retry that reaches this replica finds it. A credit
- * whose use is not confirmed is not given: it may have been used.
+ * While the database cannot be reached, credit is kept in memory, where only a retry that reaches this replica finds
+ * it. If the use of a credit is not confirmed, the credit is not given, because it may have been used.
  */
 export class PostgresRetryCredits implements RetryCredits {
   readonly #database: Postgres;

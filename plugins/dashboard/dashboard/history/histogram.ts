@@ -1,6 +1,7 @@
 /**
  * Histograms of durations whose counts can be added up, over time and over gateways. Each bucket is 2^(1/4) times as
- * wide as the one before, so a percentile differs by less than 20 % from the exact one, and usually by less than 10 %.
+ * wide as the previous one, so a percentile differs by less than 20 % from the exact one, and usually by less than 10
+ * %.
  */
 
 /** Upper bound of the first bucket in milliseconds. */
@@ -9,7 +10,7 @@ const perDoubling = 4;
 /** The last bucket begins at about 80 minutes and has no upper bound. */
 const buckets = 104;
 
-/** Counts by the number of the bucket. Empty buckets are missing. */
+/** Counts by the number of the bucket. Empty buckets are omitted. */
 export type Counts = Record<number, number>;
 
 export function addDuration(counts: Counts, ms: number): void {

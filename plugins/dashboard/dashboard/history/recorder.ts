@@ -31,7 +31,7 @@ export class HistoryRecorder {
     minute: new Map(),
     hour: new Map(),
   };
-  /** The minute of the last exchange. What it has counted is not in `#pending` yet. */
+  /** The minute of the last exchange. Its counts are not in `#pending` yet. */
   #running = new RunningSums(0);
   readonly #timer: Disposable;
   #writing: Promise<void> = Promise.resolve();
@@ -45,7 +45,7 @@ export class HistoryRecorder {
   }
 
   settled(exchange: SettledExchange): void {
-    // Periods that end before the last write are stored, and may be forgotten.
+    // Periods that ended before the last write are stored, and may be deleted from memory.
     const endedAt = Math.max(exchange.arrivedAt + exchange.ms, this.#writtenAt);
     const minute = startOf("minute", endedAt);
     if (minute !== this.#running.at) this.#passOn(minute);
@@ -116,7 +116,7 @@ export class HistoryRecorder {
     }
   }
 
-  /** Forgets the periods that were stored and are over. An exchange that ends later starts the next period. */
+  /** Deletes the stored periods that have ended from memory. An exchange that ends later counts in the next period. */
   #forgetPast(now: number): void {
     for (const span of spans) {
       const current = startOf(span, now);

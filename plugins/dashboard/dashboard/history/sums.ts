@@ -33,7 +33,7 @@ export function newSum(): ExchangeSum {
   return { n: 0, failed: 0, codes: {}, ms: {}, first: {}, inTokens: 0, outTokens: 0 };
 }
 
-/** The exchanges that end in one minute. A request adds to two or three sums; the rest is done by `addTo`. */
+/** The exchanges that end in one minute. A request adds to two or three sums; `addTo` computes the others. */
 export class RunningSums {
   /** Start of the minute in milliseconds since 1970. */
   readonly at: number;
@@ -52,7 +52,10 @@ export class RunningSums {
     if (completion !== undefined) countIn(runningSum(this.#models, completion.model), exchange);
   }
 
-  /** Adds everything to the sums of a minute or an hour. Every exchange has a route, so the routes are all of them. */
+  /**
+   * Adds everything to the sums of a minute or an hour. Every exchange has a route, so the total is the sum of the
+   * routes.
+   */
   addTo(sums: Sums): void {
     for (const [name, sum] of this.#routes) {
       addSum(sumOf(sums, "all", ""), sum);
@@ -76,7 +79,7 @@ function countIn(sum: ExchangeSum, { status, code, ms, facts }: SettledExchange)
   sum.n++;
   if (status >= 500 || status === 0) sum.failed++;
   if (code !== undefined) sum.codes[code] = (sum.codes[code] ?? 0) + 1;
-  // The duration of a WebSocket is the time for which its client stays.
+  // The duration of a WebSocket is the time for which its client stays connected.
   if (status !== 101) addDuration(sum.ms, ms);
   const { completion } = facts;
   if (completion === undefined) return;

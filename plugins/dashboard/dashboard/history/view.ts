@@ -27,7 +27,7 @@ const ranges: ReadonlyMap<string, Range> = new Map([
 ]);
 
 const kinds: readonly SumKind[] = ["all", "route", "upstream", "model"];
-/** Maximum number of names in an answer, those with the most requests. */
+/** Maximum number of names in an answer. Those with the most requests are kept. */
 const maxNames = 50;
 /** Number of rows between two turns of the event loop. */
 const rowsPerTurn = 1_000;
@@ -53,7 +53,7 @@ export function historyRoutes(add: AddRoute, parts: DashboardParts): void {
 interface Question {
   readonly range: Range;
   readonly kind: SumKind;
-  /** The name whose steps are asked for. Undefined for the sum of all exchanges. */
+  /** The name whose steps are requested. Undefined for the sum of all exchanges. */
   readonly name: string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A sign-in that is in progress: what the gateway must know when the provider sends the browser back. It is in a sealed
- * cookie, so any replica can finish the sign-in.
+ * A sign-in that is in progress: the facts that the gateway needs when the provider sends the browser back. They are in
+ * a sealed cookie, so any replica can finish the sign-in.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
@@ -21,9 +21,9 @@ export interface Flow {
   readonly id: string;
   /** The origin of the page, to which the provider sends the browser back. */
   readonly origin: string;
-  /** The provider at which the sign-in has begun (`providerId`). */
+  /** The provider at which the sign-in was started (`providerId`). */
   readonly provider: string;
-  /** The session that the browser had when the sign-in began. It ends when the new one begins. */
+  /** The session that the browser had when the sign-in started. It ends when the new one starts. */
   readonly replaces?: SessionRef;
 }
 
@@ -51,7 +51,7 @@ export interface Flows {
 
 export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "claims">): Flows {
   const key = seal.key("dashboard sign-in secrets");
-  /** Derived from the id, because browsers can read what is sealed. */
+  /** Derived from the id, because browsers can read sealed values. */
   const secret = (name: string, { id }: Flow): string =>
     createHmac("sha256", key).update(`${name}\n${id}`).digest("base64url");
   const openToken = (token: string, isSecure: boolean): Flow | undefined => {

@@ -7,7 +7,7 @@ import type { Clock } from "sluice-gateway/plugin";
 export const answerMs = 5_000;
 const maxAnswerBytes = 256 * 1024;
 
-/** The provider has given no answer that can be used. The message has no text of the provider. */
+/** Thrown if the provider has not sent a usable answer. The message contains no text from the provider. */
 export class NoAnswerError extends Error {}
 
 /**

@@ -13,8 +13,9 @@ const freshMs = 60_000;
 const clockToleranceSeconds = 30;
 
 /**
- * A sign-in that the provider or its answer prevents. `isUnavailable`: the provider gives no usable answer, so the user can try
- * again later. The message is for the log and may contain a code that the provider sent.
+ * Thrown if the provider or its answer prevents a sign-in. `isUnavailable`: true if the provider does not send a usable
+ * answer, so that the user can try again later. The message is for the log and may contain a code that the provider
+ * sent.
  */
 export class ProviderError extends Error {
   readonly isUnavailable: boolean;
@@ -52,7 +53,7 @@ export function openProvider({ options, send, clock }: ProviderDeps): Provider {
     known = { config, until: clock.now() + freshMs };
     return config;
   };
-  /** Failures are not kept, so each sign-in tries again. Sign-ins at the same time share one request. */
+  /** Failures are not cached, so each sign-in tries again. Sign-ins at the same time share one request. */
   const discovered = async (): Promise<client.Configuration> => {
     if (known !== undefined && clock.now() < known.until) return known.config;
     pending ??= discover().finally(() => (pending = undefined));
@@ -71,7 +72,7 @@ export function openProvider({ options, send, clock }: ProviderDeps): Provider {
           code_challenge: await client.calculatePKCECodeChallenge(verifier),
           code_challenge_method: "S256",
         });
-        // The browser goes there, so an address such as `javascript:` must not pass.
+        // The browser opens this address, so an address such as `javascript:` must be refused.
         const { protocol, hostname } = new URL(issuer);
         const isIssuersHost = url.protocol === protocol && url.hostname === hostname;
         if (url.protocol !== "https:" && !isIssuersHost) {
@@ -89,7 +90,7 @@ export function openProvider({ options, send, clock }: ProviderDeps): Provider {
           idTokenExpected: true,
         });
         const claims: Claims = { ...tokens.claims() };
-        // Some providers put only a few claims into the ID token, and all of them into this answer.
+        // Some providers put only a few claims into the ID token. The answer of this endpoint contains all of them.
         if (isComplete(claims, options)) return claims;
         if (config.serverMetadata().userinfo_endpoint === undefined) return claims;
         const subject = String(claims["sub"]);

@@ -1,6 +1,6 @@
 /**
- * Sign-in at an OpenID provider. The page asks for the address at the provider and goes there. The provider sends the
- * browser back to /dashboard/oidc/callback, where the session begins.
+ * Sign-in at an OpenID provider. The page requests the address at the provider and opens it. The provider sends the
+ * browser back to /dashboard/oidc/callback, where the session starts.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { GatewayCode } from "sluice-gateway/plugin";
@@ -25,15 +25,16 @@ interface OidcDeps {
 /** The two ends of a sign-in. */
 export interface OidcSignIn {
   /**
-   * Answers with the address at the provider. `replaces`: the session of the browser, which ends when the new one begins.
-   * The browser does not send its cookie with the last request of the sign-in, because that comes from another site.
+   * Answers with the address at the provider. `replaces`: the session of the browser, which ends when the new one
+   * starts. The browser does not send its cookie with the last request of the sign-in, because that comes from another
+   * site.
    */
   begin(
     request: FastifyRequest,
     reply: FastifyReply,
     replaces: SessionRef | undefined,
   ): Promise<FastifyReply>;
-  /** Makes the browser forget a sign-in that is in progress. */
+  /** Removes the cookie of a sign-in that is in progress. */
   cancel(request: FastifyRequest, reply: FastifyReply): void;
   /** Adds the route to which the provider sends the browser back. */
   addCallback(scope: FastifyInstance, sessions: Sessions): void;
@@ -113,8 +114,8 @@ async function callback(
     attempts.refused(request, { by: "oidc", code, facts: { reason } });
     return sendRefusalPage(reply, request.id, code, message);
   }
-  // The browser does not send a `Strict` cookie with this redirect, which comes from another site. That does no harm,
-  // because the page itself needs no session. Its own requests send the cookie.
+  // The browser does not send a `Strict` cookie with this redirect, which comes from another site. This is harmless,
+  // because the page itself does not need a session. Its own requests send the cookie.
   return reply.header("set-cookie", end).code(303).header("location", "/dashboard").send();
 }
 

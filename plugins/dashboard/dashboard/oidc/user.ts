@@ -69,7 +69,7 @@ export function userOf(
   const user = {
     provider: providerId(options, environment),
     subject,
-    // An address that the user has typed and nobody has verified could be another person's.
+    // An address that the user has entered and that was not verified could belong to another person.
     ...(typeof email === "string" &&
       emailForm.test(email) &&
       isVerified !== false &&
@@ -106,7 +106,7 @@ export function isComplete(claims: Claims, options: OidcOptions): boolean {
   return found?.role !== "workspaceAdmin" || claimAt(claims, options.workspaceClaim) !== undefined;
 }
 
-/** Adds the claims of the userinfo endpoint. Claims of the ID token take precedence, also inside of nested claims. */
+/** Adds the claims of the userinfo endpoint. Claims of the ID token take precedence, even inside nested claims. */
 export function mergeClaims(token: Claims, userinfo: Claims): Claims {
   const merged = Object.entries(token).map(([name, value]): [string, unknown] => {
     const other = Object.hasOwn(userinfo, name) ? userinfo[name] : undefined;

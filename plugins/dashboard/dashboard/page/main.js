@@ -15,7 +15,7 @@ const shown = signal(
   ),
 );
 
-/** `note`: shown in the sign-in form if nobody is signed in. */
+/** `note`: shown in the sign-in form if the user is not signed in. */
 async function begin(note) {
   closeDialogs();
   try {

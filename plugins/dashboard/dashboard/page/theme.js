@@ -1,4 +1,7 @@
-/* Uses the light or dark mode of the system unless the user chose one. Not a module, so that it runs before painting. */
+/*
+ * Uses the light or dark mode of the system unless the user chose one. This file is not a module, so that it runs
+ * before painting.
+ */
 (() => {
   const name = "sluice-theme";
   const root = document.documentElement;

@@ -11,7 +11,7 @@ import { WorkspacesView } from "./views/workspaces.js";
 
 /**
  * `name`: the first part of the address. `view`: a component that gets `{ session }`. `platform`: true if it shows data
- * of the whole deployment, so that only users who may see all of it can open it. `changes`: true if it is of no use to
+ * of the whole deployment, so that only users who may see all of it can open it. `changes`: true if it is useless to
  * users who may only read.
  */
 export const views = [

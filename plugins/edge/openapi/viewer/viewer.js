@@ -16,7 +16,7 @@
  */
 
 /**
- * The part of what Swagger UI passes to plugins that this file uses.
+ * The values that Swagger UI passes to plugins, as far as this file uses them.
  *
  * @typedef {object} System
  * @property {any} React
@@ -121,7 +121,7 @@ function accessText(security) {
 }
 
 /**
- * Converts a request that Swagger UI has sent. It does not contain the key, which is added on the way.
+ * Converts a request that Swagger UI has sent. It does not contain the key, which is added when the request is sent.
  *
  * @param {{ url: string, method: string, headers?: Record<string, string>, body?: unknown }} sent
  * @param {Operation} operation

@@ -10,7 +10,7 @@ const itemMilliCu = 500;
 const openMilliCu = 1000;
 const notificationMilliCu = 100;
 
-/** A method with what only the ledger needs. */
+/** A method with the members that only the ledger needs. */
 export interface KnownArchiveMethod extends ArchiveMethod {
   /** The event that carries a result, and the one after the last result. */
   readonly events: readonly [string, string];
@@ -40,7 +40,7 @@ const known: readonly Pick<
   },
 ];
 
-/** Returns true for a method that begins a read. Such methods are not in the whitelist. */
+/** Returns true for a method that starts a read. Such methods are not in the whitelist. */
 export function isArchiveSubscription(name: string): boolean {
   return known.some((method) => method.name === name);
 }

@@ -1,5 +1,5 @@
 /**
- * Reads of `archive_v1` that end by themselves. Each read has a connection to a node for itself, so that a node can wait for
+ * Reads of `archive_v1` that end by themselves. Each read has its own connection to a node, so that a node can wait for
  * the client of a large read without delaying other clients. A node that refuses a read, or that fails before its first
  * result, is replaced by another one, because only some nodes of a pool may have the block or the methods.
  */
@@ -29,8 +29,9 @@ const maxMessageBytes = 16 * 1_048_576;
 /** Maximum number of events that wait for the client. They arrive with the answer of the node, before it can be paused. */
 const maxWaiting = 16_384;
 /**
- * Maximum time for which a read waits for its client. It is shorter than the time after which the gateway cuts a client
- * that reads nothing (`server.bodyIdleMs`), and frees the connection to the node for other clients.
+ * Maximum time for which a read waits for its client. It is shorter than the time after which the gateway disconnects a
+ * client that reads nothing (`server.bodyIdleMs`), so that the connection to the node is free for other clients
+ * earlier.
  */
 const maxPausedMs = 20_000;
 const checkMs = 1_000;
@@ -53,7 +54,10 @@ interface OpenRead {
   /** Labels of the nodes that were asked. */
   readonly asked: Set<string>;
   readonly subscription: OwnSubscription;
-  /** The node that reads, and its id of the subscription as JSON text. Undefined while a node is being chosen. */
+  /**
+   * The node that serves the read, and its id of the subscription as JSON text. Undefined while a node is being
+   * chosen.
+   */
   source: { readonly link: NodeLink; readonly id: string } | undefined;
   /** The connection to the node that is being asked and has not answered. */
   asking: NodeLink | undefined;
@@ -85,7 +89,8 @@ export class ArchiveReads implements LedgerArchive {
       pool,
       clock,
       log,
-      // A read has any number of events. The node waits while the client does not read them.
+      // The rate is not limited, because a read can have any number of events. The node waits while the client does
+      // not read them.
       limits: { connectMs, answerMs: this.#answerMs, messageBytes, baseRate: Infinity },
       maxPerLink: 1,
       maxLinks,
@@ -153,8 +158,8 @@ export class ArchiveReads implements LedgerArchive {
   }
 
   /**
-   * Asks nodes that have not been asked, until one accepts the read or the client leaves. Returns undefined when a node has
-   * accepted it. The promise does not reject.
+   * Asks nodes that have not been asked, until one accepts the read or the client disconnects. Returns undefined when a
+   * node has accepted it. The promise does not reject.
    */
   async #begin(read: OpenRead): Promise<Refusal | undefined> {
     const { method, request, asked } = read;
@@ -174,7 +179,7 @@ export class ArchiveReads implements LedgerArchive {
         : undefined;
       read.asking = undefined;
       if (answer?.kind === "result") {
-        // The client may have left while the read was moved to this node.
+        // The client may have disconnected while the read was moved to this node.
         if (read.subscription.hasEnded) this.#stop(read);
         return undefined;
       }
@@ -186,7 +191,7 @@ export class ArchiveReads implements LedgerArchive {
     return refusal;
   }
 
-  /** Called when a node has accepted the read. Returns what receives its notifications. */
+  /** Called when a node has accepted the read. Returns the function that receives its notifications. */
   #attach(read: OpenRead, link: NodeLink, id: string): (result: string) => void {
     read.source = { link, id };
     read.activeAt = this.#clock.monotonic();
@@ -219,8 +224,8 @@ export class ArchiveReads implements LedgerArchive {
   }
 
   /**
-   * Reads from another node. `failure`: the event of the first one, for the client if there is no other. The promise does
-   * not reject.
+   * Reads from another node. `failure`: the event of the first node, which the client gets if there is no other node.
+   * The promise does not reject.
    */
   async #move(read: OpenRead, failure: string): Promise<void> {
     this.#detach(read);
@@ -256,7 +261,7 @@ export class ArchiveReads implements LedgerArchive {
     if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends the reads whose node sends nothing although it should, and those whose client does not read. */
+  /** Ends the reads whose node is silent although the read is not paused, and those whose client does not read. */
   #endSilent(): void {
     const now = this.#clock.monotonic();
     for (const { source, pausedAt, activeAt, subscription } of this.#reads) {

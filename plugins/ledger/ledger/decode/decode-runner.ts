@@ -7,8 +7,8 @@ import { decodeText, type DecodeJob, type JobKind } from "./decode-job.ts";
 import type { FoundRuntime, LoadedRuntime, Runtimes } from "./runtimes.ts";
 
 /**
- * Minimum size of the node's JSON for which a thread is used. For larger texts, handing them to a thread costs the
- * event loop less than decoding them: measured by bench/micro/decode.ts, both cost about 0.7 ms at 256 KiB.
+ * Minimum size of the node's JSON for which a thread is used. Passing a larger text to a thread costs the event loop
+ * less than decoding it. According to bench/micro/decode.ts, both cost about 0.7 ms at 256 KiB.
  */
 const poolFromBytes = 256 * 1024;
 

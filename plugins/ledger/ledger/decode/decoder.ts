@@ -25,7 +25,7 @@ interface DecoderParts {
   readonly clock: Clock;
 }
 
-/** The decoder does not close the ledger and the compute pool. */
+/** Creates a decoder. It does not close the ledger or the compute pool. */
 export function createDecoder({ ledger, compute, clock }: DecoderParts): Decoder {
   const chain = new ChainDecoder(ledger, compute, clock);
   return {
@@ -90,7 +90,7 @@ class ChainDecoder {
   ): Promise<{ readonly ok: true; readonly summary: CallSummary } | DecodeFailure> {
     const hash = await this.#bestBlock(signal);
     if (typeof hash !== "string") return hash;
-    // The runtime of the next block, not that of the parent.
+    // Uses the runtime of the next block, not that of the parent.
     const found = await this.#runtimes.at(hash, signal);
     if (!found.ok) return found;
     const { runtime } = found.loaded;

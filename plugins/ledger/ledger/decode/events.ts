@@ -1,6 +1,6 @@
 /**
- * Decodes System.Events to JSON text. Events have no length prefix, so the fields of each are skipped by their types.
- * One wrong byte makes the rest unreadable, and then the whole answer is undecodable.
+ * Decodes System.Events to JSON text. Events do not have a length prefix, so the fields of each event are skipped by
+ * their types. One wrong byte makes the rest unreadable, and then the whole answer is undecodable.
  */
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";

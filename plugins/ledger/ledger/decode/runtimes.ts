@@ -18,7 +18,7 @@ const refetchIntervalMs = 60_000;
 /** The last id of metadata within this process. The threads that cache runtimes use the same ids. */
 let lastId = 0;
 
-/** A runtime whose metadata is in memory that threads share. */
+/** A runtime whose metadata is in shared memory, for threads. */
 export class LoadedRuntime {
   readonly id = ++lastId;
   readonly metadata: SharedArrayBuffer;
@@ -116,7 +116,7 @@ export class Runtimes {
     return loaded instanceof LoadedRuntime ? { ok: true, loaded, at: hash } : loaded;
   }
 
-  /** Takes no signal, because all callers share the metadata. */
+  /** Does not take a signal, because all callers share the metadata. */
   #load(key: string, hash: string): Promise<LoadedRuntime | DecodeFailure> {
     const known = this.#loads.get(key);
     if (known !== undefined) return known;

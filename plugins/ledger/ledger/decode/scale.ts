@@ -8,7 +8,7 @@ export const compactResult = { value: 0, next: 0 };
 
 /**
  * Reads a compact length at `at` into `compact`. Returns false if there is none, or if its form is not the shortest
- * one, which parity-scale-codec refuses, too. Lengths are at most 2^32 - 1.
+ * one, which parity-scale-codec also refuses. Lengths are at most 2^32 - 1.
  */
 export function readCompact(bytes: Uint8Array, at: number, end: number): boolean {
   const first = bytes[at] ?? 0;

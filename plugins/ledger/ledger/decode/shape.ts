@@ -9,7 +9,7 @@
 import type { Field, Primitive, TypeDef } from "./type-registry.ts";
 import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
 
-/** How the length of a value is determined (`Shape.op`). */
+/** The ways to determine the length of a value (`Shape.op`). */
 const op = {
   /** `size` bytes. */
   fixed: 0,
@@ -37,7 +37,10 @@ export interface Shape {
   of: Shape | undefined;
 }
 
-/** More than polkadot-sdk itself decodes: 256 levels of calls, each of which takes up to four levels here. */
+/**
+ * Maximum nesting. polkadot-sdk itself decodes at most 256 levels of calls, each of which takes up to four levels
+ * here.
+ */
 const maxDepth = 1024;
 
 /** Number of bytes of the values of each primitive type. Negative if the length differs. */

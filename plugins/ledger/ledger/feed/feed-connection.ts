@@ -16,7 +16,7 @@ const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
 
-/** The reason for which a connection is lost whose node has sent a message above `messageBytes`. */
+/** The reason for the loss of a connection on which the node has sent a message above `messageBytes`. */
 export const messageTooLarge = "message too large";
 /** The code of `ws` for such a message. */
 const tooLargeCode = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
@@ -42,7 +42,7 @@ interface FeedRequest {
 }
 
 export class FeedConnection {
-  /** Resolves to true when the connection is open, to false if it is lost before. */
+  /** Resolves to true when the connection is open, or to false if it is lost before that. */
   readonly opened: Promise<boolean>;
   readonly #resolveOpened: (isOpen: boolean) => void;
   readonly #socket: WebSocket;
@@ -82,7 +82,7 @@ export class FeedConnection {
     this.#liveness = liveness;
     const connecting = clock.after(limits.connectMs, () => this.#lose("connect timeout"));
     const ping = (): void => {
-      // While the connection is paused, a pong would not be read.
+      // No pings are sent while the connection is paused, because a pong would not be read.
       if (socket.readyState !== WebSocket.OPEN || this.#isPaused) return;
       if (!liveness.ping()) this.#lose("no pong");
     };
@@ -117,14 +117,14 @@ export class FeedConnection {
     return this.#receivers.size;
   }
 
-  /** `params`: JSON text. */
+  /** Sends a request and resolves to the answer. `params`: JSON text. */
   request(method: string, params: string): Promise<FeedAnswer> {
     return new Promise((resolve) => this.send(method, params, resolve));
   }
 
   /**
-   * Like `request`. If the result is the id of a subscription (JSON text), `open` is called with it, and returns what
-   * receives the notifications.
+   * Like `request`. If the result is the id of a subscription (JSON text), `open` is called with it, and returns the
+   * function that receives the notifications.
    */
   subscribe(
     method: string,
@@ -133,7 +133,7 @@ export class FeedConnection {
   ): Promise<FeedAnswer> {
     return new Promise((resolve) => {
       this.send(method, params, (answer) => {
-        // The first notification can follow the answer at once, before any promise is resolved.
+        // The first notification can follow the answer immediately, before any promise is resolved.
         if (answer?.kind === "result") {
           if (!idForm.test(answer.text)) {
             this.#lose("not the id of a subscription");
@@ -146,12 +146,12 @@ export class FeedConnection {
     });
   }
 
-  /** `id`: the result of `subscribe`. */
+  /** Ends a subscription. `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
     if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
   }
 
-  /** Drops the notifications of a subscription that has ended at the node. `id`: the result of `subscribe`. */
+  /** Discards the notifications of a subscription that has ended at the node. `id`: the result of `subscribe`. */
   forget(id: string): void {
     this.#receivers.delete(id);
   }
@@ -213,7 +213,7 @@ export class FeedConnection {
     this.#receivers.get(id)?.(result);
   }
 
-  /** Ends the connection because of its node. */
+  /** Closes the connection because of a fault of its node. */
   #lose(reason: string): void {
     if (this.#isClosed) return;
     this.#end();

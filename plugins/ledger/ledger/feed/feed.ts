@@ -1,7 +1,7 @@
 /**
- * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients that want the same share
- * one. If the node is lost or is no longer usable, all subscriptions move to another node. A subscription whose
- * notifications do not fit into a message ends alone: see storage-trials.ts.
+ * The subscriptions of a pool. One WebSocket to one of its nodes carries all of them, and clients with equal parameters
+ * share one subscription. If the node is lost or is no longer usable, all subscriptions move to another node. A
+ * subscription whose notifications do not fit into a message ends without affecting the others: see storage-trials.ts.
  */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type {
@@ -21,11 +21,12 @@ import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
+import { tooLargeError } from "./too-large.ts";
 import { Topic, topicParams, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-/** Time until the next attempt if there is no node. */
+/** Time until the next attempt to connect if there is no node. */
 const retryMs = 200;
 /** Time until the next trial of a subscription that is open for clients, if no node has answered. */
 const trialRetryMs = 5_000;
@@ -35,9 +36,6 @@ const maxMessageBytes = 16 * 1_048_576;
 
 const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
-/** The code is the one with which Substrate nodes refuse an answer above their limit. */
-const tooLarge =
-  '{"code":-32008,"message":"Response is too big: the values do not fit into a message"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
 
 export interface FeedParts {
@@ -59,7 +57,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #limits: FeedLimits;
   readonly #metrics: FeedMetrics;
   readonly #topics = new Map<string, Topic>();
-  /** The first answers of a node that clients wait for, by topic. */
+  /** The first answer of a node to each topic, for the clients that wait for it. */
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
@@ -148,7 +146,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       { method: topic.method.name },
       "a storage subscription ended, because it is too large",
     );
-    this.#remove(topic, { kind: "error", text: tooLarge }, "tooLarge");
+    this.#remove(topic, { kind: "error", text: tooLargeError }, "tooLarge");
   }
 
   onUnused(topic: Topic): void {
@@ -273,10 +271,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
     for (const topic of this.#topics.values()) {
       topic.moved();
-      // It is not known which topic the message belonged to. A trial shows it.
+      // It is not known which topic the message belonged to. A trial finds out.
       if (reason === messageTooLarge) topic.needsTrial = topic.isStorage;
     }
-    // Every node has been tried, so new clients get an error instead of waiting. The others wait for a node.
+    // Every node has been tried, so new clients get an error instead of waiting. Clients whose subscriptions are open
+    // wait for a node.
     if (++this.#failures > this.#connection.nodes)
       for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
     const { waitMs } = this.#connection;

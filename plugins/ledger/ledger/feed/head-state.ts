@@ -33,7 +33,7 @@ interface ReadHead {
 }
 
 /**
- * The heads that a node notifies of:
+ * The kinds of heads in a node's notifications:
  *
  * - `new`: the best block whenever it changes. A reorganization can leave out blocks.
  * - `all`: every block that the node imports, also those of forks.

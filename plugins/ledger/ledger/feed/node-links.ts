@@ -1,6 +1,6 @@
 /**
  * WebSockets to the nodes for subscriptions that clients cannot share. A subscription stays at the node on which it was
- * opened. They are separate from the WebSocket of the shared subscriptions, so that a node that is lost here does not
+ * opened. They are separate from the WebSocket of the shared subscriptions, so that the loss of a node here does not
  * interrupt those.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -30,7 +30,7 @@ export interface NodeLink {
   readonly target: NodeTarget;
   readonly connection: FeedConnection;
   readonly open: Set<OwnSubscription>;
-  /** Number of subscriptions, including those that the node has not answered. */
+  /** Number of subscriptions, including those that the node has not confirmed yet. */
   size: number;
 }
 
@@ -56,7 +56,7 @@ export class NodeLinks {
     return this.#nodes.count;
   }
 
-  /** Takes a place on a connection to a usable node. Undefined if there is no node. */
+  /** Reserves a place on a connection to a usable node. Undefined if there is no node. */
   take({ block, except }: WantedNode = {}): NodeLink | "full" | undefined {
     if (this.#isClosed) return undefined;
     const target = this.#nodes.choose(block, except);
@@ -67,7 +67,7 @@ export class NodeLinks {
     return link;
   }
 
-  /** Gives back a place. */
+  /** Releases a place. */
   release(link: NodeLink): void {
     link.size--;
     if (link.size > 0 || !this.#links.has(link)) return;

@@ -1,4 +1,6 @@
-/** A subscription at a node that belongs to one client. Keeps its notifications until the client is ready for them. */
+/**
+ * A subscription at a node that belongs to one client. It keeps its notifications until the client is ready for them.
+ */
 import type {
   ClientSubscription,
   NotificationListener,

@@ -9,9 +9,9 @@ import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 const checkMs = 1_000;
-/** A node is silent if it has not sent its own head for this time, nor any other. Blocks can take 12 s. */
+/** A node is silent if it has sent neither its own head nor any other head for this time. Blocks can take 12 s. */
 const silentMs = 20_000;
-/** A connection that lived for this time shows that its node works. */
+/** A connection that was open for this time shows that its node works. */
 const stableMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
@@ -23,9 +23,14 @@ export interface SharedConnectionParts {
   readonly limits: FeedLimits;
   /** The message for the log when the node is lost. */
   readonly lostMessage: string;
-  /** Called when the node is lost. There is no connection then, and `open` chooses another node if there is one. */
+  /**
+   * Called when the node is lost and the connection is closed. The next `open` chooses another node if there is one.
+   */
   readonly onLost: (reason: string) => void;
-  /** Called once per second. Returns true if a subscription lacks this head of the node, and any other lately. */
+  /**
+   * Called once per second. Returns true if a subscription has received neither this head of the node nor, recently,
+   * any other head.
+   */
   readonly isMissing: (head: NodeHead) => boolean;
 }
 
@@ -39,7 +44,7 @@ export class SharedConnection {
   #openedAt = 0;
   /** Time of the monotonic clock since which the node has not sent its own head. */
   #missingSince: number | undefined;
-  /** Number of nodes that were lost soon after each other. */
+  /** Number of nodes that were lost in quick succession. */
   #losses = 0;
   /** Time of the monotonic clock before which no connection should be opened. */
   #notBefore = 0;
@@ -67,7 +72,7 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#parts.clock.monotonic());
   }
 
-  /** Returns the connection, or begins a new one. Undefined if there is no node. */
+  /** Returns the connection, or opens a new one. Undefined if there is no node. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#nodes.choose();
@@ -83,7 +88,7 @@ export class SharedConnection {
     return connection;
   }
 
-  /** Gives up the node. Does nothing if there is no connection. */
+  /** Closes the connection because of its node. Does nothing if there is no connection. */
   lose(reason: string): void {
     const target = this.#target;
     if (target === undefined) return;
@@ -102,7 +107,7 @@ export class SharedConnection {
     connection?.close();
   }
 
-  /** Closes the connection. `open` does not begin a new one after this. */
+  /** Closes the connection. `open` does not open a new one after this. */
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();

@@ -1,7 +1,7 @@
 /**
- * Tries storage subscriptions before they are opened on the WebSocket that all clients share. The first notification of a
- * storage subscription has the values of all its keys. A message above the limit ends the connection, so a trial has a
- * connection for itself: a client that subscribes to too much does not disturb the subscriptions of the others.
+ * Tries storage subscriptions before they are opened on the WebSocket that all clients share. The first notification of
+ * a storage subscription has the values of all its keys. A message above the limit ends the connection, so each trial
+ * has its own connection: a client that subscribes to too much does not disturb the subscriptions of the others.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { NodePool } from "../node-pool.ts";
@@ -12,7 +12,7 @@ import type { FeedMethod } from "./subscription-methods.ts";
 
 /** Maximum number of trials at the same time. Further ones wait. */
 const maxTrials = 4;
-/** Number of nodes that must send too much, because one node can lie. */
+/** Number of nodes that must exceed the limit before a subscription is refused, because one node can lie. */
 const maxNodes = 2;
 
 /** The outcome of a trial. `error`: the node refuses the subscription. `failed`: no node has answered. */
@@ -32,7 +32,7 @@ export interface WantedTrial {
   readonly method: FeedMethod;
   /** JSON text of an array. */
   readonly params: string;
-  /** False if nobody needs the outcome any more. */
+  /** False if the outcome is not needed any more. */
   readonly isWanted: () => boolean;
 }
 
@@ -49,7 +49,8 @@ export class StorageTrials {
     this.#links = new NodeLinks({
       ...parts,
       maxPerLink: 1,
-      // One more per trial, because a connection to the first node is kept while the second one is asked.
+      // Each trial can have a connection per node, because the one to the first node is kept while the second node is
+      // asked.
       maxLinks: maxNodes * maxTrials,
       lostMessage: "the connection on which a storage subscription was tried is lost",
     });
@@ -109,7 +110,7 @@ export class StorageTrials {
     using _timeout = this.#clock.after(this.#answerMs, () => subscription.lose());
     const outcome = await promise;
     connection.forget(answer.text);
-    // The node counts subscriptions, so this one ends there before the next one begins.
+    // The node limits the number of subscriptions, so this one is ended there before the next one begins.
     await connection.request(method.unsubscribe, `[${answer.text}]`);
     return outcome;
   }

@@ -9,7 +9,7 @@ import type { PoolConfig } from "../options.ts";
  * Kinds of subscriptions, by what a new subscriber gets:
  *
  * - `heads`: headers of the best block. A new subscriber gets the last one.
- * - `allHeads`: headers of all blocks, also of forks. A new subscriber gets the one of the best block.
+ * - `allHeads`: headers of all blocks, including those of forks. A new subscriber gets the one of the best block.
  * - `finalized`: like `heads`, and the block number only increases.
  * - `value`: a value that a new subscriber gets.
  * - `events`: a new subscriber gets nothing until the next one.
@@ -74,7 +74,7 @@ const known: readonly KnownSubscription[] = [
   },
 ];
 
-/** A subscription method with what only the ledger needs. */
+/** A subscription method with the members that only the ledger needs. */
 export interface FeedMethod extends SubscriptionMethod {
   readonly kind: SubscriptionKind;
   /** The node's name of the unsubscribing method. */

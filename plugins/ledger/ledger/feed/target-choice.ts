@@ -21,8 +21,8 @@ export class TargetChoice {
   }
 
   /**
-   * Returns the best node that was not lost lately, or the one that was lost first. Nodes that have the `block` are
-   * better. Undefined if all nodes are in `except`, which contains labels.
+   * Returns the best node that was not lost recently, or the one whose loss was the longest time ago. Nodes that have
+   * the `block` are better. Undefined if all nodes are in `except`, which contains labels.
    */
   choose(block?: BlockOfCall, except: ReadonlySet<string> = new Set()): NodeTarget | undefined {
     const now = this.#clock.monotonic();
@@ -33,7 +33,7 @@ export class TargetChoice {
     return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
   }
 
-  /** Notes that a node was lost. */
+  /** Records that a node was lost. */
   avoid({ label }: NodeTarget): void {
     this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
   }

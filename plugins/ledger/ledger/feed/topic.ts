@@ -71,7 +71,7 @@ function readKeys(params: string): readonly string[] | undefined {
   return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
-/** The owner of topics, which has the connection to the node. */
+/** The owner of topics. It has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
   /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
@@ -89,7 +89,7 @@ export class Topic {
   readonly params: string;
   /** The node's id of the subscription as JSON text. Undefined while there is none. */
   id: string | undefined;
-  /** True if it must be shown that the first notification fits into a message, before the topic is subscribed. */
+  /** True if a trial must show that the first notification fits into a message before the topic is subscribed. */
   needsTrial: boolean;
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
@@ -100,7 +100,7 @@ export class Topic {
   #isAccepting = false;
   /** Clients that were started while a notification was being accepted. They start after it. */
   #starting: (() => void)[] = [];
-  /** Increases with every move. Notifications of a node before the last move are dropped. */
+  /** Increases with every move. Notifications of a node before the last move are discarded. */
   #era = 0;
   /** Number of the node's own head when it was first compared. */
   #firstHeight: number | undefined;
@@ -134,7 +134,7 @@ export class Topic {
     const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
     if (this.id === undefined || !isHead) return false;
     const height = kind === "finalized" ? finalized : best;
-    // Not every node begins with its current head.
+    // Not every node starts with its current head.
     this.#firstHeight ??= height;
     const last = this.#state.height ?? this.#firstHeight;
     const isNew = last !== this.#checkedHeight;
@@ -205,7 +205,7 @@ export class Topic {
   async #accept(result: string): Promise<void> {
     const era = this.#era;
     const accepted = await this.#state.accept(result, this.#owner);
-    // The state has not noticed a move that happened meanwhile.
+    // The state has not been informed of a move that happened in the meantime.
     if (era !== this.#era) this.#state.moved();
     if (typeof accepted === "string") {
       if (era !== this.#era) return;

@@ -1,6 +1,6 @@
 /**
  * The blocks that a follow at the node has reported, which are pinned there. It checks the events of the node, because
- * clients rely on the guarantees of the specification, and it makes the first events of a client that joins later.
+ * clients rely on the guarantees of the specification, and it creates the first events of a client that joins later.
  */
 import { isObject } from "sluice-gateway/toolkit";
 import { memberAt, parseOrUndefined } from "../json-part.ts";
@@ -15,7 +15,7 @@ const maxLive = 4096;
 export interface Block {
   /** Hash in lower case. */
   readonly hash: string;
-  /** The event `newBlock` as the node wrote it. Empty for a block that was finalized before the follow began. */
+  /** The event `newBlock` as the node sent it. Empty for a block that was finalized before the follow began. */
   readonly event: string;
   readonly parent: string;
   /** The new runtime as JSON text. Undefined if the block has the runtime of its parent. */
@@ -26,7 +26,7 @@ export interface Block {
   isLive: boolean;
 }
 
-/** Effect of an event of the node. `invalid`: it breaks the protocol. `ignored`: it repeats what is known. */
+/** Effect of an event of the node. `invalid`: it breaks the protocol. `ignored`: it repeats known facts. */
 export type TreeChange =
   | { readonly kind: "initialized" }
   | { readonly kind: "newBlock"; readonly block: Block }
@@ -52,7 +52,7 @@ export interface Replay {
 
 export class BlockTree {
   readonly #withRuntime: boolean;
-  /** Called when nobody needs a block. */
+  /** Called when a block has no holders any more. */
   readonly #onUnused: (block: Block) => void;
   /** All pinned blocks by hash. */
   readonly #blocks = new Map<string, Block>();
@@ -105,7 +105,8 @@ export class BlockTree {
       case "finalized":
         return this.#finalize(event);
       default:
-        // The specification may add events, which clients must ignore, too.
+        // Later versions of the specification may add events, and the specification requires clients to ignore unknown
+        // ones.
         return ignored;
     }
   }

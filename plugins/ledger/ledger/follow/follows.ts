@@ -71,7 +71,7 @@ export class Follows implements LedgerFollows {
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
-    // A node that is lost meanwhile is replaced by another one.
+    // A node that is lost in the meantime is replaced by another one.
     for (let attempt = 0; attempt <= this.#connection.nodes; attempt++) {
       if (this.#isClosed) return failed;
       const opened = await this.#opened(withRuntime);

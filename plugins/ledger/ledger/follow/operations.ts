@@ -1,5 +1,5 @@
 /**
- * The operations of a follow at the node. Equal operations share one at the node, and results at a block never change, so
+ * The operations of a follow at the node. Equal operations share one at the node. Results at a block never change, so
  * they are cached. A node accepts a few operations at a time; further ones wait here.
  */
 import type { Clock } from "sluice-gateway/plugin";
@@ -18,7 +18,7 @@ import { SharedOperation, type OperationOwner, type OperationRequest } from "./s
 
 /** The number of operations that the specification guarantees. */
 const maxRunning = 16;
-/** Maximum number of operations that wait for one of the above to end. */
+/** Maximum number of operations that wait until a running one ends. */
 const maxQueued = 1024;
 /** Delay before an operation is sent again if the node did not accept it although none was running. */
 const retryMs = 200;
@@ -59,7 +59,7 @@ export class Operations implements OperationOwner {
     this.#deps = deps;
   }
 
-  /** Undefined if too many operations are waiting. */
+  /** Starts an operation, or joins an equal one. Undefined if too many operations are waiting. */
   start(
     block: Block,
     operation: FollowOperation,
@@ -171,7 +171,7 @@ export class Operations implements OperationOwner {
     }
     this.#deps.release(operation.block);
     operation.id = id;
-    // It was abandoned, or took too long, before the node answered.
+    // The operation was abandoned or timed out before the node answered.
     if (operation.hasEnded) {
       this.#running--;
       this.#stop(id);
@@ -275,7 +275,10 @@ function errorEnd(error: string | undefined): OperationEnd {
   };
 }
 
-/** The node did not start. If it no longer has the block, another attempt may succeed. */
+/**
+ * Returns the end of an operation that the node did not start. If the node no longer has the block, another attempt
+ * may succeed.
+ */
 function startError(text: string): OperationEnd {
   const error = parseOrUndefined(text);
   if (isObject(error) && error["code"] === -32801) return inaccessible;

@@ -44,7 +44,7 @@ export class SharedFollow {
   readonly #tree: BlockTree;
   readonly #operations: Operations;
   readonly #clients = new Set<FollowClient>();
-  /** Blocks that nobody holds, until they are unpinned at the node together. */
+  /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
   /** Headers that are being read, by hash. */
   readonly #headers = new Map<string, Promise<HeaderAnswer>>();
@@ -78,7 +78,7 @@ export class SharedFollow {
     return this.#hasEnded;
   }
 
-  /** Returns true if the node has sent nothing lately, and not its own best block. */
+  /** Returns true if the node has sent nothing recently and has not sent its own best block. */
   isMissing({ bestHash }: NodeHead): boolean {
     if (bestHash === undefined || this.#tree.block(bestHash) !== undefined) return false;
     return this.#link.clock.monotonic() - this.#eventAt >= silentMs;

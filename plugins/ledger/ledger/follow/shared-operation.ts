@@ -58,7 +58,7 @@ export class SharedOperation {
     return this.#listeners.size > 0;
   }
 
-  /** Adds a client, which first gets the results so far. Possible while they are kept. */
+  /** Adds a client, which first gets the results so far. Must be called only while `kept` is defined. */
   join(listener: OperationListener): ClientOperation {
     let isStopped = false;
     this.#clients++;

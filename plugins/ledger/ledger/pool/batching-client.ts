@@ -9,9 +9,9 @@ import { noId, type NodeCall, type NodeHttpRequest, type NodeClient } from "./no
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";
 
-/** In a larger batch, the first call would wait too long for the last. */
+/** Maximum number of calls in a batch. In a larger batch, the first call would wait too long for the last one. */
 const maxBatchCalls = 32;
-/** After a node has refused a batch, it gets single calls for this time. */
+/** After a node has refused a batch, calls are sent to it separately for this time. */
 const refusedMs = 60_000;
 
 export class BatchingClient implements NodeClient {

@@ -27,7 +27,7 @@ export const failures = {
   closed: failure("closed", "unreachable", true, true),
   /**
    * The node sent nothing within `headersMs`. The call is not retried: a call that one node cannot answer in time is
-   * probably expensive, and running it on three nodes would amplify an attack by a factor of three.
+   * probably expensive, and running it on three nodes would triple the effect of an attack.
    */
   answerTimeout: failure("answer_timeout", "timeout", false, true),
   /** The answer was incomplete, and nothing arrived for `idleMs`. */

@@ -11,7 +11,7 @@ import type { PooledNode } from "./pooled-node.ts";
  */
 const maxAhead = 16;
 
-/** What a node has reported about its finalized head. */
+/** A node's report about its finalized head. */
 interface Report {
   readonly number: number;
   /** Undefined if the node has reported the number only. */

@@ -1,12 +1,12 @@
 /**
- * Hedged reads: a read that takes longer than 95 % of the calls of its method is sent to a second node, and the first
- * answer wins. Hedging adds at most 5 % to the calls.
+ * Hedged reads: a read that takes longer than 95 % of the calls of its method is also sent to a second node, and the
+ * first answer is used. Hedging adds at most 5 % to the calls.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { PooledCall } from "./pooled-call.ts";
 
 const percentile = 0.95;
-/** Hedges per call. */
+/** Maximum number of hedges per call, on average. */
 const maxExtraLoad = 0.05;
 /** Maximum number of hedges that are saved up for a burst of slow calls. */
 const maxSaved = 10;

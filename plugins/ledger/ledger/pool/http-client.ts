@@ -2,7 +2,7 @@
  * Sends JSON-RPC calls to one node as HTTP POST requests, over the gateway's own HTTP/1.1 client.
  *
  * A call cannot be cancelled, because the node works on it until it has answered. If the client closed the connection
- * instead, callers who leave could put more work on the node than it has connections.
+ * instead, callers that cancel could give the node more work than it has connections.
  */
 import {
   BodyCollector,

@@ -1,6 +1,6 @@
 /**
- * Remembers which nodes have reported a block, and the numbers of blocks, so that a read at a block goes to a node that
- * has it. Nodes report blocks when they are probed, and by their answers to calls that return block hashes.
+ * Remembers which nodes have reported a block, and the numbers of blocks, so that a read at a block is sent to a node
+ * that has it. Nodes report blocks when they are probed, and by their answers to calls that return block hashes.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { PooledNode } from "./pooled-node.ts";

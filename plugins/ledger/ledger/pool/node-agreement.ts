@@ -1,6 +1,6 @@
 /**
- * Knowledge of a pool of several nodes about the blocks of each node. With it, a read at a block goes to a node that
- * has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
+ * Knowledge of a pool of several nodes about the blocks of each node. With it, a read at a block is sent to a node
+ * that has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
@@ -48,7 +48,7 @@ export class NodeAgreement {
     this.#chain = pool.chain;
     this.#blocks.clear();
     this.#finalized.reset();
-    // A node that has restarted may lag. The finalized head must not go back to that of this node.
+    // A node that has restarted may lag, and the finalized head must not go back to its finalized head.
     for (const each of this.#nodes) this.#learn(each);
   }
 

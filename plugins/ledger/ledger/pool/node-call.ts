@@ -8,7 +8,7 @@ import { failures, type Failure } from "./failure.ts";
  * before the client's `send` has returned.
  */
 export interface NodeHttpRequest {
-  /** True if the request may be sent again after the connection turned out to be dead. */
+  /** True if the request may be sent again if the connection was already closed by the node. */
   readonly retry: boolean;
   /** Returns the request body as JSON text. */
   text(): string;

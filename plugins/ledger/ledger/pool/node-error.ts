@@ -21,8 +21,8 @@ export function discardedState(bytes: Buffer, start: number, end: number): boole
 }
 
 /**
- * Returns true if the result of `archive_v1_call` is a failure (`{ success: false, error }`) that says that the node does
- * not have the block, or its state.
+ * Returns true if the result of `archive_v1_call` is a failure (`{ success: false, error }`) because the node does not
+ * have the block, or its state.
  */
 export function isFailureWithoutBlock(bytes: Buffer, start: number, end: number): boolean {
   const result = readSmallJson(bytes, start, end);

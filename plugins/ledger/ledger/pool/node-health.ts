@@ -6,8 +6,8 @@ import type { PooledNode } from "./pooled-node.ts";
 
 const sampleMs = 1_000;
 /**
- * How long nodes wait for the first probe of an earlier node in the configuration, which decides the expected chain.
- * With a longer wait, a first node that hangs would keep good nodes from being used.
+ * Time for which nodes wait for the first probe of an earlier node in the configuration. That node determines the
+ * expected chain. If the wait were longer, a first node that hangs would prevent the use of good nodes.
  */
 const firstProbeWaitMs = 2_000;
 
@@ -48,7 +48,7 @@ export class NodeHealth {
   #changes = 0;
   /** Sum of the restarts of all nodes at the last review. */
   #restarts = 0;
-  /** True when earlier nodes are no longer waited for. See `firstProbeWaitMs`. */
+  /** True after `firstProbeWaitMs`. Nodes then no longer wait for earlier ones. */
   #waited = false;
 
   constructor(options: NodeHealthOptions) {
@@ -91,7 +91,7 @@ export class NodeHealth {
   review(): void {
     const reference = this.#findReference();
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
-    // The first reference counts as a change, too, because earlier answers may be from another chain.
+    // The first reference also counts as a change, because earlier answers may be from another chain.
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
     const restarts = this.nodes.reduce((sum, node) => sum + node.restarts, 0);
     if (reference !== this.#reference || restarts !== this.#restarts) this.chain++;
@@ -104,7 +104,7 @@ export class NodeHealth {
       ({ observed }) => observed && observed.genesis === reference,
     );
     this.lastResort = sameChain.length > 0 ? withMildestReason(sameChain) : this.nodes.slice(0, 1);
-    // This follows the loop over all nodes, because the log line states whether a node is still used.
+    // This must come after the loop over all nodes, because the log line states whether a node is still used.
     for (const node of changed) this.#report(node);
     const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
     this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;

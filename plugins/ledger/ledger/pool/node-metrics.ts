@@ -8,7 +8,7 @@ export interface NodeMetrics {
   readonly inFlight: Gauge;
   /** Number of the oldest block whose state the node has. */
   readonly oldestState: Gauge;
-  /** Seconds from sending a call to its answer. */
+  /** Time in seconds from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: Failure): void;
   ejected(reason: ExclusionReason): void;

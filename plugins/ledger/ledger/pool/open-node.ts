@@ -62,7 +62,8 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
       clock,
     });
   }
-  // One of the connections is reserved for probes, so that a node that is busy with calls does not look dead.
+  // One of the connections is reserved for probes, so that a node that is busy with calls does not appear to be
+  // unreachable.
   const http = new HttpClient({ ...limits, connections: Math.max(1, upstream.connections - 1) });
   const client: NodeClient = batching ? new BatchingClient(http, clock) : http;
   const probeClient = new HttpClient({ ...limits, connections: 1 });

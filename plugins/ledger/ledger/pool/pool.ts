@@ -1,7 +1,7 @@
 /**
- * Distributes calls over the nodes of an upstream. A call goes to the less busy of two usable nodes, which are chosen
- * round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a slow one
- * is also sent to a second node.
+ * Distributes calls over the nodes of an upstream. A call is sent to the less busy of two usable nodes, which are
+ * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a
+ * slow one is also sent to a second node.
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";

@@ -1,6 +1,6 @@
 /**
  * A read that is answered only when two nodes give the same bytes. Both are asked at the same time. If they disagree or
- * one fails, further nodes decide. If no node is left, the two are asked once more, because their heads may have
+ * one fails, further nodes decide. If no node is left, the first two are asked once more, because their heads may have
  * differed for a moment.
  */
 import type { BlockOfCall, NodeFailure, NodeRequest } from "../node-pool.ts";

@@ -5,7 +5,7 @@
 import type { SubmissionMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
 
-/** Submits without a watch, so it needs no connection of its own. */
+/** The method that submits without a watch, so it does not need a connection of its own. */
 export const submitMethod = "author_submitExtrinsic";
 export const submitMilliCu = 10_000;
 

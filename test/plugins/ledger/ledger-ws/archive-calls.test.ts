@@ -16,7 +16,7 @@ const method: ArchiveMethod = {
 const params = `["0x${"11".repeat(32)}",[{"key":"0x01","type":"value"}],null]`;
 
 /** The reads of a connection, with an archive that the test scripts. */
-function setUp() {
+function setUp({ isFull = false } = {}) {
   const sent: string[] = [];
   const listeners: NotificationListener[] = [];
   const signals: (AbortSignal | undefined)[] = [];
@@ -32,6 +32,7 @@ function setUp() {
       stopping: new Map(),
       async open(_, __, signal) {
         signals.push(signal);
+        if (isFull) return { kind: "full" };
         return {
           kind: "open",
           subscription: {
@@ -66,6 +67,20 @@ test("the last event of a read says why the gateway has ended it", async () => {
     });
   }
   assert.equal(sent.length, 4);
+});
+
+test("a read above a limit is refused with an error that names the limit", async () => {
+  const ofKey = setUp();
+  for (let reads = 0; reads < 3; reads++) await ofKey.begin();
+  const ofNodes = setUp({ isFull: true });
+  await ofNodes.begin();
+  assert.deepEqual(
+    [ofKey, ofNodes].map(({ sent }) => sent.at(-1)),
+    ["of the key", "of all clients at the nodes"].map(
+      (place) =>
+        `{"jsonrpc":"2.0","id":1,"error":{"code":-32006,"message":"Too many subscriptions ${place}"}}`,
+    ),
+  );
 });
 
 test("a connection that ends aborts the reads that are being opened", async () => {

@@ -277,9 +277,15 @@ describe("limits of reads", () => {
     await using two = await connectAs(key, () => Promise.resolve(0));
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push(await one.begin());
-    assert.equal((await one.call(storage, [hash, items, null])).error?.code, -32006);
+    assert.deepEqual((await one.call(storage, [hash, items, null])).error, {
+      code: -32006,
+      message: "Too many subscriptions on the connection",
+    });
     for (let n = 0; n < 2; n++) await two.begin();
-    assert.equal((await two.call(storage, [hash, items, null])).error?.code, -32006);
+    assert.deepEqual((await two.call(storage, [hash, items, null])).error, {
+      code: -32006,
+      message: "Too many subscriptions of the key",
+    });
     assert.equal((await one.call("archive_v1_stopStorage", [ids[0]])).result, null);
     await two.begin();
     await one[Symbol.asyncDispose]();

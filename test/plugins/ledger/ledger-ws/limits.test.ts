@@ -15,6 +15,7 @@ const answerBytes = 20_000;
 const heads = "chain_subscribeNewHeads";
 const storage = "state_subscribeStorage";
 const watch = "transactionWatch_v1_submitAndWatch";
+const tooManyOfKey = { code: -32006, message: "Too many subscriptions of the key" };
 const large = `"0x${"5a".repeat(answerBytes / 2)}"`;
 
 const stack = new AsyncDisposableStack();
@@ -39,7 +40,7 @@ after(() => stack.disposeAsync());
 
 interface Answer {
   readonly result?: unknown;
-  readonly error?: { readonly code: number };
+  readonly error?: { readonly code: number; readonly message: string };
 }
 
 interface Client extends AsyncDisposable {
@@ -82,13 +83,13 @@ describe("a key", () => {
     }
     const { result: id } = await one.call(storage, [["0xaa"]]);
     assert.equal(typeof id, "string");
-    assert.equal((await two.call(storage, [["0xbb"]])).error?.code, -32006);
+    assert.deepEqual((await two.call(storage, [["0xbb"]])).error, tooManyOfKey);
     assert.equal(typeof (await two.call(storage, [["0xaa"]])).result, "string");
     await using other = await connect(gateway.issue({}).key);
     assert.equal(typeof (await other.call(storage, [["0xbb"]])).result, "string");
     // The place is free when nobody with this key has the subscription any more.
     assert.equal((await one.call("state_unsubscribeStorage", [id])).result, true);
-    assert.equal((await one.call(storage, [["0xcc"]])).error?.code, -32006);
+    assert.deepEqual((await one.call(storage, [["0xcc"]])).error, tooManyOfKey);
     await two[Symbol.asyncDispose]();
     await until(async () => (await one.call(storage, [["0xcc"]])).error === undefined);
     const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
@@ -111,7 +112,7 @@ describe("a key", () => {
     const { result: id } = await one.call(watch, ["0x12"]);
     assert.equal(typeof id, "string");
     assert.equal(typeof (await two.call(watch, ["0x12"])).result, "string");
-    assert.equal((await two.call(watch, ["0x12"])).error?.code, -32006);
+    assert.deepEqual((await two.call(watch, ["0x12"])).error, tooManyOfKey);
     assert.equal((await two.call("transaction_v1_broadcast", ["0x12"])).result, null);
     assert.equal(node.count(watch), 2);
     await using other = await connect(gateway.issue(writing).key);

@@ -48,7 +48,7 @@ interface Writer extends AsyncDisposable {
 
 interface Answer {
   readonly result?: unknown;
-  readonly error?: { readonly code: number };
+  readonly error?: { readonly code: number; readonly message: string };
 }
 
 async function connect(wanted: WantedKey = writing): Promise<Writer> {
@@ -223,7 +223,10 @@ describe("submitting", () => {
     assert.equal(typeof operation, "string");
     assert.equal(await writer.used(), 7_000);
     for (let count = 1; count < 16; count++) await writer.call(watch);
-    assert.equal((await writer.call(watch)).error?.code, -32006);
+    assert.deepEqual((await writer.call(watch)).error, {
+      code: -32006,
+      message: "Too many subscriptions on the connection",
+    });
     assert.equal((await writer.call("transaction_v1_broadcast")).result, null);
     assert.equal(await writer.used(), 157_000);
     const stop = `["${String(operation)}"]`;

@@ -144,7 +144,7 @@ function options(place, { lines, unit, stepSeconds, isStacked = true }, point) {
       {
         ...axis,
         grid: { show: false },
-        // Keeps distance from the lowest label of the other axis.
+        // Keeps the labels away from the lowest label of the other axis.
         gap: 9,
         size: 32,
         space: 72,

@@ -16,7 +16,7 @@ const columns = [
 ];
 
 /**
- * A request that has ended. `ms`: its duration. `status`: 0 if the client left before the answer.
+ * A request that has ended. `ms`: its duration. `status`: 0 if the client disconnected before the answer.
  *
  * @typedef {object} Exchange
  * @property {string} time

@@ -22,7 +22,7 @@ const overlaps = [
   ["604800", "7 days"],
 ];
 
-/** An answer that is repeated has no secret, because only its hash is stored. */
+/** A repeated answer does not contain the secret, because only its hash is stored. */
 function showSecret(secret, text, done) {
   const dialog =
     secret === undefined

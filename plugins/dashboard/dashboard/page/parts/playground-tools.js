@@ -1,4 +1,6 @@
-/** The playground's form for a tool, made from the JSON Schema of its input, with the confirmation of write tools. */
+/**
+ * The playground's form for a tool, created from the JSON Schema of its input, with the confirmation of write tools.
+ */
 import { ApiError } from "./api.js";
 import { Panel } from "./basics.js";
 import { Dialog, openDialog } from "./dialog.js";

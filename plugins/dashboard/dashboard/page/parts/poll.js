@@ -2,7 +2,7 @@
 import { ask, ApiError } from "./api.js";
 import { useEffect, useRef, useState } from "./html.js";
 
-/** Time after which a path is read again if the gateway has answered that it cannot answer yet. */
+/** Time after which a path is read again if the gateway has reported that the answer is not ready yet. */
 const againMs = 2_000;
 
 /** @typedef {{ data: any, error: ApiError | undefined }} Answer */

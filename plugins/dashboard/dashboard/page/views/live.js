@@ -98,7 +98,7 @@ function tiles(now, isPlatform) {
   ];
   const p95 = `median; 95% within ${format.duration(now.p95_ms)}`;
   return [
-    // The last interval is incomplete and would look like a dip, so it is left out.
+    // The last interval is incomplete and would look like a dip, so it is omitted.
     [
       "Requests",
       format.brief(sum(now.requests.slice(-13, -1)) / 60),

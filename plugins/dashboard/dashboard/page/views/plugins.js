@@ -1,4 +1,7 @@
-/** The view Plugins: all loaded plugins, what their manifests say and permit, and how their code does. */
+/**
+ * The view Plugins: all loaded plugins, the contents and permissions of their manifests, and the performance of their
+ * code.
+ */
 import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
@@ -111,7 +114,7 @@ function Origin({ origin, source, locked }) {
   ${locked === true && html`<small class="quiet unbroken">in pipeline.lock</small>`}`;
 }
 
-/** What the host gives the plugin. Only the manifests of steps say what they do with bodies. */
+/** The permissions that the host gives the plugin. Only the manifests of steps state how they use bodies. */
 function Grants({ grants: { services, hosts, env, body, deployment }, kind }) {
   const lines = [
     services.length > 0 && `services: ${services.join(", ")}`,
