@@ -3,6 +3,7 @@
 #   docker build -f plugins.Dockerfile --build-arg SLUICE_IMAGE=sluice:0.1.0 -t acme-gateway .
 #
 # The folder needs package.json, package-lock.json, pipeline.yaml and pipeline.lock, which `sluice plugin add` writes.
+# A plugin that was added as a tarball needs this tarball in the folder itself.
 ARG SLUICE_IMAGE=sluice
 ARG BUILD_IMAGE=node:24-bookworm-slim
 ARG BUILD_DIGEST=sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6
@@ -12,7 +13,7 @@ FROM ${SLUICE_IMAGE} AS sluice
 FROM ${BUILD_IMAGE}${BUILD_DIGEST:+@${BUILD_DIGEST}} AS plugins
 COPY --from=sluice /app /app
 WORKDIR /pipeline
-COPY package.json package-lock.json pipeline.yaml pipeline.lock ./
+COPY package.json package-lock.json pipeline.yaml pipeline.lock *.tgz ./
 # The gateway is a peer of its plugins. It comes from the image and not from the registry.
 RUN npm ci --omit=dev --ignore-scripts --legacy-peer-deps --no-audit --no-fund && ln -sfn /app node_modules/sluice-gateway
 # Fails if a package differs from pipeline.lock. Variables that pipeline.yaml requires must be set here.

@@ -41,6 +41,9 @@ export interface Workspace {
   readonly createdAt: number;
 }
 
+/** Prefix of the id of every API key. Callers whom plugins have authenticated by themselves have other ids. */
+export const keyIdPrefix = "key_";
+
 export interface ApiKey {
   readonly id: string;
   readonly workspaceId: string;
@@ -97,7 +100,8 @@ export type Caller = Principal | { readonly kind: "unavailable" };
 export interface CallerClaims {
   /**
    * Id of the caller in charges, logs and limits. It should begin with the name of the provider (`oidc_ada`), so that
-   * the ids of two providers differ. An id that begins with `key_` is refused, because those are the ids of API keys.
+   * the ids of two providers differ. An id that begins with `key_` is refused, because those are the ids of API keys. An
+   * id that is equal to `workspaceId` is refused, too, because the limits of the two are counted by their ids.
    */
   readonly id: string;
   /** Id of the workspace that pays. */

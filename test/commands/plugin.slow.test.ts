@@ -249,6 +249,52 @@ test("add names the required options of a service", async (t) => {
   );
 });
 
+test("add names the required options that the file does not set, for every kind", async (t) => {
+  const { configFile, folder, run, json } = commandLine(t);
+  const source = join(folder, "source");
+  mkdirSync(source);
+  const write = (name: string, value: object): void =>
+    writeFileSync(join(source, name), JSON.stringify(value));
+  const version = "1.0.0";
+  const options = {
+    type: "object",
+    properties: { url: {}, prefix: {}, seconds: { type: "integer", default: 30 } },
+    required: ["url", "prefix", "seconds"],
+  };
+  const add = async (kind: string, text: string, ...args: readonly string[]): Promise<string> => {
+    const data = { kind, name: "acme", description: "A test.", options };
+    write("package.json", { name: "acme-any", version });
+    const plugins = { ".": data };
+    write("sluice-plugin.json", { format: 1, package: "acme-any", version, plugins });
+    await promisify(execFile)("npm", ["pack", source, "--ignore-scripts"], { cwd: folder });
+    writeFileSync(configFile, text);
+    const tarball = join(folder, "acme-any-1.0.0.tgz");
+    const { code, out } = await run(plugin, "add", tarball, ...args);
+    assert.equal(code, 0);
+    const result = await json(plugin, "add", tarball, ...args);
+    const [{ missingOptions }] = result["plugins"] as [{ missingOptions: string[] }];
+    const remaining = out.join("\n").match(/^To use acme, .*$/m)?.[0] ?? "";
+    assert.equal(remaining.includes(`(required: ${missingOptions.join(", ")}).`), remaining !== "");
+    return remaining;
+  };
+  const placed = "To use acme, write its options under its name in pipeline.yaml";
+  assert.equal(await add("tools", pipeline), `${placed} (required: url, prefix).`);
+  const half = `${pipeline}tools:\n  - acme: { url: x }\n`;
+  assert.equal(await add("tools", half), `${placed} (required: prefix).`);
+  const all = `${pipeline}tools:\n  - acme: { url: x, prefix: y }\n`;
+  assert.equal(await add("tools", all), "");
+  assert.equal(await add("step", pipeline, "--list", "edge"), `${placed} (required: url, prefix).`);
+  assert.match(await add("step", pipeline), /into a list .* \(required: url, prefix\)\.$/);
+  assert.equal(
+    await add("surface", pipeline, "--path", "/y"),
+    `${placed} (required: url, prefix).`,
+  );
+  assert.match(await add("surface", pipeline), /at `to:` of .* \(required: url, prefix\)\.$/);
+  assert.match(await add("service", pipeline), /a section `acme:` .* \(required: url, prefix\)\.$/);
+  const section = `${pipeline}acme: { url: x }\n`;
+  assert.equal(await add("service", section), `${placed} (required: prefix).`);
+});
+
 test("pack refuses bundled packages, and a folder without package.json", async (t) => {
   const folder = await newPackage(t, "step");
   const manifest = join(folder, "package.json");

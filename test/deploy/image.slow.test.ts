@@ -8,6 +8,7 @@ import { once } from "node:events";
 import {
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -199,8 +200,8 @@ routes:
   - { path: /, methods: [GET], run: [{ use: edge }], to: front-page }
 `;
 
-/** Packs the plugin as `sluice plugin pack` does, without the contract suite. Returns the tarball. */
-function packPlugin(): string {
+/** Packs the plugin into the folder as `sluice plugin pack` does, without the contract suite. Returns the tarball. */
+function packPlugin(target: string): string {
   const source = join(folder, "acme-tenant");
   mkdirSync(source);
   const [name, version] = ["acme-tenant", "1.0.0"];
@@ -213,20 +214,39 @@ function packPlugin(): string {
     writeFileSync(join(source, file), JSON.stringify(value));
   }
   writeFileSync(join(source, "index.js"), plugin);
-  execFileSync("npm", ["pack", "--silent", "--pack-destination", folder], { cwd: source });
-  return join(folder, `${name}-${version}.tgz`);
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", target], { cwd: source });
+  return join(target, `${name}-${version}.tgz`);
+}
+
+/** Copies what plugins.Dockerfile copies from the folder of the build, and runs its `npm ci` on that. */
+function copyAndInstall(text: string, from: string, to: string): void {
+  const copies = DockerfileParser.parse(text).getCOPYs();
+  // The others copy from another stage.
+  const copy = copies.find((each) => each.getFlags().length === 0);
+  const words = copy?.getArguments().map((word) => word.getValue()) ?? [];
+  assert.equal(words.pop(), "./");
+  mkdirSync(to);
+  for (const name of globSync(words, { cwd: from })) cpSync(join(from, name), join(to, name));
+  const args = /npm (ci .*?) &&/.exec(text)?.[1] ?? assert.fail("no npm ci");
+  // The build has no cache of npm, which could contain the tarball.
+  const cache = { npm_config_cache: join(folder, "npm-cache"), npm_config_offline: "true" };
+  const env = { ...process.env, ...cache, npm_config_update_notifier: "false" };
+  execFileSync("npm", args.split(" "), { cwd: to, env, stdio: "pipe" });
 }
 
 test(
   "an image with a plugin that plugins.Dockerfile adds serves requests through the plugin",
   { skip: skipWithout("bubblewrap", hasBubblewrap) },
   async () => {
-    const own = join(folder, "pipeline");
-    mkdirSync(own);
-    writeFileSync(join(own, "pipeline.yaml"), pipeline);
-    const sluice = [join(root, "src/main.ts"), "plugin", "add", packPlugin(), "--list", "edge"];
-    execFileSync(process.execPath, sluice, { cwd: own, stdio: "ignore" });
+    const machine = join(folder, "machine");
+    mkdirSync(machine);
+    writeFileSync(join(machine, "pipeline.yaml"), pipeline);
+    const tarball = packPlugin(machine);
+    const sluice = [join(root, "src/main.ts"), "plugin", "add", tarball, "--list", "edge"];
+    execFileSync(process.execPath, sluice, { cwd: machine, stdio: "ignore" });
     const text = readFileSync(join(root, "deploy/plugins.Dockerfile"), "utf8");
+    const own = join(folder, "pipeline");
+    copyAndInstall(text, machine, own);
     assert.match(text, /ln -sfn \/app node_modules\/sluice-gateway/);
     const settings = DockerfileParser.parse(text)
       .getENVs()

@@ -16,6 +16,8 @@ export function areValidClaims(claims: ReceivedClaims): claims is CallerClaims {
   return (
     isId(claims.id) &&
     isId(claims.workspaceId) &&
+    // The ledger of leases counts both in one set of names.
+    claims.id !== claims.workspaceId &&
     isPlan(claims.plan) &&
     isPlan(claims.defaultPlan) &&
     Array.isArray(claims.capabilities) &&

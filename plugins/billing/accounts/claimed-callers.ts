@@ -4,19 +4,19 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Awaitable, Clock, Environment } from "sluice-gateway/plugin";
-import type {
-  Caller,
-  CallerClaims,
-  KeyPrincipal,
-  ReceivedClaims,
-  Workspace,
+import {
+  keyIdPrefix,
+  type Caller,
+  type CallerClaims,
+  type KeyPrincipal,
+  type ReceivedClaims,
+  type Workspace,
 } from "sluice-gateway/services";
 import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
 import { unauthorized } from "./anonymous.ts";
 import { areValidClaims } from "./check-claims.ts";
-import { keyIdPrefix } from "./key-text.ts";
 import { applyDuePlan } from "./plans.ts";
 import type { Plans } from "./principal.ts";
 

@@ -19,9 +19,6 @@ export function hashKey(keyText: string): string {
   return hash("sha256", keyText);
 }
 
-/** Prefix of the id of every API key, as `newId` creates it. */
-export const keyIdPrefix = "key_";
-
 /** Returns a random, URL-safe id such as `ws_9f…` with 96 random bits. */
 export function newId(prefix: "ws" | "key" | "pur"): string {
   return `${prefix}_${randomBytes(12).toString("hex")}`;

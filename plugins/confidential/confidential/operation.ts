@@ -88,6 +88,10 @@ export const operations: Readonly<Record<ConfidentialOptions["do"], Operation>> 
         description: "The body is not JSON, or it does not match its schema.",
         details: violationsSchema(1),
       },
+      {
+        code: "GATEWAY_PERMISSION_DENIED",
+        description: "The caller has no API key: a plugin authenticated it by itself.",
+      },
     ],
   },
   evidence: {

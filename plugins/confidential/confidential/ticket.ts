@@ -1,7 +1,7 @@
 /** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
 import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
 import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
-import type { Tickets } from "sluice-gateway/services";
+import { keyIdPrefix, type Tickets } from "sluice-gateway/services";
 
 interface TicketRequest {
   readonly model?: string;
@@ -29,12 +29,16 @@ export const ticketRequestSchema = {
   additionalProperties: false,
 };
 
+/** A ticket is redeemed by the id of an API key, so it would not work for other callers. */
+const needsKey = refuse("GATEWAY_PERMISSION_DENIED", { message: "tickets need an API key" });
+
 const compile = schemaCompiler("ticket", { formatTests: { origin: isOrigin } });
 const isTicketRequest = compile<TicketRequest>(ticketRequestSchema);
 
 export function issueTicket(x: Exchange, tickets: Tickets): Reply {
   const principal = x.peek("principal");
   if (principal?.kind !== "key") return refuse("GATEWAY_UNAUTHORIZED");
+  if (!principal.key.id.startsWith(keyIdPrefix)) return needsKey;
   const json = x.json();
   if (!json.ok) return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
   if (!isTicketRequest(json.value)) return schemaViolation(isTicketRequest.errors?.[0]);

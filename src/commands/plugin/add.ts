@@ -28,6 +28,7 @@ import { UsageError, type CommandContext, type OptionValues } from "../command.t
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 import { PackageError } from "./find-plugins.ts";
+import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
 import { npmErrors } from "./pack.ts";
 import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
@@ -234,7 +235,8 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
   }
   let result = text;
   const addOnce = (place: readonly string[], entry: string, name: string): void => {
-    if (!names(valueAt(result, place), name)) result = addEntry(result, place, entry, true);
+    if (placesIn(valueAt(result, place), name).length === 0)
+      result = addEntry(result, place, entry, true);
   };
   for (const { source, data } of plugins) {
     const { name, kind } = data;
@@ -254,13 +256,6 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
   return result;
 }
 
-/** Returns whether the value contains the name of a plugin: as an item, as a value, or as a key. */
-function names(value: unknown, name: string): boolean {
-  if (Array.isArray(value)) return value.some((item) => names(item, name));
-  if (!isObject(value)) return value === name;
-  return Object.entries(value).some(([key, member]) => key === name || names(member, name));
-}
-
 function report(
   { json, print, configFile }: CommandContext,
   { name, version }: InstalledPackage,
@@ -273,6 +268,7 @@ function report(
     kind: data.kind,
     source,
     grants: grantsOfData(data),
+    missingOptions: missingOptions(text, data),
   }));
   if (json) return print(JSON.stringify({ package: name, version, provenance, plugins: all }));
   print(`Installed ${name} ${version}.\nProvenance: ${provenance.text}.`);
@@ -281,34 +277,13 @@ function report(
     for (const line of grantLines(grants)) print(`  ${line}`);
   }
   for (const { data } of plugins) {
-    if (!isPlaced(text, data.name)) print(`\nTo use ${data.name}, ${placeOf(data)}.`);
+    const remaining = remainingStep(text, data);
+    if (remaining !== undefined) print(`\nTo use ${data.name}, ${remaining}.`);
   }
   print(`\nWrote ${configFile} and ${lockPath(configFile)}.`);
   print(
     "A plugin is trusted code: it runs in the process of the gateway. Review it before you start.",
   );
-}
-
-/** Returns what remains to do in pipeline.yaml. */
-function placeOf({ kind, name, options }: PluginData): string {
-  const required: unknown = options?.["required"];
-  const needed = Array.isArray(required) && required.length > 0 ? required.join(", ") : undefined;
-  const section = `a section \`${name}:\``;
-  return {
-    step: "write its name into a list or into `run:` of a route; --list LIST does that",
-    surface: "write its name at `to:` of a route; --path PATH adds a route",
-    tools: "write its name under `tools:`",
-    service:
-      needed === undefined
-        ? `add a plugin that uses it, or ${section} with its options`
-        : `add ${section} with its options to pipeline.yaml (required: ${needed})`,
-  }[kind];
-}
-
-/** Returns whether the file names the plugin outside of `plugins:`. */
-function isPlaced(text: string, plugin: string): boolean {
-  const { plugins: _, ...others } = Object(valueAt(text, [])) as Record<string, unknown>;
-  return names(others, plugin);
 }
 
 function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {

@@ -52,6 +52,18 @@ test("a ticket is valid for the model and origin in the body, or else for the or
   });
 });
 
+test("a caller without an API key gets no ticket, because it could not be redeemed", () => {
+  const tickets = {
+    issue: () => assert.fail("unexpected ticket"),
+    redeem: () => assert.fail("unexpected redeem"),
+  };
+  const slots = { principal: keyPrincipal({ id: "oidc_ada", capabilities: ["inference"] }) };
+  const reply = issueTicket(fakeExchange({ slots, body: "{}" }), tickets);
+  assert.equal(reply.status, 403);
+  const { error_code: code, error } = bodyOf(reply);
+  assert.deepEqual([code, error], ["GATEWAY_PERMISSION_DENIED", "tickets need an API key"]);
+});
+
 test("an invalid body is refused with the path of the violation", () => {
   for (const body of [null, [], "text", 1, { when: 1 }]) assert.equal(issued(body), "/body");
   for (const model of ["", "x".repeat(257), 7, null]) {

@@ -229,6 +229,7 @@ const hostile: readonly Readonly<Record<string, unknown>>[] = [
   { id: `oidc_${"a".repeat(508)}` },
   { id: ["oidc_ada"] },
   { id: undefined },
+  { id: "acme", workspaceId: "acme" },
   { workspaceId: "ws\0" },
   { workspaceId: "" },
   { workspaceId: 7 },
