@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { contractVersion } from "../../src/plugin.ts";
@@ -38,12 +38,18 @@ for (const name of ["@types/node", "undici-types"]) {
   cpSync(join(root, "node_modules", name), target, { recursive: true });
 }
 
-test("the types of every entry point compile under strict, with skipLibCheck off", () => {
+function packageManifest(): {
+  readonly exports: Record<string, string | { readonly types: string }>;
+  readonly peerDependencies: Record<string, string>;
+} {
   // The build writes this file.
-  const manifest = JSON.parse(readFileSync(join(dirname(main), "../package.json"), "utf8")) as {
-    exports: Record<string, string | object>;
-    peerDependencies: Record<string, string>;
-  };
+  return JSON.parse(readFileSync(join(dirname(main), "../package.json"), "utf8")) as ReturnType<
+    typeof packageManifest
+  >;
+}
+
+test("the types of every entry point compile under strict, with skipLibCheck off", () => {
+  const manifest = packageManifest();
   assert.deepEqual(Object.keys(manifest.peerDependencies), ["@types/node"]);
   const entries = Object.keys(manifest.exports).filter((name) => !name.endsWith(".json"));
   assert.ok(entries.length > 10);
@@ -65,30 +71,61 @@ export default defineStep<{ readonly limit: number }>({
   assert.equal(compile("for-node", source, options), "");
 });
 
-test("the types of the plugin contract are those of its recorded version", () => {
-  const recorded = join(import.meta.dirname, "plugin-contract.txt");
-  const types = `version ${contractVersion}\n${contractTypes()}`;
-  if (process.env["UPDATE"] === "1") writeFileSync(recorded, types);
-  assert.ok(
-    types === readFileSync(recorded, "utf8"),
-    "The contract has changed: raise contractVersion, add an entry to docs/contract-changes.md, and run this test with UPDATE=1.",
-  );
-});
+/** The entry points of the contract, with their declarations in the package and their recorded copies. */
+const contractEntries = [
+  { entry: "plugin", recorded: "plugin-contract.txt" },
+  { entry: "services", recorded: "services-contract.txt" },
+  { entry: "testing", recorded: "testing-contract.txt" },
+] as const;
 
-/** Returns the declarations that `sluice-gateway/plugin` refers to, without comments, in the order of their paths. */
-function contractTypes(): string {
+/** Returns the path of the declarations of an entry point, relative to the package. */
+function declarationsOf(entry: string): string {
+  const exported = packageManifest().exports[`./${entry}`];
+  assert.ok(typeof exported === "object", entry);
+  return normalize(exported.types);
+}
+
+function isForTests(path: string): boolean {
+  return /^(plugins\/contracts|src\/(entries|testing))\//.test(path);
+}
+
+/** The paths of the declarations that are in a copy already. */
+const recordedPaths = new Set<string>();
+
+/**
+ * Returns the declarations that the entry point refers to, without comments, in the order of their paths. Those that the
+ * copy of an earlier entry point contains are left out, and so are those of the gateway itself that
+ * `sluice-gateway/testing` refers to.
+ */
+function contractTypes(entry: string): string {
   const types = new Map<string, string>();
-  const waiting = ["src/plugin.d.ts"];
+  const waiting = [declarationsOf(entry)];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    if (types.has(path)) continue;
+    if (recordedPaths.has(path) || (entry === "testing" && !isForTests(path))) continue;
+    recordedPaths.add(path);
     const text = readFileSync(join(dirname(main), "..", path), "utf8").replaceAll(comments, "");
     types.set(path, text);
     for (const [, name = ""] of text.matchAll(/"(\.[^"]+)\.ts"/g)) {
       waiting.push(join(dirname(path), `${name}.d.ts`));
     }
+    for (const [, name = ""] of text.matchAll(/"sluice-gateway\/([^"]+)"/g)) {
+      waiting.push(declarationsOf(name));
+    }
   }
   const sorted = [...types].toSorted(([a], [b]) => (a < b ? -1 : 1));
   return sorted.map(([path, text]) => `\n== ${path}\n${text}`).join("");
+}
+
+for (const { entry, recorded } of contractEntries) {
+  const types = `version ${contractVersion}\n${contractTypes(entry)}`;
+  test(`the types of sluice-gateway/${entry} are those of the recorded version of the contract`, () => {
+    const path = join(import.meta.dirname, recorded);
+    if (process.env["UPDATE"] === "1") writeFileSync(path, types);
+    assert.ok(
+      types === readFileSync(path, "utf8"),
+      "The contract has changed: raise contractVersion, add an entry to docs/contract-changes.md, and run this test with UPDATE=1.",
+    );
+  });
 }
 
 test("the client compiles for a browser, without the types of Node", () => {
