@@ -59,6 +59,11 @@ export interface LedgerSubscriptions {
   /** The subscribing and the unsubscribing methods, by every name that nodes accept. */
   readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;
   readonly unsubscribing: ReadonlyMap<string, SubscriptionMethod>;
+  /**
+   * Returns a name that is the same for subscriptions which share one at the node. It may be as long as `params`.
+   * Undefined if the parameters are not valid. `params`: JSON text, or empty if there are none.
+   */
+  nameOf(method: SubscriptionMethod, params: string): string | undefined;
   /** Opens a subscription. `params`: JSON text, or empty if there are none. Never rejects. */
   open(method: SubscriptionMethod, params: string): Promise<OpenedSubscription>;
 }

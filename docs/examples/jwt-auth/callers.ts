@@ -61,7 +61,8 @@ function claimsOf(payload: JWTPayload, options: Options): ReceivedClaims {
   // Most providers send the scopes as text, and some as an array.
   const scopes = [payload[options.scopeClaim]].flat().join(" ").split(" ");
   return {
-    id: `oidc_${payload.sub}`,
+    // A subject is unique only at its issuer. The options allow no `#` in an issuer, so no two users have the same id.
+    id: `${options.issuer}#${payload.sub}`,
     workspaceId: payload[options.workspaceClaim],
     plan: payload[options.planClaim] ?? undefined,
     defaultPlan: options.plan,

@@ -52,7 +52,7 @@ test("claims become the capabilities and limits of the caller, and each token is
   const { key, workspace, plan, rps } = slots.principal;
   assert.deepEqual(
     [key.id, key.workspaceId, [...key.capabilities]],
-    ["oidc_ada", "ws_acme", ["ledger:read"]],
+    ["https://id.acme.test#ada", "ws_acme", ["ledger:read"]],
   );
   assert.deepEqual([key.rpsLimit, key.cuLimit24hMilli, rps], [7, 500, 7]);
   assert.deepEqual([workspace.id, plan.name], ["ws_acme", "startup"]);
@@ -92,6 +92,20 @@ test("claims of the token replace the plan and the options, up to the limits of 
     [other.plan.name, other.rps, other.key.cuLimit24hMilli],
     ["startup", 7, undefined],
   );
+});
+
+test("the same subject at two issuers is two callers", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const idAt = async (issuer: string): Promise<string | undefined> => {
+    const options = { ...rules, issuer, jwks: provider.url };
+    await using tested = await testStep(plugin, { options, clock: manualClock() });
+    const { principal } = (await tested.send(bearer(await token({ iss: issuer })))).slots;
+    return principal?.kind === "key" ? principal.key.id : principal?.reason;
+  };
+  assert.equal(await idAt(issuer), `${issuer}#ada`);
+  assert.equal(await idAt("https://id.other.test"), "https://id.other.test#ada");
+  // An issuer and a subject cannot be divided in another way.
+  await assert.rejects(idAt(`${issuer}#x`), /issuer/);
 });
 
 test("an unknown workspace is refused, unless the token or the options name a plan", async () => {

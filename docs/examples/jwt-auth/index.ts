@@ -15,7 +15,7 @@ export default defineStep<Options>({
   options: {
     type: "object",
     properties: {
-      issuer: { ...text, description: "The value of `iss`." },
+      issuer: { ...text, pattern: "^[^#]+$", description: "The value of `iss`." },
       audience: { ...text, description: "The value of `aud`." },
       jwks: { ...url, description: "Address of the provider's keys." },
       workspaceClaim: claim("org_id", "Claim with the id of the workspace."),

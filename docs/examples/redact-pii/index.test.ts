@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Exchange } from "sluice-gateway/plugin";
 import { testStep } from "sluice-gateway/testing";
+import { replaceCards } from "./cards.ts";
 import plugin from "./index.ts";
 
 /** Answers with the body that the step has let pass. */
@@ -43,11 +44,36 @@ test("a card number is found among other digits", async () => {
     ["2024 4111 1111 1111 1111 12/27 123", "2024 [CARD] 12/27 123"],
     // Only whole groups of digits are a card number.
     ["4111111111111111123", "4111111111111111123"],
+    ["a4111111111111111, 4111111111111111_", "a4111111111111111, 4111111111111111_"],
+    ["4111  1111 1111 1111", "4111  1111 1111 1111"],
   ] as const;
   for (const [text, expected] of cases) {
     const { body } = await tested.send({ body: { messages: [{ content: text }] } });
     assert.deepEqual(JSON.parse(body), { messages: [{ content: expected }] });
   }
+});
+
+test("a text that could begin a card number everywhere is read a limited number of times", async () => {
+  for (const unit of ["1-", "1 ", "1", "1111 ", "11 11 "]) {
+    for (const length of [2_000, 20_000]) {
+      const text = unit.repeat(length / unit.length);
+      let reads = 0;
+      const counted = Object.assign(new Object(text) as string, {
+        charCodeAt: (at: number): number => (reads++, text.charCodeAt(at)),
+      });
+      assert.equal(
+        replaceCards(counted, () => assert.fail("no card")),
+        text,
+      );
+      assert.ok(reads < 25 * length, `${reads} reads of ${length} characters`);
+    }
+  }
+  await using tested = await testStep(plugin, { surface: { ...surface, body: { bytes: 1e6 } } });
+  const request = (end: string): object => ({
+    messages: [{ content: "1 ".repeat(450_000) + end }],
+  });
+  const { body } = await tested.send({ body: request("is 4111-1111-1111-1111.") });
+  assert.deepEqual(JSON.parse(body), request("is [CARD]."));
 });
 
 test("the arguments of tool calls are redacted and remain JSON", async () => {

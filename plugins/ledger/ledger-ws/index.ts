@@ -64,7 +64,7 @@ export default defineSurface<Options>({
       subscriptionsPerKey: {
         ...perKey(128, "different subscriptions"),
         description:
-          "Maximum number of different subscriptions (chain_subscribeNewHeads and the like) per key. Subscriptions with the same method and parameters count once.",
+          "Maximum number of different subscriptions (chain_subscribeNewHeads and the like) per key. Subscriptions that share one at the node count once.",
       },
       submissionsPerKey: perKey(64, "watched or broadcast extrinsics"),
       write: {

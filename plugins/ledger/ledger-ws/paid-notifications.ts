@@ -7,6 +7,7 @@ import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
 import { unavailable } from "./rpc-error.ts";
+import { bytesOf } from "./text-bytes.ts";
 
 /** A subscription of the client. */
 export interface NotifiedSubscription {
@@ -20,6 +21,7 @@ export interface NotifiedSubscription {
 interface Notification {
   readonly to: NotifiedSubscription;
   readonly result: string;
+  readonly resultBytes: number;
   /** Called after the notification was sent. */
   readonly onSent: (() => void) | undefined;
 }
@@ -28,8 +30,8 @@ export interface PaidNotificationsDeps {
   readonly payer: Payer;
   /** Sends a text message. */
   readonly send: (message: string) => void;
-  /** Called before a notification is added. `chars`: the number of characters that already wait to be charged. */
-  readonly onAdd: (chars: number) => void;
+  /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
+  readonly onAdd: (bytes: number) => void;
   /** Called after notifications were sent. */
   readonly onSent: () => void;
   /** Called with an exception. It ends the connection. */
@@ -39,7 +41,7 @@ export interface PaidNotificationsDeps {
 export class PaidNotifications {
   readonly #deps: PaidNotificationsDeps;
   #waiting: Notification[] = [];
-  #waitingChars = 0;
+  #waitingBytes = 0;
   #isClosed = false;
   #sending: Promise<void> | undefined;
 
@@ -47,12 +49,9 @@ export class PaidNotifications {
     this.#deps = deps;
   }
 
-  /**
-   * Number of characters of notifications that wait to be charged. This is their number of bytes, because nodes write
-   * ASCII almost everywhere; any other character has two or three bytes. Counting the bytes would cost time for each client.
-   */
-  get waitingChars(): number {
-    return this.#waitingChars;
+  /** Number of bytes of the results that wait to be charged. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
   }
 
   /**
@@ -60,10 +59,11 @@ export class PaidNotifications {
    * subscription ends first.
    */
   add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
-    this.#deps.onAdd(this.#waitingChars);
+    this.#deps.onAdd(this.#waitingBytes);
     if (this.#isClosed) return;
-    this.#waiting.push({ to, result, onSent });
-    this.#waitingChars += result.length;
+    const resultBytes = bytesOf(result);
+    this.#waiting.push({ to, result, resultBytes, onSent });
+    this.#waitingBytes += resultBytes;
     this.#sending ??= this.#sendAll()
       .catch(this.#deps.onError)
       .finally(() => (this.#sending = undefined));
@@ -83,7 +83,7 @@ export class PaidNotifications {
       const batch = this.#waiting;
       this.#waiting = [];
       await this.#sendPaid(batch);
-      for (const { result } of batch) this.#waitingChars -= result.length;
+      for (const { resultBytes } of batch) this.#waitingBytes -= resultBytes;
       this.#deps.onSent();
     }
   }

@@ -96,7 +96,7 @@ export class Session {
     this.#notifications = new PaidNotifications({
       payer: this.#payer,
       send: this.#replies.send,
-      onAdd: (chars) => this.#limitUnsent(chars),
+      onAdd: (bytes) => this.#limitUnsent(bytes),
       onSent: () => this.#archive.resume(),
       onError,
     });
@@ -127,7 +127,7 @@ export class Session {
       ...shared,
       archive: ledger.archive,
       places: limits.archiveReads.of(caller.keyId),
-      isBusy: () => connection.unsentBytes + this.#notifications.waitingChars > pausingBytes,
+      isBusy: () => connection.unsentBytes + this.#notifications.waitingBytes > pausingBytes,
     });
     connection.onClose = guarded(() => this.#onClose(), onError);
     connection.onDrain = guarded(() => this.#resume(), onError);
@@ -211,10 +211,7 @@ export class Session {
     if (!this.#isClosed) this.#connection.send(message, true);
   }
 
-  /**
-   * Closes the connection if too much output is unsent. `more`: number of characters of messages that have not been
-   * sent yet.
-   */
+  /** Closes the connection if too much output is unsent. `more`: number of bytes of messages that have not been sent yet. */
   #limitUnsent(more: number): void {
     if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
     this.#close(closeCodes.tooSlow, "the client reads too slowly");

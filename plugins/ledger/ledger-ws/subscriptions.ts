@@ -27,7 +27,9 @@ export class Subscriptions {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxSubscriptions,
-      placesOf: ({ params }, { name }) => deps.placesOf(`${name} ${digestOf(params)}`),
+      // A call whose parameters are not valid is refused when it is opened.
+      placesOf: ({ params }, method) =>
+        deps.placesOf(digestOf(deps.feed.nameOf(method, params) ?? method.name)),
       isAlwaysCharged: false,
       refuseFull: (call, { name }, full) =>
         deps.replies.refuse(call, tooManySubscriptions(full), name),
@@ -58,7 +60,7 @@ export class Subscriptions {
   }
 }
 
-/** Returns a short text that is equal for equal parameters. The parameters may be as long as a message. */
-function digestOf(params: string): string {
-  return params.length <= 64 ? params : createHash("sha256").update(params).digest("base64");
+/** Returns a short text that is equal for equal names. A name may be as long as a message. */
+function digestOf(name: string): string {
+  return name.length <= 64 ? name : createHash("sha256").update(name).digest("base64");
 }

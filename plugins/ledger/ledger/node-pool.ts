@@ -78,6 +78,20 @@ export interface NodeHead {
   readonly finalized: number | undefined;
 }
 
+/** What subscriptions to the nodes announce. `node`: label of the node. */
+export interface Announcements {
+  /** The highest finalized block that a node has reported and that is believed. Undefined before the first report. */
+  readonly finalizedFloor: number | undefined;
+  /** Called when a node has announced its finalized head. */
+  announcedFinalized(node: string, number: number): void;
+  /** Called when a follow has announced its finalized block. Resolves when the number is known. Never rejects. */
+  announcedFinalizedHash(node: string, hash: string): Promise<void>;
+  /** Called when a node has announced blocks, whose hashes are in lower case. */
+  announcedBlocks(node: string, hashes: readonly string[]): void;
+  /** Called when a node may have deleted blocks, because they are not part of the finalized chain. */
+  announcedPruned(hashes: readonly string[]): void;
+}
+
 /** A pool of nodes. */
 export interface NodePool {
   /** Sends one call. Never throws. A call cannot be cancelled: it ends with its answer or at the pool's time limits. */
@@ -105,5 +119,7 @@ export interface NodePool {
    * tried as a last resort. `block`: nodes that have it are first. Absent if the pool has no WebSockets.
    */
   targets?(block?: BlockOfCall): readonly NodeTarget[];
+  /** Undefined if the pool has a single node, which cannot disagree. */
+  readonly announcements?: Announcements | undefined;
   close(): Promise<void>;
 }

@@ -29,6 +29,7 @@ function unconnectedPool(config: PoolConfig): Ledger {
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
     subscriptions: {
       ...createFeedMethods(config),
+      nameOf: () => undefined,
       open: () => Promise.resolve({ kind: "failed" }),
     },
     follows: {

@@ -17,12 +17,13 @@ import {
   type FeedConnection,
   type FeedLimits,
 } from "./feed-connection.ts";
+import { FinalizedStart } from "./finalized-start.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
 import { tooLargeError } from "./too-large.ts";
-import { Topic, topicParams, type TopicOwner } from "./topic.ts";
+import { Topic, topicParams, type TopicOwner, type TopicParams } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
@@ -44,7 +45,7 @@ export interface FeedParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
   >;
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets" | "best">;
+  readonly pool: Pick<NodePool, "targets" | "best" | "announcements">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -61,6 +62,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
+  readonly #finalized: FinalizedStart;
   /** Topics that are being tried. */
   readonly #trying = new Set<Topic>();
   /** Number of nodes in a row that have not opened any subscription. */
@@ -86,16 +88,26 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       onLost: (reason) => this.#move(reason),
       isMissing: (head) => this.#isMissing(head),
     });
+    this.#finalized = new FinalizedStart(parts.pool);
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
+  }
+
+  nameOf({ name }: { readonly name: string }, params: string): string | undefined {
+    const method = this.subscribing.get(name);
+    const read = method && topicParams(method, params, this.#limits.messageBytes);
+    return read && topicKey(name, read);
   }
 
   async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
     const method = this.subscribing.get(name);
     const read = method && topicParams(method, params, this.#limits.messageBytes);
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
-    const key = `${name} ${read.params}`;
+    const key = topicKey(name, read);
     let topic = this.#topics.get(key);
     if (topic === undefined) {
+      const { params: normal } = read;
+      if (method.kind === "storage" && this.#trials.isTooLarge({ method, params: normal }))
+        return { kind: "error", error: tooLargeError };
       if (this.#topics.size >= maxTopics) return { kind: "error", error: tooMany };
       topic = new Topic(key, method, read, this);
       this.#add(topic);
@@ -248,7 +260,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     // The id is set at once, so that a topic is not subscribed twice.
     topic.id = "";
     const answer = await connection.subscribe(method.name, params, () => (result) => {
-      if (this.#connection.current === connection) topic.receive(result);
+      const { current, node } = this.#connection;
+      if (current !== connection || node === undefined) return;
+      if (this.#finalized.accepts(topic, node, result)) topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
     if (answer.kind === "error") {
@@ -286,4 +300,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #report(): void {
     this.#metrics.subscriptions.set(this.#connection.current?.subscriptions ?? 0);
   }
+}
+
+function topicKey(name: string, { params }: TopicParams): string {
+  return `${name} ${params}`;
 }

@@ -59,6 +59,11 @@ export class SharedConnection {
     return this.#current;
   }
 
+  /** Label of the node to which there is a connection. */
+  get node(): string | undefined {
+    return this.#target?.label;
+  }
+
   /** Number of nodes to choose from. */
   get nodes(): number {
     return this.#nodes.count;

@@ -3,7 +3,9 @@
  * a storage subscription has the values of all its keys. A message above the limit ends the connection, so each trial
  * has its own connection: a client that subscribes to too much does not disturb the subscriptions of the others.
  */
+import { createHash } from "node:crypto";
 import type { Clock, Log } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
 import type { NodePool } from "../node-pool.ts";
 import type { FeedLimits } from "./feed-connection.ts";
 import { NodeLinks, type NodeLink } from "./node-links.ts";
@@ -14,6 +16,10 @@ import type { FeedMethod } from "./subscription-methods.ts";
 const maxTrials = 4;
 /** Number of nodes that must exceed the limit before a subscription is refused, because one node can lie. */
 const maxNodes = 2;
+/** Time for which a subscription that was too large is refused without another trial. */
+const tooLargeMs = 60_000;
+/** Maximum number of subscriptions that are remembered as too large. */
+const maxTooLarge = 1024;
 
 /** The outcome of a trial. `error`: the node refuses the subscription. `failed`: no node has answered. */
 export type TrialOutcome =
@@ -27,11 +33,14 @@ export interface StorageTrialsParts {
   readonly limits: FeedLimits;
 }
 
-/** A subscription to try. */
-export interface WantedTrial {
+export interface TriedSubscription {
   readonly method: FeedMethod;
   /** JSON text of an array. */
   readonly params: string;
+}
+
+/** A subscription to try. */
+export interface WantedTrial extends TriedSubscription {
   /** False if the outcome is not needed any more. */
   readonly isWanted: () => boolean;
 }
@@ -42,6 +51,8 @@ export class StorageTrials {
   readonly #links: NodeLinks;
   #running = 0;
   readonly #waiting: (() => void)[] = [];
+  /** Monotonic times at which subscriptions were too large. */
+  readonly #tooLarge = new BoundedMap<string, number>(maxTooLarge);
 
   constructor(parts: StorageTrialsParts) {
     this.#clock = parts.clock;
@@ -56,13 +67,22 @@ export class StorageTrials {
     });
   }
 
+  /** Returns true if the subscription was too large at its last trial, less than a minute ago. */
+  isTooLarge(subscription: TriedSubscription): boolean {
+    const at = this.#tooLarge.peek(digestOf(subscription));
+    return at !== undefined && this.#clock.monotonic() < at + tooLargeMs;
+  }
+
   /** Subscribes at a node, waits for the first notification, and unsubscribes. Never rejects. */
   async run(trial: WantedTrial): Promise<TrialOutcome> {
     if (this.#running >= maxTrials) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#running++;
     try {
-      return trial.isWanted() ? await this.#askNodes(trial) : { kind: "failed" };
+      if (!trial.isWanted()) return { kind: "failed" };
+      const outcome = await this.#askNodes(trial);
+      if (outcome.kind === "tooLarge") this.#tooLarge.set(digestOf(trial), this.#clock.monotonic());
+      return outcome;
     } finally {
       // The next trial takes over the place of this one.
       const next = this.#waiting.shift();
@@ -114,4 +134,9 @@ export class StorageTrials {
     await connection.request(method.unsubscribe, `[${answer.text}]`);
     return outcome;
   }
+}
+
+/** Returns a short text, because the parameters may be as long as a message. */
+function digestOf({ method, params }: TriedSubscription): string {
+  return createHash("sha256").update(`${method.name} ${params}`).digest("base64");
 }

@@ -28,7 +28,7 @@ export interface Block {
 
 /** Effect of an event of the node. `invalid`: it breaks the protocol. `ignored`: it repeats known facts. */
 export type TreeChange =
-  | { readonly kind: "initialized" }
+  | { readonly kind: "initialized"; readonly finalized: readonly Block[] }
   | { readonly kind: "newBlock"; readonly block: Block }
   | { readonly kind: "best"; readonly hash: string }
   | {
@@ -159,7 +159,7 @@ export class BlockTree {
     }
     this.#best = parent;
     this.#trim();
-    return { kind: "initialized" };
+    return { kind: "initialized", finalized: [...this.#finalized] };
   }
 
   #add(event: Readonly<Record<string, unknown>>, result: string): TreeChange {

@@ -9,6 +9,7 @@ import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
+import { announce } from "./announce.ts";
 import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
@@ -22,7 +23,7 @@ export interface FollowsParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "singleFlight"
   >;
   readonly methods: FollowMethods | undefined;
-  readonly pool: Pick<NodePool, "targets">;
+  readonly pool: Pick<NodePool, "targets" | "announcements">;
   readonly cache: AnswerCache;
   readonly clock: Clock;
   readonly log: Log;
@@ -138,6 +139,10 @@ export class Follows implements LedgerFollows {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
       onChange: () => this.#report(),
+      onAnnounced: (change) => {
+        const { current, node } = this.#connection;
+        if (current === connection && node !== undefined) announce(this.#parts.pool, node, change);
+      },
     };
   }
 

@@ -35,6 +35,8 @@ export interface FollowLink extends Pick<
   onUnused(): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
+  /** Called when the node has announced blocks. */
+  onAnnounced(change: TreeChange): void;
 }
 
 export class SharedFollow {
@@ -103,6 +105,7 @@ export class SharedFollow {
     if (event.startsWith("operation")) return;
     this.#eventAt = this.#link.clock.monotonic();
     const change = this.#tree.accept(result);
+    this.#link.onAnnounced(change);
     switch (change.kind) {
       case "invalid":
         return this.#link.onBroken(`invalid event ${event.slice(0, 32)}`);

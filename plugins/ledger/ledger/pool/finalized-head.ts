@@ -1,7 +1,7 @@
 /**
  * Keeps the finalized head of a pool from going back: the nodes finalize at slightly different times, and two
  * consecutive calls may reach different nodes. If a node lags, the pool answers with the highest finalized head that
- * one of its nodes has reported.
+ * one of its nodes has reported, in a probe, in an answer or in a subscription.
  */
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -12,65 +12,45 @@ import type { PooledNode } from "./pooled-node.ts";
 const maxAhead = 16;
 
 /** A node's report about its finalized head. */
-interface Report {
+export interface FinalizedReport {
   readonly number: number;
   /** Undefined if the node has reported the number only. */
-  readonly hash: string | undefined;
+  hash: string | undefined;
   readonly node: PooledNode;
 }
 
 export class FinalizedHead {
-  readonly #heads: HighestReport;
-  readonly #heights: HighestReport;
-
-  constructor(nodes: readonly PooledNode[]) {
-    this.#heads = new HighestReport(nodes);
-    this.#heights = new HighestReport(nodes);
-  }
-
-  /** Hash of the highest finalized block that a node has reported. Undefined before the first report. */
-  get hash(): string | undefined {
-    return this.#heads.current?.hash;
-  }
-
-  /** Called when a node has reported a finalized block. Returns the hash of the highest one. */
-  reported(hash: string, number: number, node: PooledNode): string {
-    this.reportedHeight(number, node);
-    return this.#heads.add({ number, hash, node }).hash ?? hash;
-  }
-
-  /** Called when a node has reported the number of its finalized block. Returns the highest number. */
-  reportedHeight(number: number, node: PooledNode): number {
-    return this.#heights.add({ number, hash: undefined, node }).number;
-  }
-
-  /** Called when the chain has changed. */
-  reset(): void {
-    this.#heads.current = undefined;
-    this.#heights.current = undefined;
-  }
-}
-
-/** The report with the highest number that is believed. */
-class HighestReport {
-  current: Report | undefined;
   readonly #nodes: readonly PooledNode[];
+  #highest: FinalizedReport | undefined;
 
   constructor(nodes: readonly PooledNode[]) {
     this.#nodes = nodes;
   }
 
-  /** Returns the highest report, which may be this one. */
-  add(report: Report): Report {
-    const highest = this.current;
-    if (highest !== undefined && report.number <= highest.number) return highest;
+  /** The report with the highest number that is believed. Undefined before the first report. */
+  get highest(): FinalizedReport | undefined {
+    return this.#highest;
+  }
+
+  /** Called when a node has reported a finalized block. Returns the highest report, which may be this one. */
+  reported(report: FinalizedReport): FinalizedReport {
+    const highest = this.#highest;
+    if (highest !== undefined && report.number <= highest.number) {
+      if (report.number === highest.number) highest.hash ??= report.hash;
+      return highest;
+    }
     if (report.number > this.#bestFor(report) + maxAhead) return highest ?? report;
-    this.current = report;
+    this.#highest = report;
     return report;
   }
 
+  /** Called when the chain has changed. */
+  reset(): void {
+    this.#highest = undefined;
+  }
+
   /** Returns the best block of the other usable nodes or, if there are none, of the node itself. */
-  #bestFor({ node, number }: Report): number {
+  #bestFor({ node, number }: FinalizedReport): number {
     const others = this.#nodes.filter((other) => other !== node && !other.isEjected);
     const known = others.flatMap(({ observed }) => observed?.best ?? []);
     return known.length > 0 ? Math.max(...known) : (node.observed?.best ?? number);

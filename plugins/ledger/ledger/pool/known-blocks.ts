@@ -1,6 +1,7 @@
 /**
  * Remembers which nodes have reported a block, and the numbers of blocks, so that a read at a block is sent to a node
- * that has it. Nodes report blocks when they are probed, and by their answers to calls that return block hashes.
+ * that has it. Nodes report blocks when they are probed, by their answers to calls that return block hashes, and by the
+ * events of a follow.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { PooledNode } from "./pooled-node.ts";
@@ -32,6 +33,11 @@ export class KnownBlocks {
     const block = this.#find(hash);
     block.number ??= number;
     if (!block.reporters.includes(node)) block.reporters.push(node);
+  }
+
+  /** Called when nodes may have deleted a block, so that they are not to blame if they do not have it. */
+  forget(hash: string): void {
+    this.#blocks.delete(hash);
   }
 
   /** Called when a node has discarded the state at a block, so that the block is at most this high. */

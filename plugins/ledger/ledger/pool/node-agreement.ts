@@ -3,9 +3,9 @@
  * that has the block, wrong empty answers are recognised, and the finalized head does not go back between nodes.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
+import type { Announcements, BlockOfCall, NodeRequest } from "../node-pool.ts";
 import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
-import { FinalizedHead } from "./finalized-head.ts";
+import { FinalizedHead, type FinalizedReport } from "./finalized-head.ts";
 import { KnownBlocks } from "./known-blocks.ts";
 import { discardedState, isFailureWithoutBlock } from "./node-error.ts";
 import { ask, blockNumber } from "./probe.ts";
@@ -23,7 +23,7 @@ const returnsHash: ReadonlySet<string> = new Set([
 /** This method reports a failure as a result. */
 const archiveCall = "archive_v1_call";
 
-export class NodeAgreement {
+export class NodeAgreement implements Announcements {
   readonly #nodes: readonly PooledNode[];
   readonly #blocks: KnownBlocks;
   readonly #depths: StateDepths;
@@ -59,7 +59,7 @@ export class NodeAgreement {
     if (bestHash !== undefined) this.#blocks.reported(bestHash, best, node);
     if (hash !== undefined && number !== undefined) {
       this.#blocks.reported(hash, number, node);
-      this.#finalized.reported(hash, number, node);
+      this.#finalized.reported({ hash, number, node });
     }
     this.#depths.probed(node);
   }
@@ -126,18 +126,71 @@ export class NodeAgreement {
     if (method === finalizedHeight) {
       const height = Number(answer);
       if (!Number.isSafeInteger(height) || height < 0) return answer;
-      return String(this.#finalized.reportedHeight(height, node));
+      return String(this.#finalized.reported({ number: height, hash: undefined, node }).number);
     }
     const hash = readHash(answer);
-    if (hash === undefined || hash === this.#finalized.hash) return answer;
-    let number = this.#blocks.numberOf(hash);
-    if (number === undefined) {
-      const header = await ask(node.probeClient, "chain_getHeader", [hash]);
-      number = header.kind === "value" ? blockNumber(header.value) : undefined;
-      if (number === undefined) return "null";
-      this.#blocks.reported(hash, number, node);
+    if (hash === undefined || hash === this.#finalized.highest?.hash) return answer;
+    const number = await this.#numberOf(hash, node);
+    if (number === undefined) return "null";
+    const highest = this.#finalized.reported({ hash, number, node });
+    return JSON.stringify((await this.#hashOf(highest, node)) ?? hash);
+  }
+
+  /** The highest finalized block that a node has reported. Undefined before the first report. */
+  get finalizedFloor(): number | undefined {
+    return this.#finalized.highest?.number;
+  }
+
+  /** Called when a subscription to a node has notified of its finalized head. `label`: see `PooledNode`. */
+  announcedFinalized(label: string, number: number): void {
+    const node = this.#labelled(label);
+    if (node !== undefined) this.#finalized.reported({ number, hash: undefined, node });
+  }
+
+  async announcedFinalizedHash(label: string, hash: string): Promise<void> {
+    const node = this.#labelled(label);
+    if (node === undefined) return;
+    const number = await this.#numberOf(hash, node);
+    if (number !== undefined) this.#finalized.reported({ number, hash, node });
+  }
+
+  announcedBlocks(label: string, hashes: readonly string[]): void {
+    const node = this.#labelled(label);
+    if (node === undefined) return;
+    for (const hash of hashes) this.#blocks.reported(hash, undefined, node);
+  }
+
+  announcedPruned(hashes: readonly string[]): void {
+    for (const hash of hashes) this.#blocks.forget(hash);
+  }
+
+  /** Asks the node for the number of a block, unless it is known. Undefined if the node does not have the block. */
+  async #numberOf(hash: string, node: PooledNode): Promise<number | undefined> {
+    const known = this.#blocks.numberOf(hash);
+    if (known !== undefined) return known;
+    const header = await ask(node.probeClient, "chain_getHeader", [hash]);
+    const number = header.kind === "value" ? blockNumber(header.value) : undefined;
+    if (number !== undefined) this.#blocks.reported(hash, number, node);
+    return number;
+  }
+
+  /**
+   * Returns the hash of a finalized block. If only its number is known, asks the node that has reported it, and then
+   * the node that has answered. Undefined if neither has it.
+   */
+  async #hashOf(report: FinalizedReport, answering: PooledNode): Promise<string | undefined> {
+    for (const node of new Set([report.node, answering])) {
+      if (report.hash !== undefined) break;
+      const reply = await ask(node.probeClient, "chain_getBlockHash", [report.number]);
+      const hash = reply.kind === "value" ? readHash(JSON.stringify(reply.value) ?? "") : undefined;
+      if (hash !== undefined) this.#blocks.reported(hash, report.number, node);
+      report.hash ??= hash;
     }
-    return JSON.stringify(this.#finalized.reported(hash, number, node));
+    return report.hash;
+  }
+
+  #labelled(label: string): PooledNode | undefined {
+    return this.#nodes.find((node) => node.label === label);
   }
 
   close(): void {

@@ -5,7 +5,14 @@
  */
 import { chooseBackend, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
+import type {
+  Announcements,
+  BlockOfCall,
+  NodePool,
+  NodeRequest,
+  NodeStatus,
+  NodeTarget,
+} from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
@@ -81,6 +88,10 @@ class Pool implements OpenPool, AttemptListener {
     return this.#health.firstProbe;
   }
 
+  get announcements(): Announcements | undefined {
+    return this.#agreement;
+  }
+
   probe(): Promise<void> {
     return this.#health.probe();
   }
@@ -101,7 +112,13 @@ class Pool implements OpenPool, AttemptListener {
     const having = this.#agreement?.nodesWith(block, nodes, this.finalized) ?? nodes;
     const rank = (node: PooledNode): number => (having.includes(node) ? 0 : 1);
     const best = ({ observed }: PooledNode): number => observed?.best ?? 0;
-    return nodes.toSorted((a, b) => rank(a) - rank(b) || best(b) - best(a));
+    const floor = this.#agreement?.finalizedFloor ?? 0;
+    // A subscription to a node whose finalized head is below the floor would go back.
+    const finalized = ({ observed }: PooledNode): number =>
+      Math.min(observed?.finalized ?? 0, floor);
+    return nodes.toSorted(
+      (a, b) => rank(a) - rank(b) || finalized(b) - finalized(a) || best(b) - best(a),
+    );
   }
 
   send(request: NodeRequest): void {

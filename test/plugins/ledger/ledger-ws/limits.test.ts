@@ -96,6 +96,31 @@ describe("a key", () => {
     assert.ok(usage.includedMilliCu >= 13_000, "refused subscriptions are free");
   });
 
+  it("needs one place for subscriptions that share one at the node, however they are written", async () => {
+    await using one = await connect(gateway.issue({}).key);
+    assert.equal(typeof (await one.call(heads)).result, "string");
+    const opened = node.count(storage);
+    for (const params of [
+      [["0xaa", "0xbb"]],
+      [["0xBB", "0xAA", "0xaa"]],
+      { keys: ["0xbb", "0xAa"] },
+    ]) {
+      assert.equal(typeof (await one.call(storage, params)).result, "string");
+    }
+    assert.equal(typeof (await one.call("chain_subscribeNewHead", [null])).result, "string");
+    assert.deepEqual((await one.call(storage, [["0xaa"]])).error, tooManyOfKey);
+    assert.ok(node.count(storage) <= opened + 2, "once as a trial, and once for all clients");
+  });
+
+  it("gets back the place of a subscription whose parameters are not valid", async () => {
+    await using one = await connect(gateway.issue({}).key);
+    for (const keys of [[], ["0x1"], ["aa"], [7]]) {
+      assert.equal((await one.call(storage, [keys])).error?.code, -32602);
+    }
+    assert.equal(typeof (await one.call(storage, [["0xaa"]])).result, "string");
+    assert.equal(typeof (await one.call(heads)).result, "string");
+  });
+
   it("gets back the place of a subscription that the node refuses", async () => {
     await using one = await connect(gateway.issue({}).key);
     for (let time = 0; time < 3; time++) {

@@ -119,3 +119,24 @@ test("the last credit is used in order, and each subscription ends when it canno
   assert.deepEqual(refused, ["a GATEWAY_CU_LIMIT_EXCEEDED", "b GATEWAY_CU_LIMIT_EXCEEDED"]);
   assert.deepEqual([charged.length, creditMilliCu], [2, 50]);
 });
+
+test("what waits to be charged is counted in bytes, whichever characters it has", async () => {
+  const reported: number[] = [];
+  const charge = Promise.withResolvers<boolean>();
+  const to: NotifiedSubscription = { id: "a", method, isOpen: true, refuse() {} };
+  const notifications = new PaidNotifications({
+    payer: {
+      reserve: async () => ({ settle: () => charge.promise, release() {} }),
+    } as never,
+    send: () => {},
+    onAdd: (bytes) => void reported.push(bytes),
+    onSent: () => {},
+    onError: (error) => assert.fail(error as Error),
+  });
+  for (const text of ["ab", "é", "é", "€", "ab", "😀"]) notifications.add(to, text);
+  assert.deepEqual(reported, [0, 2, 4, 6, 9, 11]);
+  assert.equal(notifications.waitingBytes, 15);
+  charge.resolve(true);
+  while (notifications.waitingBytes > 0) await new Promise(setImmediate);
+  await notifications.close();
+});

@@ -41,6 +41,7 @@ export function scriptedNode(script: Script): ScriptedNode {
     subscriptions: {
       subscribing: new Map(),
       unsubscribing: new Map(),
+      nameOf: () => undefined,
       open: () => Promise.resolve({ kind: "failed" }),
     },
     follows: { methods: undefined, open: () => Promise.resolve({ kind: "failed" }) },

@@ -23,6 +23,15 @@ function setUp(...nodes: readonly ChainNode[]) {
     label: new URL(url).host,
     url: new URL(url),
   }));
+  const announcements = {
+    finalizedFloor: 0,
+    announced: [] as string[],
+    announcedFinalized: (node: string, number: number) =>
+      void announcements.announced.push(`${node} ${number}`),
+    announcedFinalizedHash: async () => {},
+    announcedBlocks() {},
+    announcedPruned() {},
+  };
   const feed = new Feed({
     upstream: {
       name: "ledger",
@@ -32,7 +41,7 @@ function setUp(...nodes: readonly ChainNode[]) {
       answerBytes: messageBytes,
     },
     methods: createFeedMethods({ methods: {} }),
-    pool: { targets: () => targets, best: undefined },
+    pool: { targets: () => targets, best: undefined, announcements },
     clock,
     log: silentLog,
     metrics,
@@ -40,6 +49,7 @@ function setUp(...nodes: readonly ChainNode[]) {
   return {
     clock,
     feed,
+    announcements,
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     async advance(seconds: number): Promise<void> {
       for (let passed = 0; passed < seconds; passed++) {
@@ -95,6 +105,26 @@ test("a storage subscription that is too large is refused alone, however often i
   assert.deepEqual(heard, [headerOf(head), headerOf(head + 1), headerOf(head + 2)]);
   assert.equal(feed.moves(), 0, "the shared connection is not lost");
   await until(() => first.open(storage) === 1 && second.open(storage) === 0);
+});
+
+test("a subscription that is too large is refused at once for a minute, and tried again then", async () => {
+  await using node = await ChainNode.start();
+  node.storage.set("0xff", `"${hexOf(messageBytes)}"`);
+  using feed = setUp(node);
+  const refusal = await feed.refusal(storageOf("0xff", "0xee"));
+  const tried = node.count(storage);
+  assert.ok(tried > 0);
+  const sameKeys = storageOf("0xEE", "0xFF");
+  feed.clock.advance(59_000);
+  for (let time = 0; time < 5; time++) assert.equal(await feed.refusal(sameKeys), refusal);
+  assert.equal(node.count(storage), tried, "no node was asked");
+  // Other keys are not affected.
+  await feed.hear(storage, storageOf("0xaa"));
+  node.storage.delete("0xff");
+  await feed.advance(2);
+  const again = node.count(storage);
+  await feed.hear(storage, sameKeys);
+  assert.ok(node.count(storage) > again);
 });
 
 test("a subscription is too large only if a second node says so, too", async () => {
@@ -243,4 +273,27 @@ test("a node that sends each head late is not left", async () => {
     await until(() => heard.length === 1 + blocks);
   }
   assert.equal(feed.moves(), 0);
+});
+
+test("a new subscription to finalized heads does not start below the finalized head of the pool", async () => {
+  await using node = await ChainNode.start();
+  using feed = setUp(node);
+  feed.announcements.finalizedFloor = 102;
+  const hearing = feed.hear("chain_subscribeFinalizedHeads");
+  await until(() => node.open("chain_subscribeFinalizedHeads") === 1);
+  node.advance(103);
+  const heard = await hearing;
+  await until(() => heard.length === 2);
+  assert.deepEqual(heard, [headerOf(102), headerOf(103)]);
+  // A subscription that has started continues without a gap.
+  feed.announcements.finalizedFloor = 105;
+  node.advance(104);
+  await until(() => heard.length === 3);
+  assert.equal(heard[2], headerOf(104));
+  const label = new URL(node.url).host;
+  const numbers = [100, 101, 102, 103, 104];
+  assert.deepEqual(
+    feed.announcements.announced,
+    numbers.map((number) => `${label} ${number}`),
+  );
 });

@@ -43,6 +43,7 @@ class Node {
     onBroken: (reason) => assert.fail(reason),
     onUnused() {},
     onChange() {},
+    onAnnounced() {},
   });
 
   get last(): string {

@@ -15,6 +15,7 @@ function setUp() {
     onBroken: (reason) => void broken.push(reason),
     onUnused() {},
     onChange() {},
+    onAnnounced() {},
   });
   /** Adds a client, and returns what it hears. */
   const join = (): string[] => {

@@ -313,6 +313,70 @@ test("a node that does not know its own finalized head is asked no further", asy
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
 });
 
+test("the finalized head is not below the one that a subscription has announced", async () => {
+  await using ahead = await startBlockNode("ahead");
+  await using behind = await startBlockNode("behind");
+  await using under = await startKnownPool([ahead, behind]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedFinalized(first!.node, 99);
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
+  const height = { method: "archive_v1_finalizedHeight", params: "[]" };
+  assert.deepEqual(await outcomes(under, 4, height), Array(4).fill("99"));
+});
+
+test("an announced finalized head that the node does not have, or far above the others, is not used", async () => {
+  await using liar = await startBlockNode("liar");
+  await using honest = await startBlockNode("honest");
+  await using under = await startKnownPool([liar, honest]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedFinalized(first!.node, 117);
+  assert.equal(under.pool.announcements?.finalizedFloor, 98);
+  under.pool.announcements?.announcedFinalized(first!.node, 116);
+  assert.equal(under.pool.announcements?.finalizedFloor, 116);
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
+});
+
+test("the finalized block of a follow counts, unless its node does not have it", async () => {
+  await using ahead = await startBlockNode("ahead");
+  await using behind = await startBlockNode("behind");
+  await using under = await startKnownPool([ahead, behind]);
+  const [, second] = under.pool.status();
+  await under.pool.announcements?.announcedFinalizedHash(second!.node, hashOf(150));
+  assert.equal(under.pool.announcements?.finalizedFloor, 98);
+  await under.pool.announcements?.announcedFinalizedHash(second!.node, hashOf(99));
+  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
+});
+
+test("subscriptions go to a node that has finalized what the pool has answered", async () => {
+  await using behind = await startBlockNode("behind", { best: 101, finalized: 97 });
+  await using ahead = await startBlockNode("ahead", { best: 100, finalized: 98 });
+  await using under = await startKnownPool([behind, ahead]);
+  const [, second] = under.pool.status();
+  assert.equal(under.pool.targets?.()[0]?.label, second!.node);
+});
+
+test("a read at a block that a node has announced goes to that node", async () => {
+  await using ahead = await startBlockNode("ahead");
+  await using behind = await startBlockNode("behind");
+  await using under = await startKnownPool([behind, ahead]);
+  ahead.best = 101;
+  const [, second] = under.pool.status();
+  under.pool.announcements?.announcedBlocks(second!.node, [hashOf(101)]);
+  assert.deepEqual(await outcomes(under, 4, readAt(hashOf(101))), Array(4).fill('"ahead"'));
+  assert.equal(behind.reads.length, 0);
+});
+
+test("a node is not to blame if it has deleted a block that was pruned", async () => {
+  await using a = await startBlockNode("a");
+  await using b = await startBlockNode("b");
+  await using under = await startKnownPool([a, b]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedBlocks(first!.node, [hashOf(101)]);
+  under.pool.announcements?.announcedPruned([hashOf(101)]);
+  assert.deepEqual(await outcomes(under, 4, header(hashOf(101))), Array(4).fill("null"));
+  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
+});
+
 /** Answers enough calls for the pool to know the response times of the method. */
 async function learnTimes(under: PoolUnderTest): Promise<void> {
   for (let i = 0; i < 64; i++) await under.outcome({ method: "slow_method" });
