@@ -5,7 +5,7 @@ import type { Awaitable } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
-import type { Caller, ChangedBy, ReceivedClaims } from "./principal.ts";
+import type { Caller, ChangedBy, KeyPrincipal, ReceivedClaims } from "./principal.ts";
 import type { Tickets } from "./tickets.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -25,6 +25,11 @@ export interface Callers {
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
   /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
+  /**
+   * Returns the caller of an earlier request as the accounts know it now, for connections that stay open. `principal`: the
+   * principal of that request. The caller is anonymous if its key was revoked or its claims have expired. Never fails.
+   */
+  identifyAgain(principal: KeyPrincipal, address: string): Awaitable<Caller>;
   /**
    * Returns the principal of a caller that a plugin has authenticated by itself. The caller is anonymous
    * (`unauthorized`) if no plan is known, `expiresAt` has passed, the id begins with `key_`, or a value does not have

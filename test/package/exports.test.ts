@@ -41,6 +41,7 @@ test("the package exports the documented names and no others", async () => {
     "capabilities",
     "createPrice",
     "decimalText",
+    "keyIdPrefix",
     "modelJson",
     "modelList",
     "modelListSchema",

@@ -63,6 +63,7 @@ export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
   return {
     identify: () => missing,
     identifyKey: () => missing,
+    identifyAgain: () => missing,
     identifyClaims: () => missing,
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),

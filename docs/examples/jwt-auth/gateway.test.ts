@@ -191,29 +191,23 @@ function refusedHandshake(authorization: string | undefined): Promise<IncomingMe
   });
 }
 
-// The surface `ledger-ws` looks for the caller again among the API keys, so it closes the connection with 1008.
-const todo = "ledger-ws knows only the callers of API keys";
-test(
-  "a WebSocket serves a caller with a token in the header, and charges the calls",
-  { todo },
-  async () => {
-    const meter = gateway.gateway.use("metering") ?? assert.fail();
-    const before = await meter.workspaceUsage(gateway.workspaceId);
-    const authorization = `Bearer ${await token({ sub: "kay" })}`;
-    const url = `${gateway.url.replace("http", "ws")}/v1/ledger/rpc`;
-    const socket = new WebSocket(url, { headers: { authorization } });
-    const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
-    socket.addEventListener("open", () => socket.send(JSON.stringify(call)));
-    socket.addEventListener("message", ({ data }) => resolve(String(data)));
-    socket.addEventListener("error", () => reject(new Error("no connection")));
-    socket.addEventListener("close", ({ code }) => reject(new Error(`closed with ${code}`)));
-    const result = nodeResults["chain_getRuntimeVersion"];
-    assert.deepEqual(JSON.parse(await answer), { jsonrpc: "2.0", id: 1, result });
-    const after = await meter.workspaceUsage(gateway.workspaceId);
-    assert.ok(after.includedMilliCu > before.includedMilliCu);
-    socket.close();
-  },
-);
+test("a WebSocket serves a caller with a token in the header, and charges the calls", async () => {
+  const meter = gateway.gateway.use("metering") ?? assert.fail();
+  const before = await meter.workspaceUsage(gateway.workspaceId);
+  const authorization = `Bearer ${await token({ sub: "kay" })}`;
+  const url = `${gateway.url.replace("http", "ws")}/v1/ledger/rpc`;
+  const socket = new WebSocket(url, { headers: { authorization } });
+  const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
+  socket.addEventListener("open", () => socket.send(JSON.stringify(call)));
+  socket.addEventListener("message", ({ data }) => resolve(String(data)));
+  socket.addEventListener("error", () => reject(new Error("no connection")));
+  socket.addEventListener("close", ({ code }) => reject(new Error(`closed with ${code}`)));
+  const result = nodeResults["chain_getRuntimeVersion"];
+  assert.deepEqual(JSON.parse(await answer), { jsonrpc: "2.0", id: 1, result });
+  const after = await meter.workspaceUsage(gateway.workspaceId);
+  assert.ok(after.includedMilliCu > before.includedMilliCu);
+  socket.close();
+});
 
 test("a WebSocket without a valid token, or without the capability, is refused", async () => {
   const statusOf = async (authorization: string | undefined): Promise<number | undefined> => {

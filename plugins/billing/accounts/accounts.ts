@@ -6,6 +6,7 @@ import type { Awaitable, Clock, Environment, Log } from "sluice-gateway/plugin";
 import type {
   Caller,
   Callers,
+  KeyPrincipal,
   ModelOverride,
   Plan,
   PlanName,
@@ -185,6 +186,12 @@ class StoredAccounts implements AccountsService {
         });
       }),
     );
+  }
+
+  identifyAgain(principal: KeyPrincipal, address: string): Awaitable<Caller> {
+    const claims = this.#claimed.claimsOf(principal);
+    if (claims !== undefined) return this.identifyClaims(claims);
+    return this.identifyKey(principal.key.id, address);
   }
 
   identifyClaims(claims: ReceivedClaims): Awaitable<Caller> {

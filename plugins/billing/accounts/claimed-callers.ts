@@ -54,6 +54,7 @@ export class ClaimedCallers {
   /** The reads in flight, if the store answers with promises. */
   readonly #reads = new Map<string, Promise<Workspace | undefined>>();
   readonly #principals = new WeakMap<CallerClaims, MadePrincipal>();
+  readonly #claims = new WeakMap<KeyPrincipal, CallerClaims>();
 
   constructor(deps: ClaimedCallersDeps) {
     this.#deps = deps;
@@ -68,6 +69,11 @@ export class ClaimedCallers {
       this.#workspace(workspaceId),
       (workspace) => this.#principal(claims, workspace) ?? unauthorized,
     );
+  }
+
+  /** Returns the claims of which a principal was made. Undefined for the principal of an API key. */
+  claimsOf(principal: KeyPrincipal): CallerClaims | undefined {
+    return this.#claims.get(principal);
   }
 
   #workspace(id: string): Awaitable<Workspace | undefined> {
@@ -111,6 +117,7 @@ export class ClaimedCallers {
     }
     const principal = principalOf(claims, workspace, plans, this.#deps.environment);
     this.#principals.set(claims, { principal, workspace, plans });
+    if (principal !== undefined) this.#claims.set(principal, claims);
     return principal;
   }
 }

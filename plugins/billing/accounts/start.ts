@@ -51,6 +51,7 @@ export async function startAccounts(
     service: {
       identify: (authorization, address) => accounts.identify(authorization, address),
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
+      identifyAgain: (principal, address) => accounts.identifyAgain(principal, address),
       identifyClaims: (received) => accounts.identifyClaims(received),
       workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
       idempotency,

@@ -28,6 +28,7 @@ export function accountsWithoutStore(plans: Plans): RunningAccounts {
   return {
     identify: () => unauthorized,
     identifyKey: () => unauthorized,
+    identifyAgain: () => unauthorized,
     identifyClaims: () => unauthorized,
     workspaces,
     idempotency: { take: () => unavailable, once: () => unavailable },

@@ -36,7 +36,7 @@ export function createCustomer(parts: CustomerParts): StreamCustomer {
     workspaceId,
     model,
     admitted: () =>
-      andThen(accounts.identifyKey(keyId, address), (now): Admission => {
+      andThen(accounts.identifyAgain(parts.principal, address), (now): Admission => {
         if (now.kind === "unavailable") return "unavailable";
         if (now.kind === "anonymous" || hasLostRights(now.key, parts.principal.key)) {
           return "refused";

@@ -33,7 +33,7 @@ export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
   return {
     keyId,
     current: () =>
-      andThen(accounts.identifyKey(keyId, address), (now) => {
+      andThen(accounts.identifyAgain(principal, address), (now) => {
         if (now.kind === "unavailable") return "unavailable";
         if (now.kind === "anonymous" || !now.key.capabilities.has("ledger:read")) return "refused";
         return now;

@@ -123,6 +123,20 @@ test("the principal of a credential remains the same object until the workspace 
   assert.equal(accounts.identifyClaims(claims), changed);
 });
 
+test("the caller of an open connection is found again until the claims expire", (t) => {
+  const { accounts, claims, clock, db, by } = claimsFixture(t);
+  const expiresAt = clock.now() + 60_000;
+  const first = known(accounts.identifyClaims({ ...claims, expiresAt }));
+  setWorkspace(db, claims.workspaceId, { plan: "startup" }, by());
+  clock.advance(freshMs);
+  assert.equal(known(accounts.identifyAgain(first, "192.0.2.1")).plan.name, "startup");
+  clock.advance(60_000);
+  assert.deepEqual(accounts.identifyAgain(first, "192.0.2.1"), {
+    kind: "anonymous",
+    reason: "unauthorized",
+  });
+});
+
 test("a pending plan takes effect when it is due", (t) => {
   const { accounts, claims, clock, db, by } = claimsFixture(t);
   downgrade(db, claims.workspaceId, { plan: "free", at: clock.now() + 5_000 }, by());

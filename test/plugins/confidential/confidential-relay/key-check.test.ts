@@ -10,7 +10,7 @@ import { until } from "./wait.ts";
 describe("a store of keys that answers later", () => {
   let stream: StreamGateway;
   let accounts: Accounts;
-  let atOnce: Accounts["identifyKey"];
+  let atOnce: Accounts["identifyAgain"];
   before(async () => {
     stream = await startStreamGateway();
     const running = stream.gateway.gateway.use("accounts");
@@ -18,20 +18,20 @@ describe("a store of keys that answers later", () => {
     accounts = running;
     // The service is a plain object whose methods do not use \`this\`.
     // oxlint-disable-next-line typescript/unbound-method
-    atOnce = running.identifyKey;
+    atOnce = running.identifyAgain;
   });
   after(() => stream[Symbol.asyncDispose]());
   afterEach(() => {
-    accounts.identifyKey = atOnce;
+    accounts.identifyAgain = atOnce;
   });
 
   /** Makes the next checks wait. The caller answers them, in any order. */
   function holdChecks(): ((caller?: Caller) => void)[] {
     const held: ((caller?: Caller) => void)[] = [];
-    accounts.identifyKey = async (keyId, address) => {
+    accounts.identifyAgain = async (principal, address) => {
       const { promise, resolve } = Promise.withResolvers<Caller | undefined>();
       held.push((caller) => resolve(caller));
-      return (await promise) ?? atOnce(keyId, address);
+      return (await promise) ?? atOnce(principal, address);
     };
     return held;
   }
