@@ -196,7 +196,8 @@ test("a WebSocket serves a caller with a token in the header, and charges the ca
   const before = await meter.workspaceUsage(gateway.workspaceId);
   const authorization = `Bearer ${await token({ sub: "kay" })}`;
   const url = `${gateway.url.replace("http", "ws")}/v1/ledger/rpc`;
-  const socket = new WebSocket(url, { headers: { authorization } });
+  // Node takes header fields in place of the protocols. The types of browsers do not know this.
+  const socket = new WebSocket(url, { headers: { authorization } } as unknown as string[]);
   const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
   socket.addEventListener("open", () => socket.send(JSON.stringify(call)));
   socket.addEventListener("message", ({ data }) => resolve(String(data)));
