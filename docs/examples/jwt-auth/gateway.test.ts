@@ -48,7 +48,7 @@ upstreams:
 
 const scopes = "docs:read inference ledger:read platform:read workspace:admin";
 const hash = `0x${"1".repeat(64)}`;
-/** What the node answers. The gateway asks for the first four to know whether the node is healthy. */
+/** The results of the node by method. The gateway calls the first four to check that the node is healthy. */
 const nodeResults: Readonly<Record<string, unknown>> = {
   system_health: { isSyncing: false, peers: 1, shouldHavePeers: true },
   chain_getHeader: { number: "0x2a" },

@@ -3,7 +3,7 @@ import { defineStep } from "sluice-gateway/plugin";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { replaceCards } from "./cards.ts";
 
-/** Patterns of personal data. Each one takes a time that is proportional to the length of the text. */
+/** Patterns of personal data. The time of each search grows linearly with the length of the text. */
 const patterns = {
   email: /(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g,
   phone: /(?<![\w.])\+?\d{1,3}[ -]\(?\d{2,4}\)?[ -]\d{3,4}[ -]?\d{2,4}(?!\w)/g,

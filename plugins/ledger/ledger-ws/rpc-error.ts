@@ -21,7 +21,7 @@ export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Reque
 export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error");
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
-/** What has no place for a further subscription: the connection, the key on all its connections, or the nodes. */
+/** The limit that refuses a further subscription: of the connection, of the key on all its connections, or of the nodes. */
 export type FullPlace = "connection" | "key" | "nodes";
 
 const fullPlaces: Readonly<Record<FullPlace, string>> = {

@@ -1,3 +1,4 @@
+/** The sizes of notifications, which all clients of a subscription share. */
 let lastText = "";
 let lastBytes = 0;
 
