@@ -82,10 +82,10 @@ export interface NodeHead {
 export interface Announcements {
   /** The highest finalized block that a node has reported and that is believed. Undefined before the first report. */
   readonly finalizedFloor: number | undefined;
-  /** Called when a node has announced its finalized head. */
-  announcedFinalized(node: string, number: number): void;
-  /** Called when a follow has announced its finalized block. Resolves when the number is known. Never rejects. */
-  announcedFinalizedHash(node: string, hash: string): Promise<void>;
+  /** Called when a node has announced its finalized head. `hash`: undefined if it is not known. */
+  announcedFinalized(node: string, number: number, hash?: string): void;
+  /** Resolves to the number of a block of the node, or to undefined if the node does not have it. Never rejects. */
+  numberOf(node: string, hash: string): Promise<number | undefined>;
   /** Called when a node has announced blocks, whose hashes are in lower case. */
   announcedBlocks(node: string, hashes: readonly string[]): void;
   /** Called when a node may have deleted blocks, because they are not part of the finalized chain. */

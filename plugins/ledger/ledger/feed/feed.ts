@@ -9,15 +9,16 @@ import type {
   OpenedSubscription,
   SubscriptionEndReason,
 } from "sluice-gateway/services";
+import { numberOfHeader } from "../finality.ts";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
+import { lowestAwaited } from "./awaited.ts";
 import {
   messageTooLarge,
   type FeedAnswer,
   type FeedConnection,
   type FeedLimits,
 } from "./feed-connection.ts";
-import { FinalizedStart } from "./finalized-start.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { StorageTrials } from "./storage-trials.ts";
@@ -62,7 +63,6 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
-  readonly #finalized: FinalizedStart;
   /** Topics that are being tried. */
   readonly #trying = new Set<Topic>();
   /** Number of nodes in a row that have not opened any subscription. */
@@ -87,8 +87,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
       isMissing: (head) => this.#isMissing(head),
+      awaited: () => lowestAwaited(this.#topics.values()),
     });
-    this.#finalized = new FinalizedStart(parts.pool);
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
 
@@ -103,6 +103,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const read = method && topicParams(method, params, this.#limits.messageBytes);
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
     const key = topicKey(name, read);
+    // The client may have been told of this finalized block.
+    const floor =
+      method.kind === "finalized" ? this.#parts.pool.announcements?.finalizedFloor : undefined;
     let topic = this.#topics.get(key);
     if (topic === undefined) {
       const { params: normal } = read;
@@ -112,7 +115,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       topic = new Topic(key, method, read, this);
       this.#add(topic);
     }
-    const subscription = topic.join();
+    const subscription = topic.join(floor);
     const answer = await this.#opening.get(topic)?.promise;
     const isOpen = this.#topics.get(key) === topic && !this.#opening.has(topic);
     if (isOpen) return { kind: "open", subscription };
@@ -260,9 +263,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     // The id is set at once, so that a topic is not subscribed twice.
     topic.id = "";
     const answer = await connection.subscribe(method.name, params, () => (result) => {
-      const { current, node } = this.#connection;
-      if (current !== connection || node === undefined) return;
-      if (this.#finalized.accepts(topic, node, result)) topic.receive(result);
+      if (this.#connection.current !== connection) return;
+      if (method.kind === "finalized") this.#announce(result);
+      topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
     if (answer.kind === "error") {
@@ -277,6 +280,14 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#opening.get(topic)?.resolve(answer);
     this.#opening.delete(topic);
     this.#report();
+  }
+
+  /** Reports a finalized head of the node to the pool. */
+  #announce(head: string): void {
+    const { node } = this.#connection;
+    const number = numberOfHeader(head);
+    if (node === undefined || number === undefined) return;
+    this.#parts.pool.announcements?.announcedFinalized(node, number);
   }
 
   /** Moves all subscriptions to another node, or to the same one if there is no other. */

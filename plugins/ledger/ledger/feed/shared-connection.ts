@@ -1,7 +1,8 @@
 /**
  * The WebSocket that carries the shared subscriptions of a pool: at most one at a time, to the best node. It is lost if its
- * node breaks the connection or the protocol, if the pool no longer uses that node but another one, or if the node does
- * not send the blocks that it has reported to the probes of the pool.
+ * node breaks the connection or the protocol, if the pool no longer uses that node but another one, if the node does not
+ * send the blocks that it has reported to the probes of the pool, or if clients wait for a finalized block that another
+ * node has.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
@@ -9,8 +10,8 @@ import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 const checkMs = 1_000;
-/** A node is silent if it has sent neither its own head nor any other head for this time. Blocks can take 12 s. */
-const silentMs = 20_000;
+/** A node is lost if it has not sent what it should send for this time. Blocks can take 12 s. */
+const lateMs = 20_000;
 /** A connection that was open for this time shows that its node works. */
 const stableMs = 10_000;
 const retryMs = 200;
@@ -32,6 +33,8 @@ export interface SharedConnectionParts {
    * any other head.
    */
   readonly isMissing: (head: NodeHead) => boolean;
+  /** Returns the lowest finalized block number that a client waits for. Undefined if none waits. */
+  readonly awaited: () => number | undefined;
 }
 
 export class SharedConnection {
@@ -42,8 +45,8 @@ export class SharedConnection {
   #target: NodeTarget | undefined;
   #isClosed = false;
   #openedAt = 0;
-  /** Time of the monotonic clock since which the node has not sent its own head. */
-  #missingSince: number | undefined;
+  /** What the node should send and does not, and the time of the monotonic clock since when. */
+  #late: { readonly reason: string; readonly since: number } | undefined;
   /** Number of nodes that were lost in quick succession. */
   #losses = 0;
   /** Time of the monotonic clock before which no connection should be opened. */
@@ -89,7 +92,7 @@ export class SharedConnection {
     this.#current = connection;
     this.#target = target;
     this.#openedAt = clock.monotonic();
-    this.#missingSince = undefined;
+    this.#late = undefined;
     return connection;
   }
 
@@ -123,11 +126,21 @@ export class SharedConnection {
     const target = this.#target;
     if (target === undefined) return;
     if (this.#nodes.isUnusable(target)) return this.lose("the node is not usable");
-    const head = this.#nodes.headOf(target);
+    const reason = this.#lateWith(target);
     const now = this.#parts.clock.monotonic();
-    if (head === undefined || !this.#parts.isMissing(head)) this.#missingSince = undefined;
-    else this.#missingSince ??= now;
-    if (now - (this.#missingSince ?? now) >= silentMs) this.lose("the node sends no heads");
+    if (reason === undefined) this.#late = undefined;
+    else if (reason !== this.#late?.reason) this.#late = { reason, since: now };
+    else if (now - this.#late.since >= lateMs) this.lose(reason);
+  }
+
+  /** Returns what the node should have sent. Undefined if nothing is missing. */
+  #lateWith(target: NodeTarget): string | undefined {
+    const { isMissing, awaited } = this.#parts;
+    const head = this.#nodes.headOf(target);
+    if (head !== undefined && isMissing(head)) return "the node sends no heads";
+    const number = awaited();
+    if (number === undefined || !this.#nodes.hasFinalized(number)) return undefined;
+    return `the node has not finalized block ${number}, but another one has`;
   }
 
   #noteLoss(): void {

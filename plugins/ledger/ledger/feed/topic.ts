@@ -6,7 +6,9 @@ import type {
   SubscriptionEndReason,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
+import { numberOfHeader } from "../finality.ts";
 import type { NodeHead } from "../node-pool.ts";
+import type { Awaiting } from "./awaited.ts";
 import { HeadState } from "./head-state.ts";
 import {
   EventState,
@@ -83,7 +85,7 @@ export interface TopicOwner extends HeaderSource {
   onTooLarge(topic: Topic): void;
 }
 
-export class Topic {
+export class Topic implements Awaiting {
   readonly key: string;
   readonly method: FeedMethod;
   readonly params: string;
@@ -94,6 +96,8 @@ export class Topic {
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
   readonly #listeners = new Set<NotificationListener>();
+  /** Clients that wait for a finalized head that is not below this number. */
+  readonly #held = new Map<NotificationListener, number>();
   /** Number of clients, including those that have not been started yet. */
   #clients = 0;
   #waiting: string[] = [];
@@ -142,8 +146,15 @@ export class Topic {
     return !isNew && last < height;
   }
 
-  /** Adds a client, which keeps the topic alive until it is closed. */
-  join(): ClientSubscription {
+  get awaited(): number | undefined {
+    return this.#held.size === 0 ? undefined : Math.min(...this.#held.values());
+  }
+
+  /**
+   * Adds a client, which keeps the topic alive until it is closed. Its first head is not below the block number `floor`.
+   * After that, it gets every head of the node.
+   */
+  join(floor?: number): ClientSubscription {
     this.#clients++;
     let listener: NotificationListener | undefined;
     let isClosed = false;
@@ -152,8 +163,12 @@ export class Topic {
         const begin = (): void => {
           if (isClosed) return;
           listener = receiver;
-          this.#listeners.add(receiver);
           const { current } = this.#state;
+          if (floor !== undefined && isBelow(current, floor)) {
+            this.#held.set(receiver, floor);
+            return;
+          }
+          this.#listeners.add(receiver);
           if (current !== undefined) receiver.onNotification(current, false);
         };
         if (this.#isAccepting) this.#starting.push(begin);
@@ -162,7 +177,10 @@ export class Topic {
       close: () => {
         if (isClosed) return;
         isClosed = true;
-        if (listener !== undefined) this.#listeners.delete(listener);
+        if (listener !== undefined) {
+          this.#listeners.delete(listener);
+          this.#held.delete(listener);
+        }
         this.#clients--;
         if (this.#clients === 0) this.#owner.onUnused(this);
       },
@@ -180,8 +198,9 @@ export class Topic {
 
   /** Ends the subscriptions of all clients. */
   end(reason?: SubscriptionEndReason): void {
-    const listeners = [...this.#listeners];
+    const listeners = [...this.#listeners, ...this.#held.keys()];
     this.#listeners.clear();
+    this.#held.clear();
     for (const listener of listeners) listener.onEnd(reason);
   }
 
@@ -215,7 +234,22 @@ export class Topic {
       return;
     }
     for (const each of accepted) {
+      if (this.#held.size > 0) this.#release(each);
       for (const listener of this.#listeners) listener.onNotification(each, false);
     }
   }
+
+  /** Lets the clients begin that have waited for this head, or a lower one. */
+  #release(head: string): void {
+    for (const [listener, floor] of this.#held) {
+      if (isBelow(head, floor)) continue;
+      this.#held.delete(listener);
+      this.#listeners.add(listener);
+    }
+  }
+}
+
+/** Returns true if there is no head, or its number is below `floor`. `head`: JSON text. */
+function isBelow(head: string | undefined, floor: number): boolean {
+  return head === undefined || (numberOfHeader(head) ?? -1) < floor;
 }

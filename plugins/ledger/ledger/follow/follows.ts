@@ -5,11 +5,11 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
+import { lowestAwaited } from "../feed/awaited.ts";
 import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
-import { announce } from "./announce.ts";
 import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
@@ -68,17 +68,20 @@ export class Follows implements LedgerFollows {
       lostMessage: "the follows end, because their node is lost",
       onLost: () => this.#onLost(),
       isMissing: (head) => [...this.#shared.keys()].some((follow) => follow.isMissing(head)),
+      awaited: () => lowestAwaited(this.#shared.keys()),
     });
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
+    // The client may have been told of this finalized block.
+    const floor = this.#parts.pool.announcements?.finalizedFloor;
     // A node that is lost in the meantime is replaced by another one.
     for (let attempt = 0; attempt <= this.#connection.nodes; attempt++) {
       if (this.#isClosed) return failed;
       const opened = await this.#opened(withRuntime);
       if (opened.kind === "error") return opened;
       if (opened.kind === "open" && !opened.follow.hasEnded) {
-        return { kind: "open", subscription: opened.follow.join() };
+        return { kind: "open", subscription: opened.follow.join(floor) };
       }
     }
     return failed;
@@ -124,10 +127,13 @@ export class Follows implements LedgerFollows {
   }
 
   #linkOf(connection: FeedConnection, withRuntime: boolean): FollowLink {
-    const { clock, cache, upstream } = this.#parts;
+    const { clock, cache, upstream, pool } = this.#parts;
     return {
       clock,
       cache,
+      announcements: pool.announcements,
+      // The connection is open, so there is a node.
+      node: this.#connection.node ?? "",
       answerMs: this.#answerMs,
       sharing: upstream.singleFlight,
       send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) =>
@@ -139,10 +145,6 @@ export class Follows implements LedgerFollows {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
       onChange: () => this.#report(),
-      onAnnounced: (change) => {
-        const { current, node } = this.#connection;
-        if (current === connection && node !== undefined) announce(this.#parts.pool, node, change);
-      },
     };
   }
 

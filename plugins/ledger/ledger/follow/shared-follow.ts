@@ -3,13 +3,15 @@ import type {
   ClientFollow,
   ClientOperation,
   FollowOperation,
-  NotificationListener,
   OperationListener,
 } from "sluice-gateway/services";
+import { lowestAwaited, type Awaiting } from "../feed/awaited.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { memberAt } from "../json-part.ts";
-import type { NodeHead } from "../node-pool.ts";
-import { BlockTree, type Block, type TreeChange } from "./block-tree.ts";
+import type { Announcements, NodeHead } from "../node-pool.ts";
+import { Announcer } from "./announcer.ts";
+import { BlockTree, type Block } from "./block-tree.ts";
+import { FollowClient, type FollowOwner, type HeaderAnswer } from "./follow-client.ts";
 import { Operations, type OperationsDeps } from "./operations.ts";
 
 /**
@@ -27,6 +29,10 @@ export interface FollowLink extends Pick<
   OperationsDeps,
   "clock" | "answerMs" | "cache" | "sharing"
 > {
+  /** Label of the node. */
+  readonly node: string;
+  /** Undefined if the pool has a single node. */
+  readonly announcements: Announcements | undefined;
   /** `params`: JSON text of an array. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
   /** Called when the follow can no longer be used: the node has stopped it or broken the protocol. */
@@ -35,16 +41,15 @@ export interface FollowLink extends Pick<
   onUnused(): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
-  /** Called when the node has announced blocks. */
-  onAnnounced(change: TreeChange): void;
 }
 
-export class SharedFollow {
+export class SharedFollow implements FollowOwner, Awaiting {
   /** The node's id of the subscription as JSON text. */
   readonly #id: string;
   readonly #link: FollowLink;
   readonly #tree: BlockTree;
   readonly #operations: Operations;
+  readonly #announcer: Announcer | undefined;
   readonly #clients = new Set<FollowClient>();
   /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
@@ -57,8 +62,10 @@ export class SharedFollow {
   #eventAt: number;
 
   constructor(id: string, withRuntime: boolean, link: FollowLink) {
+    const { announcements, node } = link;
     this.#id = id;
     this.#link = link;
+    this.#announcer = announcements && new Announcer(announcements, node, () => this.#begin());
     this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
     this.#operations = new Operations({
@@ -86,9 +93,16 @@ export class SharedFollow {
     return this.#link.clock.monotonic() - this.#eventAt >= silentMs;
   }
 
-  /** Adds a client, which keeps the follow alive until it is closed. */
-  join(): ClientFollow {
-    const client = new FollowClient(this, this.#tree);
+  get awaited(): number | undefined {
+    return lowestAwaited(this.#clients);
+  }
+
+  /**
+   * Adds a client, which keeps the follow alive until it is closed. It gets the first events as soon as the node has
+   * finalized the block number `floor`.
+   */
+  join(floor?: number): ClientFollow {
+    const client = new FollowClient(this, this.#tree, floor);
     this.#clients.add(client);
     this.#link.onChange();
     return client;
@@ -105,14 +119,14 @@ export class SharedFollow {
     if (event.startsWith("operation")) return;
     this.#eventAt = this.#link.clock.monotonic();
     const change = this.#tree.accept(result);
-    this.#link.onAnnounced(change);
+    this.#announcer?.announce(change);
     switch (change.kind) {
       case "invalid":
         return this.#link.onBroken(`invalid event ${event.slice(0, 32)}`);
       case "ignored":
         return;
       case "initialized":
-        for (const client of this.#clients) client.begin();
+        this.#begin();
         return this.#link.onChange();
       case "newBlock":
       case "best":
@@ -123,6 +137,7 @@ export class SharedFollow {
     if (change.kind === "finalized") {
       this.#tree.settle(change.pruned);
       this.#stopHolders();
+      this.#begin();
     }
     this.#link.onChange();
   }
@@ -141,6 +156,10 @@ export class SharedFollow {
     if (!this.#clients.delete(client)) return;
     this.#link.onChange();
     if (this.#clients.size === 0) this.#link.onUnused();
+  }
+
+  hasFinalized(floor: number): boolean {
+    return this.#announcer?.hasFinalized(floor) ?? true;
   }
 
   header(block: Block): Promise<HeaderAnswer> {
@@ -167,6 +186,10 @@ export class SharedFollow {
     listener: OperationListener,
   ): ClientOperation | undefined {
     return this.#operations.start(block, operation, listener);
+  }
+
+  #begin(): void {
+    for (const client of this.#clients) client.begin();
   }
 
   #isFlooded(): boolean {
@@ -204,122 +227,6 @@ export class SharedFollow {
       if (this.#hasEnded) return;
       this.#link.send("chainHead_v1_unpin", `[${this.#id},${hashes}]`, () => {});
       this.#link.onChange();
-    });
-  }
-}
-
-/** Undefined if the node is lost. */
-type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
-
-class FollowClient implements ClientFollow {
-  readonly #follow: SharedFollow;
-  readonly #tree: BlockTree;
-  #pinned = new Set<Block>();
-  /** Blocks that were not reported to the client, because they do not descend from its first finalized block. */
-  #omitted: Set<string> | undefined;
-  #listener: NotificationListener | undefined;
-  #hasBegun = false;
-  #hasEnded = false;
-
-  constructor(follow: SharedFollow, tree: BlockTree) {
-    this.#follow = follow;
-    this.#tree = tree;
-  }
-
-  start(listener: NotificationListener): void {
-    if (this.#hasEnded) return listener.onEnd();
-    this.#listener = listener;
-    this.begin();
-  }
-
-  /** Sends the first events as soon as the client is started and the node has sent `initialized`. */
-  begin(): void {
-    if (this.#hasBegun || this.#listener === undefined || !this.#tree.isInitialized) return;
-    this.#hasBegun = true;
-    const { events, blocks, omitted } = this.#tree.replay();
-    this.#pinned = new Set(blocks);
-    if (omitted.size > 0) this.#omitted = new Set(omitted);
-    for (const event of events) this.#listener?.onNotification(event, false);
-  }
-
-  /** `result`: the event as JSON text. */
-  change(change: TreeChange, result: string): void {
-    if (!this.#hasBegun) return;
-    if (change.kind === "newBlock") {
-      const { block } = change;
-      if (this.#omitted?.has(block.parent) === true) {
-        this.#omitted.add(block.hash);
-        return;
-      }
-      block.holders++;
-      this.#pinned.add(block);
-    }
-    if (change.kind === "best" && this.#omitted?.has(change.hash) === true) return;
-    const visible = this.#omitted === undefined ? result : this.#visible(change, result);
-    this.#listener?.onNotification(visible, false);
-  }
-
-  stop(): void {
-    this.#hasEnded = true;
-    this.#listener?.onEnd();
-    this.#listener = undefined;
-  }
-
-  close(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#listener = undefined;
-    this.releaseAll();
-    this.#follow.leave(this);
-  }
-
-  holds(block: Block): boolean {
-    return this.#pinned.has(block);
-  }
-
-  hasPinned(hash: string): boolean {
-    const block = this.#tree.block(hash);
-    return block !== undefined && this.#pinned.has(block);
-  }
-
-  unpin(hashes: readonly string[]): boolean {
-    const blocks = hashes.map((hash) => this.#tree.block(hash));
-    if (!blocks.every((block) => block !== undefined && this.#pinned.has(block))) return false;
-    for (const block of blocks) {
-      if (block === undefined || !this.#pinned.delete(block)) continue;
-      this.#tree.release(block);
-    }
-    return true;
-  }
-
-  releaseAll(): void {
-    const pinned = this.#pinned;
-    this.#pinned = new Set();
-    for (const block of pinned) this.#tree.release(block);
-  }
-
-  header(hash: string): Promise<HeaderAnswer> {
-    const block = this.#tree.block(hash);
-    return block === undefined ? Promise.resolve(undefined) : this.#follow.header(block);
-  }
-
-  operate(operation: FollowOperation, listener: OperationListener): ClientOperation | undefined {
-    const block = this.#tree.block(operation.hash);
-    return block && this.#follow.operate(block, operation, listener);
-  }
-
-  /** Returns an event without the blocks that were never reported to this client. */
-  #visible(change: TreeChange, result: string): string {
-    if (change.kind !== "finalized") return result;
-    const omitted = this.#omitted;
-    const isVisible = ({ hash }: Block): boolean => omitted?.delete(hash) !== true;
-    const pruned = change.pruned.filter(isVisible).map(({ hash }) => hash);
-    if (omitted?.size === 0) this.#omitted = undefined;
-    const finalized = change.finalized.map(({ hash }) => hash);
-    return JSON.stringify({
-      event: "finalized",
-      finalizedBlockHashes: finalized,
-      prunedBlockHashes: pruned,
     });
   }
 }

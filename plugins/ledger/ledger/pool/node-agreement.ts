@@ -141,17 +141,16 @@ export class NodeAgreement implements Announcements {
     return this.#finalized.highest?.number;
   }
 
-  /** Called when a subscription to a node has notified of its finalized head. `label`: see `PooledNode`. */
-  announcedFinalized(label: string, number: number): void {
-    const node = this.#labelled(label);
-    if (node !== undefined) this.#finalized.reported({ number, hash: undefined, node });
-  }
-
-  async announcedFinalizedHash(label: string, hash: string): Promise<void> {
+  announcedFinalized(label: string, number: number, hash?: string): void {
     const node = this.#labelled(label);
     if (node === undefined) return;
-    const number = await this.#numberOf(hash, node);
-    if (number !== undefined) this.#finalized.reported({ number, hash, node });
+    if (hash !== undefined) this.#blocks.reported(hash, number, node);
+    this.#finalized.reported({ number, hash, node });
+  }
+
+  async numberOf(label: string, hash: string): Promise<number | undefined> {
+    const node = this.#labelled(label);
+    return node && (await this.#numberOf(hash, node));
   }
 
   announcedBlocks(label: string, hashes: readonly string[]): void {

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
+import { until } from "../until.ts";
 import { ChainNode, hashOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt } from "../ledger/follow/follow-node.ts";
@@ -63,4 +64,47 @@ test("a read at a block that a follow has announced goes to the node of the foll
     const answer = await client.ask(request("state_getStorage", params));
     assert.equal((JSON.parse(answer) as { result: string }).result, "0x01");
   }
+});
+
+const follow = request("chainHead_v1_follow", "[false]");
+
+test("a follow that starts again at a node that lags begins when that node has caught up", async () => {
+  await using ahead = await FollowNode.start();
+  await using behind = await FollowNode.start();
+  await using gateway = await startGateway([ahead.url, behind.url]);
+  const { key } = gateway.issue({});
+  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  await client.ask(follow);
+  ahead.add(hashAt(101), hashAt(100));
+  ahead.finalize([hashAt(101)]);
+  while (!(await client.next()).includes('"finalized"'));
+  await ahead[Symbol.asyncDispose]();
+  assert.match(await client.next(), /"stop"/);
+  await client.ask(follow);
+  behind.add(hashAt(101), hashAt(100));
+  behind.finalize([hashAt(101)]);
+  const first = await client.next();
+  assert.match(first, /"initialized"/);
+  assert.ok(first.includes(hashAt(101)));
+});
+
+test("a client that joins a follow is not told of a finalized block below one that it has read", async () => {
+  await using ahead = await FollowNode.start();
+  await using other = await FollowNode.start();
+  await using gateway = await startGateway([ahead.url, other.url]);
+  const { key } = gateway.issue({});
+  await using early = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  await early.ask(follow);
+  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  other.answers.set("chain_getFinalizedHead", hashAt(101));
+  await until(async () => {
+    const answer = await client.ask(request("chain_getFinalizedHead"));
+    return (JSON.parse(answer) as { result: string }).result === hashAt(101);
+  });
+  await client.ask(follow);
+  ahead.add(hashAt(101), hashAt(100));
+  ahead.finalize([hashAt(101)]);
+  const first = await client.next();
+  assert.match(first, /"initialized"/);
+  assert.ok(first.includes(hashAt(101)));
 });

@@ -28,7 +28,7 @@ function setUp(...nodes: readonly ChainNode[]) {
     announced: [] as string[],
     announcedFinalized: (node: string, number: number) =>
       void announcements.announced.push(`${node} ${number}`),
-    announcedFinalizedHash: async () => {},
+    numberOf: async () => undefined,
     announcedBlocks() {},
     announcedPruned() {},
   };
@@ -50,6 +50,7 @@ function setUp(...nodes: readonly ChainNode[]) {
     clock,
     feed,
     announcements,
+    targets,
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     async advance(seconds: number): Promise<void> {
       for (let passed = 0; passed < seconds; passed++) {
@@ -67,7 +68,7 @@ function setUp(...nodes: readonly ChainNode[]) {
       return opened.error;
     },
     /** Subscribes, and returns what the client hears. */
-    async hear(name: string, params = "[]"): Promise<string[]> {
+    async subscribe(name: string, params = "[]"): Promise<string[]> {
       const opened = await feed.open({ name }, params);
       assert.ok(opened.kind === "open", JSON.stringify(opened));
       const heard: string[] = [];
@@ -75,6 +76,11 @@ function setUp(...nodes: readonly ChainNode[]) {
         onNotification: (result) => void heard.push(result),
         onEnd: () => void heard.push("end"),
       });
+      return heard;
+    },
+    /** Subscribes, and returns what the client hears as soon as there is something. */
+    async hear(name: string, params = "[]"): Promise<string[]> {
+      const heard = await this.subscribe(name, params);
       await until(() => heard.length > 0);
       return heard;
     },
@@ -279,21 +285,65 @@ test("a new subscription to finalized heads does not start below the finalized h
   await using node = await ChainNode.start();
   using feed = setUp(node);
   feed.announcements.finalizedFloor = 102;
-  const hearing = feed.hear("chain_subscribeFinalizedHeads");
-  await until(() => node.open("chain_subscribeFinalizedHeads") === 1);
+  const finalizedHeads = "chain_subscribeFinalizedHeads";
+  const heard = await feed.subscribe(finalizedHeads);
+  await until(() => node.open(finalizedHeads) === 1);
   node.advance(103);
-  const heard = await hearing;
   await until(() => heard.length === 2);
   assert.deepEqual(heard, [headerOf(102), headerOf(103)]);
-  // A subscription that has started continues without a gap.
+  // A subscription that has started continues without a gap, and a client that joins it waits.
   feed.announcements.finalizedFloor = 105;
+  const joined = await feed.subscribe(finalizedHeads);
   node.advance(104);
   await until(() => heard.length === 3);
   assert.equal(heard[2], headerOf(104));
+  assert.deepEqual(joined, []);
+  node.advance(106);
+  await until(() => joined.length === 2);
+  assert.deepEqual(joined, [headerOf(105), headerOf(106)]);
   const label = new URL(node.url).host;
-  const numbers = [100, 101, 102, 103, 104];
+  const numbers = [100, 101, 102, 103, 104, 105, 106];
   assert.deepEqual(
     feed.announcements.announced,
     numbers.map((number) => `${label} ${number}`),
   );
+});
+
+test("a node is left if clients wait for a block that another node has finalized", async () => {
+  await using behind = await ChainNode.start();
+  await using ahead = await ChainNode.start();
+  ahead.advance(103);
+  using feed = setUp(behind, ahead);
+  feed.announcements.finalizedFloor = 103;
+  const heard = await feed.subscribe("chain_subscribeFinalizedHeads");
+  // No other node is known to have the block.
+  await feed.advance(25);
+  assert.equal(feed.moves(), 0);
+  feed.targets[1] = {
+    ...feed.targets[1]!,
+    head: { best: 103, finalized: 103, bestHash: undefined },
+  };
+  await feed.advance(20);
+  assert.equal(feed.moves(), 0);
+  feed.clock.advance(1000);
+  await until(() => heard.length === 1);
+  assert.deepEqual(heard, [headerOf(103)]);
+  assert.equal(feed.moves(), 1);
+});
+
+test("a node that is always a little behind is not left", async () => {
+  await using behind = await ChainNode.start();
+  await using ahead = await ChainNode.start();
+  using feed = setUp(behind, ahead);
+  for (let finalized = 101; finalized <= 104; finalized++) {
+    feed.announcements.finalizedFloor = finalized;
+    const head = { best: finalized, finalized, bestHash: undefined };
+    feed.targets[1] = { ...feed.targets[1]!, head };
+    const heard = await feed.subscribe("chain_subscribeFinalizedHeads");
+    await feed.advance(10);
+    assert.deepEqual(heard, []);
+    behind.advance(finalized);
+    await until(() => heard.length === 1);
+  }
+  assert.equal(feed.moves(), 0);
 });

@@ -40,6 +40,8 @@ export class FollowNode implements AsyncDisposable {
   runtime = runtimeOf(1);
   /** Maximum number of operations of a follow. */
   maxOperations = 16;
+  /** Number of the best block that the node reports to probes. */
+  bestNumber = 100;
   /** Results of methods outside `chainHead_v1`. */
   readonly answers = new Map<string, unknown>();
   /** True while operations are accepted but get no events. */
@@ -147,8 +149,10 @@ export class FollowNode implements AsyncDisposable {
     if (!method.startsWith("chainHead_v1_")) {
       // The best block is one that the follow reports.
       const isBest = method === "chain_getBlockHash" && params[0] !== 0;
+      const isHead = method === "chain_getHeader" && params.length === 0;
+      const known = isHead ? [this.bestNumber] : params;
       const result =
-        this.answers.get(method) ?? (isBest ? this.best : healthyNode[method]?.(params));
+        this.answers.get(method) ?? (isBest ? this.best : healthyNode[method]?.(known));
       return result === undefined
         ? say('"error":{"code":-32601,"message":"Method not found"}')
         : say(`"result":${JSON.stringify(result)}`);

@@ -43,7 +43,8 @@ class Node {
     onBroken: (reason) => assert.fail(reason),
     onUnused() {},
     onChange() {},
-    onAnnounced() {},
+    announcements: undefined,
+    node: "node",
   });
 
   get last(): string {

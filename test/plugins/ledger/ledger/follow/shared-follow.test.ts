@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SharedFollow } from "../../../../../plugins/ledger/ledger/follow/shared-follow.ts";
+import type { Announcements } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { hashAt } from "./follow-node.ts";
 
-function setUp() {
+function setUp(announcements?: Announcements) {
   const broken: string[] = [];
   const follow = new SharedFollow('"f"', false, {
     clock: manualClock(),
@@ -15,12 +16,13 @@ function setUp() {
     onBroken: (reason) => void broken.push(reason),
     onUnused() {},
     onChange() {},
-    onAnnounced() {},
+    announcements,
+    node: "node",
   });
   /** Adds a client, and returns what it hears. */
-  const join = (): string[] => {
+  const join = (floor?: number): string[] => {
     const heard: string[] = [];
-    follow.join().start({
+    follow.join(floor).start({
       onNotification: (event) => void heard.push(event),
       onEnd: () => void heard.push("end"),
     });
@@ -29,6 +31,8 @@ function setUp() {
   return { follow, broken, join };
 }
 
+const initialized = (hash: string): string =>
+  `{"event":"initialized","finalizedBlockHashes":["${hash}"]}`;
 const newBlock = (hash: string, parent: string): string =>
   `{"event":"newBlock","blockHash":"${hash}","parentBlockHash":"${parent}"}`;
 const best = (hash: string): string => `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`;
@@ -38,7 +42,7 @@ const finalized = (hash: string, pruned: readonly string[]): string =>
 test("a client hears nothing of blocks that it has not been told of, also if the node calls one the best", () => {
   const { follow, broken, join } = setUp();
   const early = join();
-  follow.receive(`{"event":"initialized","finalizedBlockHashes":["${hashAt(100)}"]}`);
+  follow.receive(initialized(hashAt(100)));
   follow.receive(newBlock(hashAt(101), hashAt(100)));
   follow.receive(newBlock(hashAt(101, 1), hashAt(100)));
   follow.receive(best(hashAt(101)));
@@ -54,4 +58,83 @@ test("a client hears nothing of blocks that it has not been told of, also if the
   assert.deepEqual(late.slice(begun), [...ofChain, finalized(hashAt(102), [])]);
   assert.ok(!late.join("").includes(hashAt(101, 1)));
   assert.deepEqual(broken, []);
+});
+
+/** A pool that has told clients of the finalized block `floor`. The test answers when it is asked for a number. */
+function scriptedPool(floor: number) {
+  const asked: { readonly hash: string; readonly answer: (number?: number) => void }[] = [];
+  const reported: string[] = [];
+  const announcements: Announcements & { finalizedFloor: number } = {
+    finalizedFloor: floor,
+    announcedFinalized: (node, number, hash) => void reported.push(`${node} ${number} ${hash}`),
+    numberOf: (_node, hash) => new Promise((answer) => asked.push({ hash, answer })),
+    announcedBlocks() {},
+    announcedPruned() {},
+  };
+  return { announcements, asked, reported };
+}
+
+/** Adds the next block of the chain to a follow, and finalizes it. */
+function extend(follow: SharedFollow, number: number): void {
+  follow.receive(newBlock(hashAt(number), hashAt(number - 1)));
+  follow.receive(best(hashAt(number)));
+  follow.receive(finalized(hashAt(number), []));
+}
+
+test("a client gets no events before the node has finalized the block that the pool has answered with", async () => {
+  const { announcements, asked, reported } = scriptedPool(102);
+  const { follow, join } = setUp(announcements);
+  const waiting = join(102);
+  const early = join(100);
+  follow.receive(initialized(hashAt(100)));
+  assert.deepEqual([waiting, early], [[], []], "the number of the block is not known yet");
+  assert.equal(follow.awaited, 100);
+  extend(follow, 101);
+  assert.deepEqual(
+    asked.map(({ hash }) => hash),
+    [hashAt(100)],
+  );
+  asked[0]!.answer(100);
+  await Promise.resolve();
+  assert.equal(early.length, 2);
+  assert.equal(follow.awaited, 102);
+  extend(follow, 102);
+  const hashes = [100, 101, 102].map((number) => hashAt(number));
+  assert.deepEqual(waiting, [
+    `{"event":"initialized","finalizedBlockHashes":${JSON.stringify(hashes)}}`,
+    best(hashAt(102)),
+  ]);
+  assert.equal(follow.awaited, undefined);
+  assert.deepEqual(reported, [`node 100 ${hashAt(100)}`, `node 102 ${hashAt(102)}`]);
+});
+
+test("a client that joins a follow waits if the pool has answered with a later block", async () => {
+  const { announcements, asked } = scriptedPool(100);
+  const { follow, join } = setUp(announcements);
+  follow.receive(initialized(hashAt(100)));
+  asked[0]!.answer(100);
+  await Promise.resolve();
+  announcements.finalizedFloor = 101;
+  const late = join(101);
+  assert.deepEqual(late, []);
+  // The chain has started again, and the pool with it.
+  announcements.finalizedFloor = 3;
+  const afterReset = join(101);
+  assert.equal(afterReset.length, 2);
+});
+
+test("the node is asked again if it does not know its own finalized block", async () => {
+  const { announcements, asked } = scriptedPool(101);
+  const { follow, join } = setUp(announcements);
+  const heard = join(101);
+  follow.receive(initialized(hashAt(100)));
+  asked[0]!.answer(undefined);
+  await Promise.resolve();
+  extend(follow, 101);
+  assert.deepEqual(heard, []);
+  asked[1]!.answer(101);
+  await Promise.resolve();
+  assert.equal(heard.length, 2);
+  extend(follow, 102);
+  assert.equal(asked.length, 2);
 });

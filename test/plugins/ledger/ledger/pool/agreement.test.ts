@@ -336,14 +336,15 @@ test("an announced finalized head that the node does not have, or far above the 
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
 });
 
-test("the finalized block of a follow counts, unless its node does not have it", async () => {
+test("the finalized block of a follow counts, and its number is that of its node", async () => {
   await using ahead = await startBlockNode("ahead");
   await using behind = await startBlockNode("behind");
   await using under = await startKnownPool([ahead, behind]);
   const [, second] = under.pool.status();
-  await under.pool.announcements?.announcedFinalizedHash(second!.node, hashOf(150));
-  assert.equal(under.pool.announcements?.finalizedFloor, 98);
-  await under.pool.announcements?.announcedFinalizedHash(second!.node, hashOf(99));
+  const announcements = under.pool.announcements!;
+  assert.equal(await announcements.numberOf(second!.node, hashOf(150)), undefined);
+  assert.equal(await announcements.numberOf(second!.node, hashOf(99)), 99);
+  announcements.announcedFinalized(second!.node, 99, hashOf(99));
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
 });
 
