@@ -1,12 +1,24 @@
 /**
- * A node with `chainHead_v1_follow`, whose chain the benchmark extends, and with `archive_v1_storage`, which has a fixed
- * number of results.
+ * A node with `chainHead_v1_follow` and `chain_subscribeNewHeads`, whose chain the benchmark extends, and with
+ * `archive_v1_storage`, which has a fixed number of results. Every block is finalized at once.
  */
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
 
+/** The hash of a block is its number. */
 const hashAt = (number: number): string => `0x${number.toString(16).padStart(64, "0")}`;
+
+function headerAt(number: number): object {
+  const root = hashAt(number);
+  return {
+    parentHash: hashAt(number - 1),
+    number: `0x${number.toString(16)}`,
+    stateRoot: root,
+    extrinsicsRoot: root,
+    digest: { logs: [] },
+  };
+}
 
 /** Number of items of each read of `archive_v1_storage`. */
 export const itemsPerRead = 20_000;
@@ -15,17 +27,20 @@ const maxUnsentBytes = 1_048_576;
 
 const answers: Readonly<Record<string, unknown>> = {
   system_health: { peers: 3, isSyncing: false, shouldHavePeers: true },
-  chain_getFinalizedHead: hashAt(1),
-  chain_getBlockHash: hashAt(1),
-  chain_getHeader: { number: "0x1" },
   system_version: "1",
   state_getRuntimeVersion: { specName: "test", specVersion: 1 },
   rpc_methods: { methods: [] },
 };
 
+interface Subscription {
+  readonly socket: WebSocket;
+  readonly id: string;
+  readonly notification: string;
+}
+
 export class BenchNode {
   #best = 1;
-  readonly #follows = new Map<WebSocket, string[]>();
+  readonly #subscriptions = new Set<Subscription>();
   readonly #server: WebSocketServer;
 
   static async start(): Promise<BenchNode> {
@@ -38,7 +53,10 @@ export class BenchNode {
     this.#server = server;
     server.on("connection", (socket) => {
       socket.on("error", () => {});
-      socket.on("close", () => this.#follows.delete(socket));
+      socket.on("close", () => {
+        for (const each of this.#subscriptions)
+          if (each.socket === socket) this.#subscriptions.delete(each);
+      });
       socket.on("message", (data) => this.#answer(socket, (data as Buffer).toString()));
     });
   }
@@ -47,21 +65,24 @@ export class BenchNode {
     return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Number of follows. */
-  get follows(): number {
-    return [...this.#follows.values()].flat().length;
+  /** Number of subscriptions, other than reads of storage. */
+  get subscriptions(): number {
+    return this.#subscriptions.size;
   }
 
-  /** Adds a block and finalizes it: three events for each follow. */
+  /** Adds a block and finalizes it: three events for each follow, and one head for each subscription to heads. */
   advance(): void {
     const parent = hashAt(this.#best);
     const hash = hashAt(++this.#best);
-    for (const event of [
+    const events = [
       `{"event":"newBlock","blockHash":"${hash}","parentBlockHash":"${parent}","newRuntime":null}`,
       `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`,
       `{"event":"finalized","finalizedBlockHashes":["${hash}"],"prunedBlockHashes":[]}`,
-    ]) {
-      for (const [socket, ids] of this.#follows) for (const id of ids) notify(socket, id, event);
+    ];
+    const head = JSON.stringify(headerAt(this.#best));
+    for (const each of this.#subscriptions) {
+      for (const result of each.notification === "chain_newHead" ? [head] : events)
+        notify(each, result);
     }
   }
 
@@ -85,26 +106,50 @@ export class BenchNode {
       say(`r${id}`);
       return sendItems(socket, `r${id}`, 0);
     }
-    // The follow has reported this block.
-    if (method === "chain_getBlockHash" && params?.[0] !== 0) return say(hashAt(this.#best));
-    if (method !== "chainHead_v1_follow") return say(answers[method] ?? null);
-    const ids = this.#follows.get(socket) ?? [];
-    const subscription = `f${ids.length}`;
-    this.#follows.set(socket, [...ids, subscription]);
-    say(subscription);
     const hash = hashAt(this.#best);
-    notify(
-      socket,
-      subscription,
-      `{"event":"initialized","finalizedBlockHashes":["${hash}"],"finalizedBlockRuntime":{"type":"valid","spec":{}}}`,
-    );
-    notify(socket, subscription, `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`);
+    switch (method) {
+      case "chain_getFinalizedHead":
+        return say(hash);
+      case "chain_getBlockHash":
+        return say(params?.[0] === 0 ? hashAt(0) : hash);
+      case "chain_getHeader":
+        return say(headerAt(Number(params?.[0] ?? this.#best)));
+      case "chain_subscribeNewHeads":
+        return notify(
+          this.#subscribe(socket, "chain_newHead", say),
+          JSON.stringify(headerAt(this.#best)),
+        );
+      case "chainHead_v1_follow": {
+        const follow = this.#subscribe(socket, "chainHead_v1_followEvent", say);
+        const runtime = '{"type":"valid","spec":{}}';
+        notify(
+          follow,
+          `{"event":"initialized","finalizedBlockHashes":["${hash}"],"finalizedBlockRuntime":${runtime}}`,
+        );
+        return notify(follow, `{"event":"bestBlockChanged","bestBlockHash":"${hash}"}`);
+      }
+      default:
+        return say(answers[method] ?? null);
+    }
+  }
+
+  /** Opens a subscription, and answers with its id. */
+  #subscribe(
+    socket: WebSocket,
+    notification: string,
+    say: (result: unknown) => void,
+  ): Subscription {
+    const subscription = { socket, notification, id: `s${this.#subscriptions.size}` };
+    this.#subscriptions.add(subscription);
+    say(subscription.id);
+    return subscription;
   }
 }
 
-function notify(socket: WebSocket, subscription: string, event: string): void {
+/** `result`: JSON text. */
+function notify({ socket, id, notification }: Subscription, result: string): void {
   socket.send(
-    `{"jsonrpc":"2.0","method":"chainHead_v1_followEvent","params":{"subscription":"${subscription}","result":${event}}}`,
+    `{"jsonrpc":"2.0","method":"${notification}","params":{"subscription":"${id}","result":${result}}}`,
   );
 }
 

@@ -1,42 +1,47 @@
 /**
- * A bare relay of `chainHead_v1_follow` with `ws`, for comparison: one follow at the node, whose events are sent to all
- * clients. It has no keys, charges, pins, limits or checks. Usage: `node relay.ts <URL of the node>`.
+ * A bare relay of a subscription with `ws`, for comparison: one subscription at the node, whose notifications are sent to
+ * all clients. It has no keys, charges, pins, limits or checks.
+ * Usage: `node relay.ts <URL of the node> <name in kinds.ts>`.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";
+import { kinds } from "./kinds.ts";
 
-const node = new WebSocket(process.argv[2] ?? "", { perMessageDeflate: false });
-const followers = new Map<WebSocket, string>();
-/** The events that a new client gets. */
+const [, , url = "", name = ""] = process.argv;
+const kind = kinds[name];
+if (kind === undefined) throw new Error(`unknown subscription ${name}`);
+const { request, notification, firstNotifications } = kind;
+
+const node = new WebSocket(url, { perMessageDeflate: false });
+const subscribers = new Map<WebSocket, string>();
+/** The notifications that a new client gets. */
 const first: string[] = [];
 
-function send(client: WebSocket, id: string, event: string): void {
+function send(client: WebSocket, id: string, result: string): void {
   client.send(
-    `{"jsonrpc":"2.0","method":"chainHead_v1_followEvent","params":{"subscription":"${id}","result":${event}}}`,
+    `{"jsonrpc":"2.0","method":"${notification}","params":{"subscription":"${id}","result":${result}}}`,
   );
 }
 
-node.on("open", () =>
-  node.send('{"jsonrpc":"2.0","id":1,"method":"chainHead_v1_follow","params":[true]}'),
-);
+node.on("open", () => node.send(request));
 node.on("message", (data) => {
-  const event = /"result":(\{.*\})\}\}$/.exec((data as Buffer).toString())?.[1];
-  if (event === undefined) return;
-  if (first.length < 2) first.push(event);
-  for (const [client, id] of followers) send(client, id, event);
+  const result = /"result":(\{.*\})\}\}$/.exec((data as Buffer).toString())?.[1];
+  if (result === undefined) return;
+  if (first.length < firstNotifications) first.push(result);
+  for (const [client, id] of subscribers) send(client, id, result);
 });
 
 const server = createServer();
 const clients = new WebSocketServer({ server, perMessageDeflate: false });
 clients.on("connection", (client) => {
-  client.on("close", () => followers.delete(client));
+  client.on("close", () => subscribers.delete(client));
   client.on("message", (data) => {
     const { id } = JSON.parse((data as Buffer).toString()) as { id: number };
-    const subscription = String(followers.size);
-    followers.set(client, subscription);
+    const subscription = String(subscribers.size);
+    subscribers.set(client, subscription);
     client.send(`{"jsonrpc":"2.0","id":${id},"result":"${subscription}"}`);
-    for (const event of first) send(client, subscription, event);
+    for (const result of first) send(client, subscription, result);
   });
 });
 server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));

@@ -1,7 +1,7 @@
 /**
- * Measures `chainHead_v1_follow` for many clients: memory of an idle connection, follows at the node, CPU per event per
- * client (beside a bare relay with `ws` in the same run), and the time until all clients follow another node after the
- * loss of the first one. The gateway runs on core 0. The nodes and the clients share core 1.
+ * Measures subscriptions of many clients: memory of an idle connection, subscriptions at the node, CPU per notification
+ * per client (beside a bare relay with `ws` in the same run), and the time until all clients get notifications of another
+ * node after the loss of the first one. The gateway runs on core 0. The nodes and the clients share core 1.
  *
  *   npm run bench -- --follow
  */
@@ -12,22 +12,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { startPeer, type Peer } from "../load/process.ts";
 import { startGateway } from "./gateway.ts";
+import { kinds, type Kind } from "./kinds.ts";
 import { BenchNode } from "./node.ts";
 
 const clientCount = 1_000;
 const blocks = 20;
-const eventsPerBlock = 3;
 const here = import.meta.dirname;
-const follow = '{"jsonrpc":"2.0","id":1,"method":"chainHead_v1_follow","params":[true]}';
 
 class Client {
   readonly socket: WebSocket;
   readonly opened: Promise<void>;
-  events = 0;
+  readonly #request: string;
+  /** Number of notifications. */
+  received = 0;
   /** Number of follows that have begun. */
   begun = 0;
 
-  constructor(url: string, key: string) {
+  constructor(url: string, key: string, { request }: Kind) {
+    this.#request = request;
     const headers = { authorization: `Bearer ${key}` };
     this.socket = new WebSocket(url, { headers, perMessageDeflate: false });
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -37,21 +39,24 @@ class Client {
     this.socket.on("message", (data) => this.#message(data as Buffer));
   }
 
+  subscribe(): void {
+    this.socket.send(this.#request);
+  }
+
   #message(data: Buffer): void {
-    if (data.includes('"error"')) throw new Error(`a follow was refused: ${data.toString()}`);
+    if (data.includes('"error"')) throw new Error(`refused: ${data.toString()}`);
     if (!data.includes('"params"')) return;
-    this.events++;
+    this.received++;
     if (data.includes('"initialized"')) this.begun++;
-    if (data.includes('{"event":"stop"}')) this.socket.send(follow);
+    if (data.includes('{"event":"stop"}')) this.subscribe();
   }
 }
 
 interface Figures {
-  readonly name: string;
   readonly kibPerIdle: number;
-  readonly follows: number;
-  readonly microsPerEvent: number;
-  /** Time until all clients follow, at the start and after the loss of the node. */
+  readonly atNode: number;
+  readonly microsPerNotification: number;
+  /** Time until all clients have their first notification, at the start and after the loss of the node. */
   readonly beginMs: number;
   readonly moveMs: number | undefined;
 }
@@ -60,12 +65,19 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(5);
 }
 
-async function connect(peer: Peer, key: string, count: number): Promise<readonly Client[]> {
+interface Target {
+  readonly peer: Peer;
+  readonly key: string;
+  readonly nodes: readonly BenchNode[];
+  readonly kind: Kind;
+}
+
+async function connect({ peer, key, kind }: Target, count: number): Promise<readonly Client[]> {
   const clients: Client[] = [];
   while (clients.length < count) {
     const some = Array.from(
       { length: 50 },
-      () => new Client(`ws://127.0.0.1:${peer.port}/v1/ledger/rpc`, key),
+      () => new Client(`ws://127.0.0.1:${peer.port}/v1/ledger/rpc`, key, kind),
     );
     await Promise.all(some.map(({ opened }) => opened));
     clients.push(...some);
@@ -73,84 +85,90 @@ async function connect(peer: Peer, key: string, count: number): Promise<readonly
   return clients;
 }
 
-async function measure(
-  name: string,
-  peer: Peer,
-  nodes: readonly BenchNode[],
-  key: string,
-): Promise<Figures> {
+async function measure(target: Target): Promise<Figures> {
+  const { peer, nodes, kind } = target;
   // The first connections load code and warm it up.
-  for (const { socket } of await connect(peer, key, 100)) socket.terminate();
+  for (const { socket } of await connect(target, 100)) socket.terminate();
   await sleep(3_000);
   const before = peer.rssMiB();
-  const clients = await connect(peer, key, clientCount);
+  const clients = await connect(target, clientCount);
   await sleep(3_000);
   const kibPerIdle = ((peer.rssMiB() - before) * 1024) / clientCount;
 
   const begin = performance.now();
-  for (const { socket } of clients) socket.send(follow);
-  await until(() => clients.every(({ begun }) => begun === 1));
+  for (const client of clients) client.subscribe();
+  await until(() => clients.every(({ received }) => received === kind.firstNotifications));
   const beginMs = performance.now() - begin;
-  const follows = nodes.reduce((sum, node) => sum + node.follows, 0);
+  const atNode = nodes.reduce((sum, node) => sum + node.subscriptions, 0);
   const run = async (): Promise<number> => {
-    const wanted = clients.map(({ events }) => events + blocks * eventsPerBlock);
+    const each = blocks * kind.notificationsPerBlock;
+    const wanted = clients.map(({ received }) => received + each);
     const cpu = peer.cpuMicros();
     for (let block = 0; block < blocks; block++) {
       for (const node of nodes) node.advance();
       await sleep(100);
     }
-    await until(() => clients.every(({ events }, at) => events >= (wanted[at] ?? 0)));
-    return (peer.cpuMicros() - cpu) / (clientCount * blocks * eventsPerBlock);
+    await until(() => clients.every(({ received }, at) => received >= (wanted[at] ?? 0)));
+    return (peer.cpuMicros() - cpu) / (clientCount * each);
   };
   await run();
-  const microsPerEvent = Math.min(await run(), await run());
+  const microsPerNotification = Math.min(await run(), await run());
 
-  const lost = nodes.find((node) => node.follows > 0);
+  const lost = nodes.find((node) => node.subscriptions > 0);
+  const other = nodes.find((node) => node !== lost);
   let moveMs: number | undefined;
-  if (nodes.length > 1 && lost !== undefined) {
+  if (other !== undefined && lost !== undefined) {
+    const counts = clients.map(({ received }) => received);
     const start = performance.now();
     await lost.stop();
-    await until(() => clients.every(({ begun }) => begun === 2));
+    other.advance();
+    const hasMoved = ({ begun, received }: Client, at: number): boolean =>
+      begun === 0 ? received > (counts[at] ?? 0) : begun === 2;
+    await until(() => clients.every(hasMoved));
     moveMs = performance.now() - start;
   }
   for (const { socket } of clients) socket.terminate();
-  return { name, kibPerIdle, follows, microsPerEvent, beginMs, moveMs };
+  return { kibPerIdle, atNode, microsPerNotification, beginMs, moveMs };
 }
 
-async function measureSluice(folder: string): Promise<Figures> {
+async function measureSluice(kind: Kind): Promise<Figures> {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   const nodes = [await BenchNode.start(), await BenchNode.start()];
   const { peer, key } = await startGateway(folder, nodes);
   try {
-    return await measure("sluice", peer, nodes, key);
+    return await measure({ peer, key, nodes, kind });
   } finally {
     await peer[Symbol.asyncDispose]();
     for (const node of nodes) await node.stop().catch(() => {});
+    rmSync(folder, { recursive: true });
   }
 }
 
-async function measureRelay(): Promise<Figures> {
+async function measureRelay(name: string, kind: Kind): Promise<Figures> {
   const node = await BenchNode.start();
-  const peer = await startPeer([process.execPath, join(here, "relay.ts"), node.url], { core: 0 });
+  const command = [process.execPath, join(here, "relay.ts"), node.url, name];
+  const peer = await startPeer(command, { core: 0 });
   try {
-    return await measure("bare relay with ws", peer, [node], "");
+    return await measure({ peer, key: "", nodes: [node], kind });
   } finally {
     await peer[Symbol.asyncDispose]();
     await node.stop();
   }
 }
 
+function print(name: string, figures: Figures): void {
+  const { kibPerIdle, atNode, microsPerNotification, beginMs, moveMs } = figures;
+  const move = moveMs === undefined ? "" : `, after a move ${moveMs.toFixed(0)} ms`;
+  console.log(
+    `${name}: idle ${kibPerIdle.toFixed(1)} KiB per connection, ${atNode} subscriptions at the node, ` +
+      `${microsPerNotification.toFixed(1)} µs of CPU per notification per client, ` +
+      `all begin after ${beginMs.toFixed(0)} ms${move}`,
+  );
+}
+
 export async function measureFollows(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
-  try {
-    for (const each of [await measureRelay(), await measureSluice(folder)]) {
-      const move = each.moveMs === undefined ? "" : `, after a move ${each.moveMs.toFixed(0)} ms`;
-      console.log(
-        `${each.name}: idle ${each.kibPerIdle.toFixed(1)} KiB per connection, ${each.follows} follows at the node, ` +
-          `${each.microsPerEvent.toFixed(2)} µs of CPU per event per client, ` +
-          `all follow after ${each.beginMs.toFixed(0)} ms${move}`,
-      );
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
+  for (const [name, kind] of Object.entries(kinds)) {
+    print(`${name}, bare relay with ws`, await measureRelay(name, kind));
+    print(`${name}, sluice`, await measureSluice(kind));
   }
 }
