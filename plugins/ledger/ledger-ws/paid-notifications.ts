@@ -2,7 +2,6 @@
  * The notifications of one connection. A notification is sent after its charge has been written to disk. Notifications
  * that arrive while a charge is being written are charged together.
  */
-import { setImmediate as turnOfEventLoop } from "node:timers/promises";
 import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
@@ -38,6 +37,18 @@ export interface PaidNotificationsDeps {
   readonly onError: (error: unknown) => void;
 }
 
+let turn: Promise<void> | undefined;
+
+/** Resolves after the events of this turn of the event loop. All connections wait for the same promise. */
+function turnOfEventLoop(): Promise<void> {
+  return (turn ??= new Promise((resolve) =>
+    setImmediate(() => {
+      turn = undefined;
+      resolve();
+    }),
+  ));
+}
+
 export class PaidNotifications {
   readonly #deps: PaidNotificationsDeps;
   #waiting: Notification[] = [];
@@ -64,9 +75,7 @@ export class PaidNotifications {
     const resultBytes = bytesOf(result);
     this.#waiting.push({ to, result, resultBytes, onSent });
     this.#waitingBytes += resultBytes;
-    this.#sending ??= this.#sendAll()
-      .catch(this.#deps.onError)
-      .finally(() => (this.#sending = undefined));
+    this.#sending ??= this.#sendAll();
   }
 
   /** Discards notifications that have not been sent. Resolves when all charges have been written. */
@@ -76,15 +85,22 @@ export class PaidNotifications {
     await this.#sending;
   }
 
+  /** Never rejects. */
   async #sendAll(): Promise<void> {
     // A node often sends several notifications at once, such as the three of a new block. They are charged together.
     await turnOfEventLoop();
-    while (this.#waiting.length > 0 && !this.#isClosed) {
-      const batch = this.#waiting;
-      this.#waiting = [];
-      await this.#sendPaid(batch);
-      for (const { resultBytes } of batch) this.#waitingBytes -= resultBytes;
-      this.#deps.onSent();
+    try {
+      while (this.#waiting.length > 0 && !this.#isClosed) {
+        const batch = this.#waiting;
+        this.#waiting = [];
+        await this.#sendPaid(batch);
+        for (const { resultBytes } of batch) this.#waitingBytes -= resultBytes;
+        this.#deps.onSent();
+      }
+    } catch (error) {
+      this.#deps.onError(error);
+    } finally {
+      this.#sending = undefined;
     }
   }
 
@@ -92,7 +108,7 @@ export class PaidNotifications {
   async #sendPaid(batch: readonly Notification[]): Promise<void> {
     const wanted = batch.filter(({ to }) => to.isOpen);
     if (wanted.length === 0) return;
-    const payment = await this.#deps.payer.reserve(sumOf(linesOf(wanted)));
+    const payment = await this.#deps.payer.reserve(costOf(wanted));
     if ("error" in payment) {
       if (wanted.length > 1) for (const one of wanted) await this.#sendPaid([one]);
       else for (const { to } of wanted) to.refuse(payment);
@@ -120,22 +136,24 @@ export function notificationOf(
   return `{"jsonrpc":"2.0","method":"${method.notification}","params":{"subscription":"${id}",${member}}}`;
 }
 
+function costOf(batch: readonly Notification[]): number {
+  return batch.reduce((sum, { to }) => sum + to.method.notificationMilliCu, 0);
+}
+
 interface Line {
   readonly method: string;
-  readonly costMilliCu: number;
+  costMilliCu: number;
 }
 
 /** Returns one line per method, for all its notifications. Free notifications have no line. */
 function linesOf(batch: readonly Notification[]): readonly Line[] {
-  const costs = new Map<string, number>();
+  const lines: Line[] = [];
   for (const { to } of batch) {
     const { name, notificationMilliCu } = to.method;
     if (notificationMilliCu === 0) continue;
-    costs.set(name, (costs.get(name) ?? 0) + notificationMilliCu);
+    const line = lines.find(({ method }) => method === name);
+    if (line === undefined) lines.push({ method: name, costMilliCu: notificationMilliCu });
+    else line.costMilliCu += notificationMilliCu;
   }
-  return Array.from(costs, ([method, costMilliCu]) => ({ method, costMilliCu }));
-}
-
-function sumOf(lines: readonly Line[]): number {
-  return lines.reduce((sum, { costMilliCu }) => sum + costMilliCu, 0);
+  return lines;
 }
