@@ -269,3 +269,11 @@ export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
 export const nodeNames: ReadonlyMap<string, string> = new Map([
   ["account_nextIndex", "system_accountNextIndex"],
 ]);
+
+/** The method that returns the number of the finalized head. */
+export const finalizedHeight = "archive_v1_finalizedHeight";
+
+/** Returns true for a method that returns the finalized head of the chain, as a hash or as a number. */
+export function isFinalizedHead(name: string): boolean {
+  return name === "chain_getFinalizedHead" || name === finalizedHeight;
+}

@@ -108,6 +108,11 @@ export interface NodePool {
    * first known. Every cache is emptied then. It does not change when a node is added, removed or lags.
    */
   readonly epoch: number;
+  /**
+   * Increases when the chain of the nodes changes or starts again, but not with their software or runtime. 0 while the
+   * chain is not known. Absent if the pool does not know its nodes.
+   */
+  readonly chain?: number | undefined;
   /** True while at least one node is usable. */
   readonly ready: boolean;
   /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */

@@ -83,7 +83,7 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
           type: "integer",
           enum: [1, 2],
           description:
-            "Number of nodes that must give the same answer to a read (default 1). If two nodes disagree, a third one decides.",
+            "Number of nodes that must give the same answer to a read (default 1). If two nodes disagree, a third one decides. Writes and the methods that return the finalized head ignore it.",
         },
       },
     },

@@ -5,6 +5,7 @@ import { isArchiveSubscription } from "./archive/archive-methods.ts";
 import { isSubscription } from "./feed/subscription-methods.ts";
 import { isFollowMethod } from "./follow/follow-methods.ts";
 import {
+  isFinalizedHead,
   knownMethods,
   nodeNames,
   unknownMethod,
@@ -112,8 +113,8 @@ function createMethod(
     retry: lifetime !== "write",
     isCacheable: lifetime !== "write" && lifetime !== "personal" && lifetime !== "moving",
     isShareable: lifetime !== "write" && lifetime !== "personal",
-    // A call that writes is never sent to a second node.
-    quorum: lifetime === "write" ? 1 : quorum,
+    // A call that writes is never sent to a second node. The nodes need not agree on their finalized heads.
+    quorum: lifetime === "write" || isFinalizedHead(name) ? 1 : quorum,
     gatewayAnswer: name === listMethod ? methodList : undefined,
   };
 }

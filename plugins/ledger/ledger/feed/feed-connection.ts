@@ -175,7 +175,8 @@ export class FeedConnection {
 
   /** Like `request`. `onAnswer` is called before any later message of the node is read. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
-    if (this.#isClosed || this.#requests.size >= maxRequests) return onAnswer(undefined);
+    const isOpen = !this.#isClosed && this.#socket.readyState === WebSocket.OPEN;
+    if (!isOpen || this.#requests.size >= maxRequests) return onAnswer(undefined);
     const id = ++this.#nextId;
     const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
     this.#requests.set(id, { onAnswer, timeout });

@@ -36,6 +36,7 @@ const trialRetryMs = 5_000;
 const maxTopics = 512;
 const maxMessageBytes = 16 * 1_048_576;
 
+const newChain = "the chain has changed or started again";
 const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
@@ -46,7 +47,7 @@ export interface FeedParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
   >;
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets" | "best" | "announcements">;
+  readonly pool: Pick<NodePool, "targets" | "best" | "chain" | "announcements">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -148,11 +149,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   onGap(topic: Topic): void {
-    this.#parts.log.warn(
-      { method: topic.method.name },
-      "subscriptions ended, because no node was usable for too long",
-    );
-    this.#remove(topic, undefined);
+    this.#lose(topic, "no node was usable for too long");
   }
 
   onTooLarge(topic: Topic): void {
@@ -235,6 +232,12 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
   }
 
+  /** Ends the subscriptions of a topic, because they cannot continue. */
+  #lose(topic: Topic, why: string): void {
+    this.#parts.log.warn({ method: topic.method.name }, `subscriptions ended, because ${why}`);
+    this.#remove(topic, undefined);
+  }
+
   /** Connects to a node if there is no connection and no attempt is planned. */
   #connect(): void {
     const { current } = this.#connection;
@@ -264,7 +267,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     topic.id = "";
     const answer = await connection.subscribe(method.name, params, () => (result) => {
       if (this.#connection.current !== connection) return;
-      if (method.kind === "finalized") this.#announce(result);
+      if (topic.isOfOtherChain(this.#parts.pool.chain)) return this.#lose(topic, newChain);
+      if (method.kind === "finalized") this.#finalized(result);
       topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
@@ -283,8 +287,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   /** Reports a finalized head of the node to the pool. */
-  #announce(head: string): void {
+  #finalized(head: string): void {
     const { node } = this.#connection;
+    this.#connection.finalized();
     const number = numberOfHeader(head);
     if (node === undefined || number === undefined) return;
     this.#parts.pool.announcements?.announcedFinalized(node, number);

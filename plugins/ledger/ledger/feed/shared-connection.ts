@@ -1,8 +1,8 @@
 /**
  * The WebSocket that carries the shared subscriptions of a pool: at most one at a time, to the best node. It is lost if its
  * node breaks the connection or the protocol, if the pool no longer uses that node but another one, if the node does not
- * send the blocks that it has reported to the probes of the pool, or if clients wait for a finalized block that another
- * node has.
+ * send the blocks that it has reported to the probes of the pool, or if it finalizes nothing although clients wait for a
+ * block that another node has finalized.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
@@ -45,8 +45,10 @@ export class SharedConnection {
   #target: NodeTarget | undefined;
   #isClosed = false;
   #openedAt = 0;
-  /** What the node should send and does not, and the time of the monotonic clock since when. */
-  #late: { readonly reason: string; readonly since: number } | undefined;
+  /** Time of the monotonic clock since which the node has not sent its own head. */
+  #missingSince: number | undefined;
+  /** The same for a finalized block that clients wait for. */
+  #awaitedSince: number | undefined;
   /** Number of nodes that were lost in quick succession. */
   #losses = 0;
   /** Time of the monotonic clock before which no connection should be opened. */
@@ -92,7 +94,8 @@ export class SharedConnection {
     this.#current = connection;
     this.#target = target;
     this.#openedAt = clock.monotonic();
-    this.#late = undefined;
+    this.#missingSince = undefined;
+    this.#awaitedSince = undefined;
     return connection;
   }
 
@@ -106,6 +109,11 @@ export class SharedConnection {
     this.disconnect();
     this.#noteLoss();
     onLost(reason);
+  }
+
+  /** Called when the node has finalized a block. It may be behind, but it has not stopped. */
+  finalized(): void {
+    this.#awaitedSince = undefined;
   }
 
   disconnect(): void {
@@ -126,21 +134,17 @@ export class SharedConnection {
     const target = this.#target;
     if (target === undefined) return;
     if (this.#nodes.isUnusable(target)) return this.lose("the node is not usable");
-    const reason = this.#lateWith(target);
-    const now = this.#parts.clock.monotonic();
-    if (reason === undefined) this.#late = undefined;
-    else if (reason !== this.#late?.reason) this.#late = { reason, since: now };
-    else if (now - this.#late.since >= lateMs) this.lose(reason);
-  }
-
-  /** Returns what the node should have sent. Undefined if nothing is missing. */
-  #lateWith(target: NodeTarget): string | undefined {
-    const { isMissing, awaited } = this.#parts;
+    const { clock, isMissing, awaited } = this.#parts;
+    const now = clock.monotonic();
     const head = this.#nodes.headOf(target);
-    if (head !== undefined && isMissing(head)) return "the node sends no heads";
+    if (head === undefined || !isMissing(head)) this.#missingSince = undefined;
+    else this.#missingSince ??= now;
     const number = awaited();
-    if (number === undefined || !this.#nodes.hasFinalized(number)) return undefined;
-    return `the node has not finalized block ${number}, but another one has`;
+    if (number === undefined || !this.#nodes.hasFinalized(number)) this.#awaitedSince = undefined;
+    else this.#awaitedSince ??= now;
+    const isLate = (since = now): boolean => now - since >= lateMs;
+    if (isLate(this.#missingSince)) this.lose("the node sends no heads");
+    else if (isLate(this.#awaitedSince)) this.lose("the node finalizes no blocks");
   }
 
   #noteLoss(): void {

@@ -102,10 +102,13 @@ export class Topic implements Awaiting {
   #clients = 0;
   #waiting: string[] = [];
   #isAccepting = false;
+  #hasEnded = false;
   /** Clients that were started while a notification was being accepted. They start after it. */
   #starting: (() => void)[] = [];
   /** Increases with every move. Notifications of a node before the last move are discarded. */
   #era = 0;
+  /** `NodePool.chain` at the first notification for which it was known. */
+  #chain: number | undefined;
   /** Number of the node's own head when it was first compared. */
   #firstHeight: number | undefined;
   /** Number of the last head that the node had notified of at the last check. */
@@ -147,7 +150,16 @@ export class Topic implements Awaiting {
   }
 
   get awaited(): number | undefined {
-    return this.#held.size === 0 ? undefined : Math.min(...this.#held.values());
+    let lowest: number | undefined;
+    for (const floor of this.#held.values()) lowest = Math.min(lowest ?? floor, floor);
+    return lowest;
+  }
+
+  /** Returns true if earlier notifications were of another chain. `chain`: see `NodePool.chain`. */
+  isOfOtherChain(chain: number | undefined): boolean {
+    if (chain === undefined || chain === 0) return false;
+    this.#chain ??= chain;
+    return this.#chain !== chain;
   }
 
   /**
@@ -162,6 +174,7 @@ export class Topic implements Awaiting {
       start: (receiver) => {
         const begin = (): void => {
           if (isClosed) return;
+          if (this.#hasEnded) return receiver.onEnd();
           listener = receiver;
           const { current } = this.#state;
           if (floor !== undefined && isBelow(current, floor)) {
@@ -198,6 +211,7 @@ export class Topic implements Awaiting {
 
   /** Ends the subscriptions of all clients. */
   end(reason?: SubscriptionEndReason): void {
+    this.#hasEnded = true;
     const listeners = [...this.#listeners, ...this.#held.keys()];
     this.#listeners.clear();
     this.#held.clear();

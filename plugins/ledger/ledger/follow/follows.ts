@@ -144,6 +144,7 @@ export class Follows implements LedgerFollows {
       onUnused: () => {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
+      onFinalized: () => this.#connection.finalized(),
       onChange: () => this.#report(),
     };
   }

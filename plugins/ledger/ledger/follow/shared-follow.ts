@@ -39,6 +39,8 @@ export interface FollowLink extends Pick<
   onBroken(reason: string): void;
   /** Called when the last client has left. */
   onUnused(): void;
+  /** Called when the node has finalized blocks. */
+  onFinalized(): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
 }
@@ -135,6 +137,7 @@ export class SharedFollow implements FollowOwner, Awaiting {
         for (const client of this.#clients) client.change(change, result);
     }
     if (change.kind === "finalized") {
+      this.#link.onFinalized();
       this.#tree.settle(change.pruned);
       this.#stopHolders();
       this.#begin();

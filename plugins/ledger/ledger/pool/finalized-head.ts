@@ -5,12 +5,6 @@
  */
 import type { PooledNode } from "./pooled-node.ts";
 
-/**
- * Number of blocks by which a finalized head may be higher than the best block of the other nodes. A node that reports
- * more is not believed, because a head that is too high would be answered until the chain reaches it.
- */
-const maxAhead = 16;
-
 /** A node's report about its finalized head. */
 export interface FinalizedReport {
   readonly number: number;
@@ -21,10 +15,16 @@ export interface FinalizedReport {
 
 export class FinalizedHead {
   readonly #nodes: readonly PooledNode[];
+  readonly #maxAhead: number;
   #highest: FinalizedReport | undefined;
 
-  constructor(nodes: readonly PooledNode[]) {
+  /**
+   * `maxAhead`: number of blocks by which a finalized head may be higher than the best block of the other nodes. A node
+   * that reports more is not believed, because a head that is too high would be answered until the chain reaches it.
+   */
+  constructor(nodes: readonly PooledNode[], maxAhead: number) {
     this.#nodes = nodes;
+    this.#maxAhead = maxAhead;
   }
 
   /** The report with the highest number that is believed. Undefined before the first report. */
@@ -39,7 +39,7 @@ export class FinalizedHead {
       if (report.number === highest.number) highest.hash ??= report.hash;
       return highest;
     }
-    if (report.number > this.#bestFor(report) + maxAhead) return highest ?? report;
+    if (report.number > this.#bestFor(report) + this.#maxAhead) return highest ?? report;
     this.#highest = report;
     return report;
   }

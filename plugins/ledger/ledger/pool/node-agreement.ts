@@ -7,13 +7,12 @@ import type { Announcements, BlockOfCall, NodeRequest } from "../node-pool.ts";
 import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
 import { FinalizedHead, type FinalizedReport } from "./finalized-head.ts";
 import { KnownBlocks } from "./known-blocks.ts";
+import { finalizedHeight } from "../methods.ts";
 import { discardedState, isFailureWithoutBlock } from "./node-error.ts";
 import { ask, blockNumber } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { StateDepths } from "./state-depth.ts";
 
-const finalizedHead = "chain_getFinalizedHead";
-const finalizedHeight = "archive_v1_finalizedHeight";
 /** Methods whose result is the hash of a block that the node has, or a list with such a hash. */
 const returnsHash: ReadonlySet<string> = new Set([
   "chain_getBlockHash",
@@ -31,11 +30,12 @@ export class NodeAgreement implements Announcements {
   #chain = 0;
   #best: number | undefined;
 
-  constructor(nodes: readonly PooledNode[], clock: Clock) {
+  /** `maxLag`: maximum number of blocks by which a node that is used can be behind another one. */
+  constructor(nodes: readonly PooledNode[], clock: Clock, maxLag: number) {
     this.#nodes = nodes;
     this.#blocks = new KnownBlocks(clock);
     this.#depths = new StateDepths(clock);
-    this.#finalized = new FinalizedHead(nodes);
+    this.#finalized = new FinalizedHead(nodes, maxLag);
   }
 
   /** Called after each probe of a node. `pool`: the chain (a counter) and best block of the pool after the probe. */
@@ -57,7 +57,8 @@ export class NodeAgreement implements Announcements {
     if (observed === undefined || node.isEjected) return;
     const { best, bestHash, finalized: number, finalizedHash: hash } = observed;
     if (bestHash !== undefined) this.#blocks.reported(bestHash, best, node);
-    if (hash !== undefined && number !== undefined) {
+    // A node that has finalized more than it has imported is wrong.
+    if (hash !== undefined && number !== undefined && number <= best) {
       this.#blocks.reported(hash, number, node);
       this.#finalized.reported({ hash, number, node });
     }
@@ -113,13 +114,8 @@ export class NodeAgreement implements Announcements {
     this.#blocks.isAtMost(block.hash, oldestState - 1);
   }
 
-  /** Returns true for the methods that `finalizedHead` must be called for. */
-  isFinalizedHead(method: string): boolean {
-    return method === finalizedHead || method === finalizedHeight;
-  }
-
   /**
-   * Returns the answer to one of these methods: that of the node, or the one that another node has given if the node is
+   * Returns the answer to a method that returns the finalized head: that of the node, or the one that another node has given if the node is
    * behind. Returns `null` if the node does not have its own finalized head. Never rejects. `answer`: JSON text.
    */
   async finalizedHead(method: string, answer: string, node: PooledNode): Promise<string> {

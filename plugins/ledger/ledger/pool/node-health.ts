@@ -36,7 +36,7 @@ export class NodeHealth {
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
-  /** Increases when the chain of the nodes changes or starts again, but not with their software or runtime. */
+  /** See `NodePool`. 0 while the chain is not known. */
   chain = 0;
   /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
@@ -46,8 +46,6 @@ export class NodeHealth {
   #reference: string | undefined;
   /** Sum of the changes of all nodes at the last review. */
   #changes = 0;
-  /** Sum of the restarts of all nodes at the last review. */
-  #restarts = 0;
   /** True after `firstProbeWaitMs`. Nodes then no longer wait for earlier ones. */
   #waited = false;
 
@@ -93,16 +91,17 @@ export class NodeHealth {
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
     // The first reference also counts as a change, because earlier answers may be from another chain.
     if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
-    const restarts = this.nodes.reduce((sum, node) => sum + node.restarts, 0);
-    if (reference !== this.#reference || restarts !== this.#restarts) this.chain++;
-    this.#reference = reference;
-    this.#changes = changes;
-    this.#restarts = restarts;
-    const changed = this.nodes.filter((node) => this.#updateExclusion(node));
-    this.usable = this.nodes.filter((node) => node.exclusionReason === undefined);
     const sameChain = this.nodes.filter(
       ({ observed }) => observed && observed.genesis === reference,
     );
+    if (reference !== this.#reference || hasRestarted(sameChain)) {
+      this.chain++;
+      for (const node of this.nodes) node.hasRestarted = false;
+    }
+    this.#reference = reference;
+    this.#changes = changes;
+    const changed = this.nodes.filter((node) => this.#updateExclusion(node));
+    this.usable = this.nodes.filter((node) => node.exclusionReason === undefined);
     this.lastResort = sameChain.length > 0 ? withMildestReason(sameChain) : this.nodes.slice(0, 1);
     // This must come after the loop over all nodes, because the log line states whether a node is still used.
     for (const node of changed) this.#report(node);
@@ -190,6 +189,12 @@ export class NodeHealth {
   #sample(): void {
     for (const node of this.nodes) node.metrics.inFlight.set(node.client.inFlight);
   }
+}
+
+/** Returns true if the chain has started again at every node that can be reached. One node alone may be wrong. */
+function hasRestarted(nodes: readonly PooledNode[]): boolean {
+  const reachable = nodes.filter((node) => node.ownExclusionReason !== "unreachable");
+  return reachable.length > 0 && reachable.every((node) => node.hasRestarted);
 }
 
 function withMildestReason(nodes: readonly PooledNode[]): readonly PooledNode[] {

@@ -13,6 +13,7 @@ import type {
   NodeStatus,
   NodeTarget,
 } from "../node-pool.ts";
+import { isFinalizedHead } from "../methods.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
@@ -61,7 +62,7 @@ class Pool implements OpenPool, AttemptListener {
     const isAlone = nodes.length === 1;
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);
-    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock);
+    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock, upstream.maxLag);
     this.#hedging =
       isAlone || !upstream.hedging ? undefined : new Hedging(clock, (call) => this.#hedge(call));
     const onProbed = (node: PooledNode): void => this.#agreement?.probed(node, this.#health);
@@ -78,6 +79,10 @@ class Pool implements OpenPool, AttemptListener {
 
   get epoch(): number {
     return this.#health.epoch;
+  }
+
+  get chain(): number {
+    return this.#health.chain;
   }
 
   get ready(): boolean {
@@ -153,7 +158,7 @@ class Pool implements OpenPool, AttemptListener {
     const ms = this.#clock.monotonic() - sentAt;
     node.metrics.seconds.observe(ms / 1000);
     this.#hedging?.answered(method, ms);
-    if (kind === "result" && this.#agreement?.isFinalizedHead(method) === true)
+    if (kind === "result" && this.#agreement !== undefined && isFinalizedHead(method))
       void this.#agreeOnHead(this.#agreement, attempt, bytes.toString("latin1", start, end));
     else this.#judge(attempt, kind, bytes, start, end);
   }

@@ -65,8 +65,8 @@ export class PooledNode implements Backend {
   stateDepth: number | undefined;
   /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
   changes = 0;
-  /** Incremented when the genesis of the node changes, or its chain starts again. */
-  restarts = 0;
+  /** True after the chain of the node has started again. Reset by `NodeHealth`. */
+  hasRestarted = false;
   /** True after the first probe has succeeded or failed. */
   probed = false;
   /** Used for calls of the pool itself. */
@@ -194,10 +194,7 @@ export class PooledNode implements Backend {
     this.observed = observed;
     if (last?.best !== seen.best) this.#headMovedAt = this.#clock.monotonic();
     if (last !== undefined && isAnother(last, observed)) this.changes++;
-    if (last !== undefined && last.genesis !== seen.genesis) {
-      this.#finalizedHigh = -1;
-      this.restarts++;
-    }
+    if (last !== undefined && last.genesis !== seen.genesis) this.#finalizedHigh = -1;
     if (seen.finalized !== undefined) this.#watchFinalized(seen.finalized);
   }
 
@@ -214,7 +211,7 @@ export class PooledNode implements Backend {
     this.#finalizedHigh = finalized;
     this.#probesBackwards = 0;
     this.changes++;
-    this.restarts++;
+    this.hasRestarted = true;
   }
 }
 

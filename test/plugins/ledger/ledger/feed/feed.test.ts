@@ -1,92 +1,12 @@
 /** Subscriptions whose notifications do not fit into a message of the node, and losses that follow each other. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Feed } from "../../../../../plugins/ledger/ledger/feed/feed.ts";
-import { createFeedMethods } from "../../../../../plugins/ledger/ledger/feed/subscription-methods.ts";
-import type { NodeHead, NodeTarget } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
-import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
-import { silentLog } from "../../../../test-log.ts";
 import { ChainNode, hashOf, headerOf } from "./chain-node.ts";
+import { heads, messageBytes, startFeed, storage } from "./feed-fixture.ts";
 
-const messageBytes = 4_000;
 const hexOf = (chars: number): string => `0x${"5a".repeat(chars / 2)}`;
 const storageOf = (...keys: readonly string[]): string => JSON.stringify([keys]);
-const storage = "state_subscribeStorage";
-const heads = "chain_subscribeNewHeads";
-
-function setUp(...nodes: readonly ChainNode[]) {
-  const clock = manualClock();
-  const metrics = createMetrics();
-  const targets: NodeTarget[] = nodes.map(({ url }) => ({
-    label: new URL(url).host,
-    url: new URL(url),
-  }));
-  const announcements = {
-    finalizedFloor: 0,
-    announced: [] as string[],
-    announcedFinalized: (node: string, number: number) =>
-      void announcements.announced.push(`${node} ${number}`),
-    numberOf: async () => undefined,
-    announcedBlocks() {},
-    announcedPruned() {},
-  };
-  const feed = new Feed({
-    upstream: {
-      name: "ledger",
-      connectMs: 1000,
-      headersMs: 29_000,
-      idleMs: 1000,
-      answerBytes: messageBytes,
-    },
-    methods: createFeedMethods({ methods: {} }),
-    pool: { targets: () => targets, best: undefined, announcements },
-    clock,
-    log: silentLog,
-    metrics,
-  });
-  return {
-    clock,
-    feed,
-    announcements,
-    targets,
-    /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
-    async advance(seconds: number): Promise<void> {
-      for (let passed = 0; passed < seconds; passed++) {
-        clock.advance(1000);
-        await feed.header(hashOf(1));
-      }
-    },
-    /** Changes what the first node reports to the probes of the pool. */
-    report: (head: NodeHead) => (targets[0] = { ...targets[0]!, head }),
-    /** Number of times that the subscriptions have moved to another connection. */
-    moves: () => metrics.read("sluice_ledger_subscription_moves_total")[0]?.value ?? 0,
-    async refusal(params: string): Promise<string> {
-      const opened = await feed.open({ name: storage }, params);
-      assert.ok(opened.kind === "error", opened.kind);
-      return opened.error;
-    },
-    /** Subscribes, and returns what the client hears. */
-    async subscribe(name: string, params = "[]"): Promise<string[]> {
-      const opened = await feed.open({ name }, params);
-      assert.ok(opened.kind === "open", JSON.stringify(opened));
-      const heard: string[] = [];
-      opened.subscription.start({
-        onNotification: (result) => void heard.push(result),
-        onEnd: () => void heard.push("end"),
-      });
-      return heard;
-    },
-    /** Subscribes, and returns what the client hears as soon as there is something. */
-    async hear(name: string, params = "[]"): Promise<string[]> {
-      const heard = await this.subscribe(name, params);
-      await until(() => heard.length > 0);
-      return heard;
-    },
-    [Symbol.dispose]: () => feed.close(),
-  };
-}
 
 const changes = (node: ChainNode, key: string, value: string): string =>
   `{"block":"${hashOf(node.best)}","changes":[["${key}","${value}"]]}`;
@@ -97,7 +17,7 @@ test("a storage subscription that is too large is refused alone, however often i
   for (const node of [first, second]) {
     node.storage.set("0xaa", '"0x01"').set("0xff", `"${hexOf(messageBytes)}"`);
   }
-  using feed = setUp(first, second);
+  using feed = startFeed(first, second);
   const heard = await feed.hear(heads);
   const values = await feed.hear(storage, storageOf("0xaa"));
   for (let time = 0; time < 5; time++) {
@@ -116,7 +36,7 @@ test("a storage subscription that is too large is refused alone, however often i
 test("a subscription that is too large is refused at once for a minute, and tried again then", async () => {
   await using node = await ChainNode.start();
   node.storage.set("0xff", `"${hexOf(messageBytes)}"`);
-  using feed = setUp(node);
+  using feed = startFeed(node);
   const refusal = await feed.refusal(storageOf("0xff", "0xee"));
   const tried = node.count(storage);
   assert.ok(tried > 0);
@@ -138,7 +58,7 @@ test("a subscription is too large only if a second node says so, too", async () 
   await using honest = await ChainNode.start();
   liar.storage.set("0xaa", `"${hexOf(messageBytes)}"`);
   honest.storage.set("0xaa", '"0x01"');
-  using feed = setUp(liar, honest);
+  using feed = startFeed(liar, honest);
   const heard = feed.hear(storage, storageOf("0xaa"));
   // The shared connection is lost, because it goes to the liar first.
   assert.deepEqual(await heard, [changes(honest, "0xaa", "0x01")]);
@@ -149,7 +69,7 @@ test("after a notification that is too large, the others continue without a gap,
   await using first = await ChainNode.start();
   await using second = await ChainNode.start();
   for (const node of [first, second]) node.storage.set("0xaa", '"0x01"').set("0xbb", '"0x01"');
-  using feed = setUp(first, second);
+  using feed = startFeed(first, second);
   const heard = await feed.hear(heads);
   const values = await feed.hear(storage, storageOf("0xaa"));
   const growing = await feed.hear(storage, storageOf("0xbb"));
@@ -173,7 +93,7 @@ test("after a notification that is too large, the others continue without a gap,
 
 test("a subscription whose values grow above the limit ends before it costs the connection", async () => {
   await using node = await ChainNode.start();
-  using feed = setUp(node);
+  using feed = startFeed(node);
   const heard = await feed.hear(heads);
   const growing = await feed.hear(storage, storageOf("0xaa", "0xbb"));
   const half = hexOf(messageBytes / 2);
@@ -191,7 +111,7 @@ test("a subscription whose values grow above the limit ends before it costs the 
 test("a trial that no node answers fails, and an open subscription is tried again later", async () => {
   await using node = await ChainNode.start();
   node.storage.set("0xaa", '"0x01"');
-  using feed = setUp(node);
+  using feed = startFeed(node);
   const values = await feed.hear(storage, storageOf("0xaa"));
   node.answers.set(storage, "");
   const asked = node.count(storage);
@@ -216,7 +136,7 @@ test("a trial that no node answers fails, and an open subscription is tried agai
 
 test("repeated losses of the only node are answered with growing delays", async () => {
   await using node = await ChainNode.start();
-  using feed = setUp(node);
+  using feed = startFeed(node);
   const heard = await feed.hear(heads);
   const lose = async (): Promise<void> => {
     const opened = node.count(heads);
@@ -250,7 +170,7 @@ for (const [method, head] of [
   test(`a node that sends no more notifications of ${method}, although it has new blocks, is left`, async () => {
     await using first = await ChainNode.start();
     await using second = await ChainNode.start();
-    using feed = setUp(first, second);
+    using feed = startFeed(first, second);
     feed.report({ best: 100, finalized: 100, bestHash: undefined });
     const heard = await feed.hear(method);
     const { length } = heard;
@@ -270,80 +190,13 @@ for (const [method, head] of [
 test("a node that sends each head late is not left", async () => {
   await using first = await ChainNode.start();
   await using second = await ChainNode.start();
-  using feed = setUp(first, second);
+  using feed = startFeed(first, second);
   const heard = await feed.hear(heads);
   for (let blocks = 1; blocks <= 5; blocks++) {
     feed.report({ best: 102 + blocks, finalized: 100, bestHash: undefined });
     await feed.advance(12);
     first.advance(100 + blocks);
     await until(() => heard.length === 1 + blocks);
-  }
-  assert.equal(feed.moves(), 0);
-});
-
-test("a new subscription to finalized heads does not start below the finalized head of the pool", async () => {
-  await using node = await ChainNode.start();
-  using feed = setUp(node);
-  feed.announcements.finalizedFloor = 102;
-  const finalizedHeads = "chain_subscribeFinalizedHeads";
-  const heard = await feed.subscribe(finalizedHeads);
-  await until(() => node.open(finalizedHeads) === 1);
-  node.advance(103);
-  await until(() => heard.length === 2);
-  assert.deepEqual(heard, [headerOf(102), headerOf(103)]);
-  // A subscription that has started continues without a gap, and a client that joins it waits.
-  feed.announcements.finalizedFloor = 105;
-  const joined = await feed.subscribe(finalizedHeads);
-  node.advance(104);
-  await until(() => heard.length === 3);
-  assert.equal(heard[2], headerOf(104));
-  assert.deepEqual(joined, []);
-  node.advance(106);
-  await until(() => joined.length === 2);
-  assert.deepEqual(joined, [headerOf(105), headerOf(106)]);
-  const label = new URL(node.url).host;
-  const numbers = [100, 101, 102, 103, 104, 105, 106];
-  assert.deepEqual(
-    feed.announcements.announced,
-    numbers.map((number) => `${label} ${number}`),
-  );
-});
-
-test("a node is left if clients wait for a block that another node has finalized", async () => {
-  await using behind = await ChainNode.start();
-  await using ahead = await ChainNode.start();
-  ahead.advance(103);
-  using feed = setUp(behind, ahead);
-  feed.announcements.finalizedFloor = 103;
-  const heard = await feed.subscribe("chain_subscribeFinalizedHeads");
-  // No other node is known to have the block.
-  await feed.advance(25);
-  assert.equal(feed.moves(), 0);
-  feed.targets[1] = {
-    ...feed.targets[1]!,
-    head: { best: 103, finalized: 103, bestHash: undefined },
-  };
-  await feed.advance(20);
-  assert.equal(feed.moves(), 0);
-  feed.clock.advance(1000);
-  await until(() => heard.length === 1);
-  assert.deepEqual(heard, [headerOf(103)]);
-  assert.equal(feed.moves(), 1);
-});
-
-test("a node that is always a little behind is not left", async () => {
-  await using behind = await ChainNode.start();
-  await using ahead = await ChainNode.start();
-  using feed = setUp(behind, ahead);
-  for (let finalized = 101; finalized <= 104; finalized++) {
-    feed.announcements.finalizedFloor = finalized;
-    const head = { best: finalized, finalized, bestHash: undefined };
-    feed.targets[1] = { ...feed.targets[1]!, head };
-    const heard = await feed.subscribe("chain_subscribeFinalizedHeads");
-    await feed.advance(10);
-    assert.deepEqual(heard, []);
-    behind.advance(finalized);
-    await until(() => heard.length === 1);
   }
   assert.equal(feed.moves(), 0);
 });

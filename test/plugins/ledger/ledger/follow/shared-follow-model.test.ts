@@ -42,6 +42,7 @@ class Node {
     },
     onBroken: (reason) => assert.fail(reason),
     onUnused() {},
+    onFinalized() {},
     onChange() {},
     announcements: undefined,
     node: "node",

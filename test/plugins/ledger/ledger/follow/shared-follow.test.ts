@@ -15,6 +15,7 @@ function setUp(announcements?: Announcements) {
     send() {},
     onBroken: (reason) => void broken.push(reason),
     onUnused() {},
+    onFinalized() {},
     onChange() {},
     announcements,
     node: "node",

@@ -329,10 +329,10 @@ test("an announced finalized head that the node does not have, or far above the 
   await using honest = await startBlockNode("honest");
   await using under = await startKnownPool([liar, honest]);
   const [first] = under.pool.status();
-  under.pool.announcements?.announcedFinalized(first!.node, 117);
+  under.pool.announcements?.announcedFinalized(first!.node, 111);
   assert.equal(under.pool.announcements?.finalizedFloor, 98);
-  under.pool.announcements?.announcedFinalized(first!.node, 116);
-  assert.equal(under.pool.announcements?.finalizedFloor, 116);
+  under.pool.announcements?.announcedFinalized(first!.node, 110);
+  assert.equal(under.pool.announcements?.finalizedFloor, 110);
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
 });
 

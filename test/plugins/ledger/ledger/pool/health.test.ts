@@ -238,6 +238,20 @@ test("a restarted chain is accepted after some probes and raises the epoch", asy
   assert.deepEqual([under.pool.finalized, under.pool.best, under.pool.epoch], [2, 3, epoch + 1]);
 });
 
+test("the chain has started again when it has at every node", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  const { chain } = under.pool;
+  for (const { chain: own } of [a, b]) {
+    assert.equal(under.pool.chain, chain);
+    own.finalized = 3;
+    for (let probe = 0; probe < 4; probe++) await under.pool.probe();
+  }
+  assert.equal(under.pool.chain, chain! + 1);
+});
+
 test("finalized is the block that every usable node has, or unknown without one; best is the highest block of any node", async () => {
   await using a = await startChainNode("a", { best: 105, finalized: 103 });
   await using b = await startChainNode("b", { best: 101, finalized: 99 });
