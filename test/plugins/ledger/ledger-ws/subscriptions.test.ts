@@ -126,6 +126,21 @@ describe("subscriptions", () => {
     assert.equal(open("state_subscribeStorage"), 1);
   });
 
+  it("of justifications send each one once, and are charged exactly", async () => {
+    const { key, workspaceId } = gateway.issue({});
+    await using client = await connectWs(gateway.url + path, { key });
+    const method = "grandpa_subscribeJustifications";
+    const id = await subscribe(client, method);
+    assert.equal(await usedBy(workspaceId), 1000);
+    for (const justification of ['"0x01"', '"0x02"']) {
+      current().notify(method, justification);
+      const expected = notification(id, "grandpa_justifications", justification);
+      assert.equal(await client.next(), expected);
+    }
+    assert.equal(await usedBy(workspaceId), 1000 + 200);
+    await client.ask(request("grandpa_unsubscribeJustifications", `["${id}"]`));
+  });
+
   it("are refused free of charge without valid keys, in a batch, over HTTP and above 64", async () => {
     const { key, workspaceId } = gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
