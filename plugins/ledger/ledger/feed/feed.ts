@@ -9,9 +9,9 @@ import type {
   OpenedSubscription,
   SubscriptionEndReason,
 } from "sluice-gateway/services";
-import { numberOfHeader } from "../finality.ts";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
+import { announceHead } from "./announce-head.ts";
 import { lowestAwaited } from "./awaited.ts";
 import {
   messageTooLarge,
@@ -268,7 +268,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const answer = await connection.subscribe(method.name, params, () => (result) => {
       if (this.#connection.current !== connection) return;
       if (topic.isOfOtherChain(this.#parts.pool.chain)) return this.#lose(topic, newChain);
-      if (method.kind === "finalized") this.#finalized(result);
+      if (topic.isHead) this.#announce(result, method.kind === "finalized");
       topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
@@ -286,13 +286,12 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
   }
 
-  /** Reports a finalized head of the node to the pool. */
-  #finalized(head: string): void {
+  #announce(head: string, isFinalized: boolean): void {
     const { node } = this.#connection;
-    this.#connection.finalized();
-    const number = numberOfHeader(head);
-    if (node === undefined || number === undefined) return;
-    this.#parts.pool.announcements?.announcedFinalized(node, number);
+    if (isFinalized) this.#connection.finalized();
+    const { announcements } = this.#parts.pool;
+    if (node === undefined || announcements === undefined) return;
+    announceHead(announcements, node, head, isFinalized);
   }
 
   /** Moves all subscriptions to another node, or to the same one if there is no other. */

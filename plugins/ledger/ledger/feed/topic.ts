@@ -128,6 +128,12 @@ export class Topic implements Awaiting {
     return this.method.kind === "storage";
   }
 
+  /** True if the notifications are headers. */
+  get isHead(): boolean {
+    const { kind } = this.method;
+    return kind === "heads" || kind === "allHeads" || kind === "finalized";
+  }
+
   get isUnused(): boolean {
     return this.#clients === 0;
   }
@@ -137,10 +143,8 @@ export class Topic implements Awaiting {
    * nor any new head since the last check.
    */
   checkHead({ best, finalized = -1 }: NodeHead): boolean {
-    const { kind } = this.method;
-    const isHead = kind === "heads" || kind === "allHeads" || kind === "finalized";
-    if (this.id === undefined || !isHead) return false;
-    const height = kind === "finalized" ? finalized : best;
+    if (this.id === undefined || !this.isHead) return false;
+    const height = this.method.kind === "finalized" ? finalized : best;
     // Not every node starts with its current head.
     this.#firstHeight ??= height;
     const last = this.#state.height ?? this.#firstHeight;

@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { hashOfHeader } from "../../../../plugins/ledger/ledger/feed/announce-head.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
-import { ChainNode, hashOf } from "../ledger/feed/chain-node.ts";
+import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt } from "../ledger/follow/follow-node.ts";
 import { connectWs } from "./ws-client.ts";
@@ -67,6 +68,27 @@ test("a read at a block that a follow has announced goes to the node of the foll
 });
 
 const follow = request("chainHead_v1_follow", "[false]");
+
+test("a read at a block whose head a subscription has announced goes to the node of the subscription", async () => {
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
+  ahead.answers.set("state_getStorage", '"result":"0x01"');
+  behind.answers.set("state_getStorage", '"result":"0x02"');
+  await using gateway = await startGateway([ahead.url, behind.url]);
+  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
+    key: gateway.issue({}).key,
+  });
+  await client.ask(request("chain_subscribeNewHeads"));
+  await client.next();
+  assert.equal(ahead.open("chain_subscribeNewHeads"), 1);
+  ahead.advance(101);
+  await client.next();
+  for (const key of ["0x11", "0x12", "0x13", "0x14"]) {
+    const params = JSON.stringify([key, hashOfHeader(headerOf(101))]);
+    const answer = await client.ask(request("state_getStorage", params));
+    assert.equal((JSON.parse(answer) as { result: string }).result, "0x01");
+  }
+});
 
 test("a follow that starts again at a node that lags begins when that node has caught up", async () => {
   await using ahead = await FollowNode.start();
