@@ -13,6 +13,8 @@ export class Announcer {
   #firstNumber: number | undefined;
   /** Number of blocks that were finalized since then. */
   #advanced = 0;
+  /** Hash of the finalized block. */
+  #last = "";
   #isAsking = false;
 
   /** `node`: label of the node. `onNumber`: called when the number of the finalized block is first known. */
@@ -51,22 +53,27 @@ export class Announcer {
   /** `hashes`: blocks in ascending order. */
   #finalized(hashes: readonly string[]): void {
     this.#announcements.announcedBlocks(this.#node, hashes);
-    const last = hashes.at(-1);
-    if (last === undefined) return;
-    if (this.#firstNumber === undefined) return void this.#ask(last);
-    this.#announcements.announcedFinalized(this.#node, this.#firstNumber + this.#advanced, last);
+    this.#last = hashes.at(-1) ?? this.#last;
+    if (this.#firstNumber === undefined) void this.#ask();
+    else this.#announceLast(this.#firstNumber);
   }
 
-  /** Asks for the number of the block that was finalized last. Never rejects. */
-  async #ask(hash: string): Promise<void> {
+  #announceLast(firstNumber: number): void {
+    const number = firstNumber + this.#advanced;
+    this.#announcements.announcedFinalized(this.#node, number, this.#last);
+  }
+
+  /** Asks for the number of the finalized block. Never rejects. */
+  async #ask(): Promise<void> {
     if (this.#isAsking) return;
     const advanced = this.#advanced;
     this.#isAsking = true;
-    const number = await this.#announcements.numberOf(this.#node, hash);
+    const number = await this.#announcements.numberOf(this.#node, this.#last);
     this.#isAsking = false;
     if (number === undefined) return;
     this.#firstNumber = number - advanced;
-    this.#announcements.announcedFinalized(this.#node, number, hash);
+    // The node may have finalized more blocks in the meantime. The clients are told of them now.
+    this.#announceLast(this.#firstNumber);
     this.#onNumber();
   }
 }
