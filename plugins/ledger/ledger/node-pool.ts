@@ -84,7 +84,7 @@ export interface Announcements {
   readonly finalizedFloor: number | undefined;
   /** Called when a node has announced its finalized head. `hash`: undefined if it is not known. */
   announcedFinalized(node: string, number: number, hash?: string): void;
-  /** Resolves to the number of a block of the node, or to undefined if the node does not have it. Never rejects. */
+  /** Asks the node for the number of a block. Undefined if it does not have the block or fails. Never rejects. */
   numberOf(node: string, hash: string): Promise<number | undefined>;
   /** Called when a node has announced blocks, whose hashes are in lower case. */
   announcedBlocks(node: string, hashes: readonly string[]): void;

@@ -2,39 +2,51 @@
  * Reports the blocks of one follow to the pool, which then reads them from the node of the follow, and keeps the number of
  * the finalized block. The events of a follow contain hashes only, so the node is asked for the first number.
  */
+import type { Clock } from "sluice-gateway/plugin";
 import type { Announcements } from "../node-pool.ts";
 import type { Block, TreeChange } from "./block-tree.ts";
 
+/** Time until the node is asked again if it has not answered with a number. */
+const retryMs = 1_000;
+
+export interface AnnouncerDeps {
+  readonly announcements: Announcements;
+  /** Label of the node. */
+  readonly node: string;
+  readonly clock: Clock;
+  /** Called when the number of the finalized block is first known. */
+  readonly onNumber: () => void;
+}
+
 export class Announcer {
-  readonly #announcements: Announcements;
-  readonly #node: string;
-  readonly #onNumber: () => void;
+  readonly #deps: AnnouncerDeps;
   /** Number of the block that was finalized when the follow began. Undefined while it is not known. */
   #firstNumber: number | undefined;
   /** Number of blocks that were finalized since then. */
   #advanced = 0;
+  /** Hash of the finalized block. */
+  #last = "";
   #isAsking = false;
+  #retry: Disposable | undefined;
+  #isClosed = false;
 
-  /** `node`: label of the node. `onNumber`: called when the number of the finalized block is first known. */
-  constructor(announcements: Announcements, node: string, onNumber: () => void) {
-    this.#announcements = announcements;
-    this.#node = node;
-    this.#onNumber = onNumber;
+  constructor(deps: AnnouncerDeps) {
+    this.#deps = deps;
   }
 
   /** Returns true if the finalized block is at least as high as `floor`, which is a finalized head of the pool. */
   hasFinalized(floor: number): boolean {
     if (this.#firstNumber === undefined) return false;
     // The chain of the nodes can have started again since the pool had this head.
-    const { finalizedFloor = 0 } = this.#announcements;
+    const { finalizedFloor = 0 } = this.#deps.announcements;
     return this.#firstNumber + this.#advanced >= Math.min(floor, finalizedFloor);
   }
 
   announce(change: TreeChange): void {
-    const announcements = this.#announcements;
+    const { announcements, node } = this.#deps;
     switch (change.kind) {
       case "newBlock":
-        return announcements.announcedBlocks(this.#node, [change.block.hash]);
+        return announcements.announcedBlocks(node, [change.block.hash]);
       case "initialized":
         return this.#finalized(hashesOf(change.finalized));
       case "finalized":
@@ -50,24 +62,42 @@ export class Announcer {
 
   /** `hashes`: blocks in ascending order. */
   #finalized(hashes: readonly string[]): void {
-    this.#announcements.announcedBlocks(this.#node, hashes);
-    const last = hashes.at(-1);
-    if (last === undefined) return;
-    if (this.#firstNumber === undefined) return void this.#ask(last);
-    this.#announcements.announcedFinalized(this.#node, this.#firstNumber + this.#advanced, last);
+    const { announcements, node } = this.#deps;
+    announcements.announcedBlocks(node, hashes);
+    this.#last = hashes.at(-1) ?? this.#last;
+    if (this.#firstNumber === undefined) void this.#ask();
+    else this.#announceLast(this.#firstNumber);
   }
 
-  /** Asks for the number of the block that was finalized last. Never rejects. */
-  async #ask(hash: string): Promise<void> {
+  #announceLast(firstNumber: number): void {
+    const { announcements, node } = this.#deps;
+    announcements.announcedFinalized(node, firstNumber + this.#advanced, this.#last);
+  }
+
+  /** Called when the follow has ended. */
+  close(): void {
+    this.#isClosed = true;
+    this.#retry?.[Symbol.dispose]();
+  }
+
+  /** Asks for the number of the finalized block. Never rejects. */
+  async #ask(): Promise<void> {
     if (this.#isAsking) return;
+    const { announcements, node, clock, onNumber } = this.#deps;
     const advanced = this.#advanced;
     this.#isAsking = true;
-    const number = await this.#announcements.numberOf(this.#node, hash);
+    this.#retry?.[Symbol.dispose]();
+    const number = await announcements.numberOf(node, this.#last);
     this.#isAsking = false;
-    if (number === undefined) return;
+    if (this.#isClosed) return;
+    if (number === undefined) {
+      this.#retry = clock.after(retryMs, () => void this.#ask());
+      return;
+    }
     this.#firstNumber = number - advanced;
-    this.#announcements.announcedFinalized(this.#node, number, hash);
-    this.#onNumber();
+    // The node may have finalized more blocks in the meantime. The clients are told of them now.
+    this.#announceLast(this.#firstNumber);
+    onNumber();
   }
 }
 

@@ -73,8 +73,10 @@ export class Follows implements LedgerFollows {
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
-    // The client may have been told of this finalized block.
-    const floor = this.#parts.pool.announcements?.finalizedFloor;
+    const { announcements } = this.#parts.pool;
+    // The client may have been told of this finalized block. If there is none, it waits until the pool knows the number of
+    // the finalized block of the follow, because later answers must not be below it.
+    const floor = announcements && (announcements.finalizedFloor ?? 0);
     // A node that is lost in the meantime is replaced by another one.
     for (let attempt = 0; attempt <= this.#connection.nodes; attempt++) {
       if (this.#isClosed) return failed;

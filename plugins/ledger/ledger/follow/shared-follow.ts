@@ -64,10 +64,11 @@ export class SharedFollow implements FollowOwner, Awaiting {
   #eventAt: number;
 
   constructor(id: string, withRuntime: boolean, link: FollowLink) {
-    const { announcements, node } = link;
+    const { announcements, node, clock } = link;
     this.#id = id;
     this.#link = link;
-    this.#announcer = announcements && new Announcer(announcements, node, () => this.#begin());
+    const onNumber = (): void => this.#begin();
+    this.#announcer = announcements && new Announcer({ announcements, node, clock, onNumber });
     this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
     this.#operations = new Operations({
@@ -150,6 +151,7 @@ export class SharedFollow implements FollowOwner, Awaiting {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#operations.close();
+    this.#announcer?.close();
     const clients = [...this.#clients];
     this.#clients.clear();
     for (const client of clients) client.stop();

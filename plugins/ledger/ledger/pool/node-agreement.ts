@@ -22,6 +22,9 @@ const returnsHash: ReadonlySet<string> = new Set([
 /** This method reports a failure as a result. */
 const archiveCall = "archive_v1_call";
 
+/** The result for a block that a node does not have. */
+const missing = Symbol("missing");
+
 export class NodeAgreement implements Announcements {
   readonly #nodes: readonly PooledNode[];
   readonly #blocks: KnownBlocks;
@@ -45,11 +48,14 @@ export class NodeAgreement implements Announcements {
   ): void {
     this.#best = pool.best;
     if (pool.chain === this.#chain) return this.#learn(node);
+    // Clients may have been told of this block before the chain was known.
+    const first = this.#chain === 0 ? this.#finalized.highest : undefined;
     this.#chain = pool.chain;
     this.#blocks.clear();
     this.#finalized.reset();
     // A node that has restarted may lag, and the finalized head must not go back to its finalized head.
     for (const each of this.#nodes) this.#learn(each);
+    if (first !== undefined) this.#finalized.reported(first);
   }
 
   #learn(node: PooledNode): void {
@@ -115,21 +121,32 @@ export class NodeAgreement implements Announcements {
   }
 
   /**
-   * Returns the answer to a method that returns the finalized head: that of the node, or the one that another node has given if the node is
-   * behind. Returns `null` if the node does not have its own finalized head. Never rejects. `answer`: JSON text.
+   * Returns the answer to a method that returns the finalized head: that of the node, or the one that another node has
+   * given if the node is behind. Returns `null` if the node does not have its own finalized head. Undefined if this is
+   * not known, because a node was lost in the meantime. Never rejects. `answer`: JSON text.
    */
-  async finalizedHead(method: string, answer: string, node: PooledNode): Promise<string> {
+  async finalizedHead(
+    method: string,
+    answer: string,
+    node: PooledNode,
+  ): Promise<string | undefined> {
     if (method === finalizedHeight) {
       const height = Number(answer);
       if (!Number.isSafeInteger(height) || height < 0) return answer;
-      return String(this.#finalized.reported({ number: height, hash: undefined, node }).number);
+      return String(this.#reportedNumber(height, node).number);
     }
     const hash = readHash(answer);
     if (hash === undefined || hash === this.#finalized.highest?.hash) return answer;
     const number = await this.#numberOf(hash, node);
-    if (number === undefined) return "null";
-    const highest = this.#finalized.reported({ hash, number, node });
-    return JSON.stringify((await this.#hashOf(highest, node)) ?? hash);
+    if (typeof number !== "number") return number === missing ? "null" : undefined;
+    const report = this.#finalized.reported({ hash, number, node });
+    const { highest } = this.#finalized;
+    const found = await this.#hashOf(report, node);
+    // A client that has been told of a later block in the meantime can have joined this call.
+    if (this.#finalized.highest !== highest) return this.finalizedHead(method, answer, node);
+    // A report of a block that its own node does not have is wrong.
+    if (found === missing) return JSON.stringify(hash);
+    return found && JSON.stringify(found);
   }
 
   /** The highest finalized block that a node has reported. Undefined before the first report. */
@@ -140,13 +157,15 @@ export class NodeAgreement implements Announcements {
   announcedFinalized(label: string, number: number, hash?: string): void {
     const node = this.#labelled(label);
     if (node === undefined) return;
-    if (hash !== undefined) this.#blocks.reported(hash, number, node);
+    if (hash === undefined) return void this.#reportedNumber(number, node);
+    this.#blocks.reported(hash, number, node);
     this.#finalized.reported({ number, hash, node });
   }
 
   async numberOf(label: string, hash: string): Promise<number | undefined> {
     const node = this.#labelled(label);
-    return node && (await this.#numberOf(hash, node));
+    const number = node && (await this.#askNumber(hash, node));
+    return typeof number === "number" ? number : undefined;
   }
 
   announcedBlocks(label: string, hashes: readonly string[]): void {
@@ -159,29 +178,47 @@ export class NodeAgreement implements Announcements {
     for (const hash of hashes) this.#blocks.forget(hash);
   }
 
-  /** Asks the node for the number of a block, unless it is known. Undefined if the node does not have the block. */
-  async #numberOf(hash: string, node: PooledNode): Promise<number | undefined> {
-    const known = this.#blocks.numberOf(hash);
-    if (known !== undefined) return known;
+  /** Asks the node for the number of a block, unless it is known. Undefined if the node does not answer. */
+  async #numberOf(hash: string, node: PooledNode): Promise<number | typeof missing | undefined> {
+    return this.#blocks.numberOf(hash) ?? this.#askNumber(hash, node);
+  }
+
+  async #askNumber(hash: string, node: PooledNode): Promise<number | typeof missing | undefined> {
     const header = await ask(node.probeClient, "chain_getHeader", [hash]);
-    const number = header.kind === "value" ? blockNumber(header.value) : undefined;
-    if (number !== undefined) this.#blocks.reported(hash, number, node);
+    if (header.kind === "failed") return undefined;
+    const number = blockNumber(header.value);
+    if (number === undefined) return missing;
+    this.#blocks.reported(hash, number, node);
     return number;
+  }
+
+  /** Called when a node has reported the number of its finalized head only. Returns the highest report. */
+  #reportedNumber(number: number, node: PooledNode): FinalizedReport {
+    const report: FinalizedReport = { number, hash: undefined, node };
+    const highest = this.#finalized.reported(report);
+    // The node is asked for the hash at once, because it may be lost when a client needs the hash.
+    if (highest === report) void this.#hashOf(report, node);
+    return highest;
   }
 
   /**
    * Returns the hash of a finalized block. If only its number is known, asks the node that has reported it, and then
-   * the node that has answered. Undefined if neither has it.
+   * the node that has answered. `missing` if the first node does not have the block. Undefined if neither answers.
    */
-  async #hashOf(report: FinalizedReport, answering: PooledNode): Promise<string | undefined> {
+  async #hashOf(
+    report: FinalizedReport,
+    answering: PooledNode,
+  ): Promise<string | typeof missing | undefined> {
+    let isMissing = false;
     for (const node of new Set([report.node, answering])) {
       if (report.hash !== undefined) break;
       const reply = await ask(node.probeClient, "chain_getBlockHash", [report.number]);
       const hash = reply.kind === "value" ? readHash(JSON.stringify(reply.value) ?? "") : undefined;
       if (hash !== undefined) this.#blocks.reported(hash, report.number, node);
+      else if (node === report.node) isMissing = reply.kind === "value";
       report.hash ??= hash;
     }
-    return report.hash;
+    return report.hash ?? (isMissing ? missing : undefined);
   }
 
   #labelled(label: string): PooledNode | undefined {

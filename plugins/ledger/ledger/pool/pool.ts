@@ -174,7 +174,9 @@ class Pool implements OpenPool, AttemptListener {
   /** Ends the call with the highest finalized head that a node has reported. */
   async #agreeOnHead(agreement: NodeAgreement, attempt: Attempt, head: string): Promise<void> {
     const { call, node } = attempt;
-    const agreed = Buffer.from(await agreement.finalizedHead(call.request.method, head, node));
+    const text = await agreement.finalizedHead(call.request.method, head, node);
+    if (text === undefined) return this.onError(attempt, failures.headUnknown);
+    const agreed = Buffer.from(text);
     this.#judge(attempt, "result", agreed, 0, agreed.length);
   }
 

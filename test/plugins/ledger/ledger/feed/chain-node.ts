@@ -1,4 +1,7 @@
-/** A WebSocket node with a chain that only the test extends, and with the older subscriptions. */
+/**
+ * A WebSocket node with a chain that only the test extends. It has the older subscriptions, and `chainHead_v1_follow`
+ * without operations.
+ */
 import { once } from "node:events";
 import { WebSocketServer, type WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
@@ -17,10 +20,12 @@ interface Call {
   readonly params: readonly unknown[];
 }
 
+/** The methods of notifications, by the methods that subscribe. */
 const notifications: Readonly<Record<string, string>> = {
   chain_subscribeNewHeads: "chain_newHead",
   chain_subscribeAllHeads: "chain_allHead",
   chain_subscribeFinalizedHeads: "chain_finalizedHead",
+  chainHead_v1_follow: "chainHead_v1_followEvent",
   state_subscribeRuntimeVersion: "state_runtimeVersion",
   state_subscribeStorage: "state_storage",
   grandpa_subscribeJustifications: "grandpa_justifications",
@@ -37,6 +42,9 @@ interface Subscriber {
 
 export class ChainNode implements AsyncDisposable {
   best = 100;
+  finalized = 100;
+  /** True while the node accepts no connections. */
+  isAway = false;
   runtime = '{"specName":"test","specVersion":1}';
   /** The values of storage keys as JSON text. */
   readonly storage = new Map<string, string>();
@@ -49,12 +57,14 @@ export class ChainNode implements AsyncDisposable {
   #nextId = 0;
 
   static async start(port = 0): Promise<ChainNode> {
-    const server = new WebSocketServer({ host: "127.0.0.1", port });
-    await once(server, "listening");
-    return new ChainNode(server);
+    const node = new ChainNode(port);
+    await once(node.#server, "listening");
+    return node;
   }
 
-  private constructor(server: WebSocketServer) {
+  private constructor(port: number) {
+    const verifyClient = (): boolean => !this.isAway;
+    const server = new WebSocketServer({ host: "127.0.0.1", port, verifyClient });
     this.#server = server;
     server.on("connection", (socket) => {
       socket.on("error", () => {});
@@ -86,11 +96,32 @@ export class ChainNode implements AsyncDisposable {
   /** Extends the chain. Every block is announced, and finalized at once. */
   advance(to: number): void {
     while (this.best < to) {
-      this.best++;
-      for (const method of Object.keys(notifications)) {
-        if (method.endsWith("Heads")) this.notify(method, headerOf(this.best));
-      }
+      this.extend(this.best + 1);
+      this.finalize(this.best);
     }
+  }
+
+  /** Extends the chain up to this block. Every block is announced. */
+  extend(to: number): void {
+    while (this.best < to) {
+      this.best++;
+      this.notify("chain_subscribeNewHeads", headerOf(this.best));
+      this.notify("chain_subscribeAllHeads", headerOf(this.best));
+      this.notify("chainHead_v1_follow", newBlock(this.best));
+      this.notify("chainHead_v1_follow", bestBlock(this.best));
+    }
+  }
+
+  /** Finalizes the blocks up to this one. */
+  finalize(to: number): void {
+    const hashes: string[] = [];
+    while (this.finalized < to) {
+      this.finalized++;
+      hashes.push(hashOf(this.finalized));
+      this.notify("chain_subscribeFinalizedHeads", headerOf(this.finalized));
+    }
+    const lists = `"finalizedBlockHashes":${JSON.stringify(hashes)},"prunedBlockHashes":[]`;
+    if (hashes.length > 0) this.notify("chainHead_v1_follow", `{"event":"finalized",${lists}}`);
   }
 
   /** Sends a notification to all subscribers of a method. `result`: JSON text. */
@@ -131,7 +162,7 @@ export class ChainNode implements AsyncDisposable {
     if (scripted === "") return;
     if (scripted !== undefined) return socket.send(`{"jsonrpc":"2.0","id":${id},${scripted}}`);
     if (method in notifications) return this.#subscribe(socket, method, params, reply);
-    if (/unsubscribe|unwatch/.test(method)) {
+    if (/unsubscribe|unwatch|unfollow/.test(method)) {
       const found = [...this.subscribers].find((each) => each.id === params[0]);
       if (found !== undefined) this.subscribers.delete(found);
       return reply(String(found !== undefined));
@@ -140,9 +171,12 @@ export class ChainNode implements AsyncDisposable {
       const number = params.length > 0 ? Number(params[0]) : this.best;
       return reply(number <= this.best ? headerOf(number) : "null");
     }
-    if (method === "chain_getBlockHash" || method === "chain_getFinalizedHead") {
-      return reply(`"${hashOf(typeof params[0] === "number" ? params[0] : this.best)}"`);
+    if (method === "chain_getBlockHash") {
+      const number = typeof params[0] === "number" ? params[0] : this.best;
+      return reply(number <= this.best ? `"${hashOf(number)}"` : "null");
     }
+    if (method === "chain_getFinalizedHead") return reply(`"${hashOf(this.finalized)}"`);
+    if (method === "archive_v1_finalizedHeight") return reply(String(this.finalized));
     const result = healthyNode[method]?.(params);
     if (result !== undefined) return reply(JSON.stringify(result));
     socket.send(
@@ -159,7 +193,16 @@ export class ChainNode implements AsyncDisposable {
     const subscriber = { socket, id: `node-${++this.#nextId}`, method, params };
     this.subscribers.add(subscriber);
     reply(`"${subscriber.id}"`);
-    if (method.endsWith("Heads")) this.#send(subscriber, headerOf(this.best));
+    const isFinalized = method === "chain_subscribeFinalizedHeads";
+    const head = isFinalized ? this.finalized : this.best;
+    if (method.endsWith("Heads")) this.#send(subscriber, headerOf(head));
+    if (method === "chainHead_v1_follow") {
+      const hashes = `"finalizedBlockHashes":["${hashOf(this.finalized)}"]`;
+      this.#send(subscriber, `{"event":"initialized",${hashes}}`);
+      for (let number = this.finalized + 1; number <= this.best; number++)
+        this.#send(subscriber, newBlock(number));
+      this.#send(subscriber, bestBlock(this.best));
+    }
     if (method === "state_subscribeRuntimeVersion") this.#send(subscriber, this.runtime);
     if (method === "state_subscribeStorage") {
       const keys = params[0] as readonly string[];
@@ -167,4 +210,12 @@ export class ChainNode implements AsyncDisposable {
       this.#send(subscriber, `{"block":"${hashOf(this.best)}","changes":[${changes.join(",")}]}`);
     }
   }
+}
+
+function newBlock(number: number): string {
+  return `{"event":"newBlock","blockHash":"${hashOf(number)}","parentBlockHash":"${hashOf(number - 1)}"}`;
+}
+
+function bestBlock(number: number): string {
+  return `{"event":"bestBlockChanged","bestBlockHash":"${hashOf(number)}"}`;
 }

@@ -118,7 +118,7 @@ test("subscriptions end when the chain has started again, and new clients get it
   const heard = await feed.hear(finalizedHeads);
   feed.announcements.finalizedFloor = 105;
   const waiting = await feed.subscribe(finalizedHeads);
-  node.best = 5;
+  node.best = node.finalized = 5;
   node.cut();
   await until(() => node.count(finalizedHeads) === 2);
   feed.pool.chain = 2;

@@ -7,8 +7,9 @@ import { hashAt } from "./follow-node.ts";
 
 function setUp(announcements?: Announcements) {
   const broken: string[] = [];
+  const clock = manualClock();
   const follow = new SharedFollow('"f"', false, {
-    clock: manualClock(),
+    clock,
     answerMs: 1000,
     cache: undefined,
     sharing: true,
@@ -29,7 +30,7 @@ function setUp(announcements?: Announcements) {
     });
     return heard;
   };
-  return { follow, broken, join };
+  return { follow, broken, join, clock };
 }
 
 const initialized = (hash: string): string =>
@@ -106,7 +107,8 @@ test("a client gets no events before the node has finalized the block that the p
     best(hashAt(102)),
   ]);
   assert.equal(follow.awaited, undefined);
-  assert.deepEqual(reported, [`node 100 ${hashAt(100)}`, `node 102 ${hashAt(102)}`]);
+  // The node has finalized 101 while it was asked for the number of 100.
+  assert.deepEqual(reported, [`node 101 ${hashAt(101)}`, `node 102 ${hashAt(102)}`]);
 });
 
 test("a client that joins a follow waits if the pool has answered with a later block", async () => {
@@ -126,16 +128,21 @@ test("a client that joins a follow waits if the pool has answered with a later b
 
 test("the node is asked again if it does not know its own finalized block", async () => {
   const { announcements, asked } = scriptedPool(101);
-  const { follow, join } = setUp(announcements);
+  const { follow, join, clock } = setUp(announcements);
   const heard = join(101);
   follow.receive(initialized(hashAt(100)));
   asked[0]!.answer(undefined);
   await Promise.resolve();
+  clock.advance(1000);
+  assert.equal(asked.length, 2);
+  asked[1]!.answer(undefined);
+  await Promise.resolve();
   extend(follow, 101);
   assert.deepEqual(heard, []);
-  asked[1]!.answer(101);
+  asked[2]!.answer(101);
   await Promise.resolve();
   assert.equal(heard.length, 2);
   extend(follow, 102);
-  assert.equal(asked.length, 2);
+  clock.advance(1000);
+  assert.equal(asked.length, 3);
 });
