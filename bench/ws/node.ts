@@ -41,6 +41,7 @@ interface Subscription {
 export class BenchNode {
   #best = 1;
   readonly #subscriptions = new Set<Subscription>();
+  #nextId = 0;
   readonly #server: WebSocketServer;
 
   static async start(): Promise<BenchNode> {
@@ -139,7 +140,7 @@ export class BenchNode {
     notification: string,
     say: (result: unknown) => void,
   ): Subscription {
-    const subscription = { socket, notification, id: `s${this.#subscriptions.size}` };
+    const subscription = { socket, notification, id: `s${++this.#nextId}` };
     this.#subscriptions.add(subscription);
     say(subscription.id);
     return subscription;

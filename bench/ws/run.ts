@@ -162,7 +162,7 @@ function print(name: string, figures: Figures): void {
   console.log(
     `${name}: idle ${kibPerIdle.toFixed(1)} KiB per connection, ${atNode} subscriptions at the node, ` +
       `${microsPerNotification.toFixed(1)} µs of CPU per notification per client, ` +
-      `all begin after ${beginMs.toFixed(0)} ms${move}`,
+      `all clients started after ${beginMs.toFixed(0)} ms${move}`,
   );
 }
 

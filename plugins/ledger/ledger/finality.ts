@@ -62,11 +62,6 @@ function isFinalized(number: number | undefined, finalized: number | undefined):
   return number !== undefined && finalized !== undefined && number <= finalized;
 }
 
-/** Returns the number of a header, which is JSON text. Undefined if it has none. */
-export function numberOfHeader(header: string): number | undefined {
-  return readNumber(memberAt(header, ["number"]));
-}
-
 /** Reads a block number in the forms that nodes use: a JSON integer, or a string of hexadecimal with 0x. */
 export function readNumber(text: string | undefined): number | undefined {
   if (text === undefined || text.length > 20) return undefined;

@@ -1,36 +1,45 @@
 /**
  * Reports the heads of subscriptions to the pool. A head is a header without the hash of its block. The hash is computed
- * as most chains do: BLAKE2b-256 of the header in SCALE (`sp_runtime::generic::Header`). A chain with another hasher has
- * other hashes. Then no client reads at the computed one, so that nothing is gained or lost.
+ * as most chains do: BLAKE2b-256 of the header in SCALE (`sp_runtime::generic::Header`). On a chain with another hasher,
+ * the computed hash matches no block and is never used.
  */
 import { blake2b } from "@noble/hashes/blake2.js";
 import { isObject } from "sluice-gateway/toolkit";
-import { numberOfHeader } from "../finality.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import type { Announcements } from "../node-pool.ts";
+import { blockNumber } from "../pool/probe.ts";
 
 /** The digest of a usual header has less than 1 KiB. Larger headers are not hashed. */
 const maxHeaderChars = 65_536;
 const hashForm = /^0x[0-9a-f]{64}$/i;
 const bytesForm = /^0x(?:[0-9a-f]{2})*$/i;
 
-/** `node`: label of the node that has sent the head. `head`: JSON text of the header. */
+/**
+ * `node`: label of the node that has sent the head. `head`: JSON text of the header. Returns the number of the block, or
+ * undefined if this is not a header.
+ */
 export function announceHead(
   announcements: Announcements,
   node: string,
   head: string,
   isFinalized: boolean,
-): void {
-  const hash = hashOfHeader(head);
+): number | undefined {
+  const header = parseOrUndefined(head);
+  const hash = head.length <= maxHeaderChars ? hashOfHeader(header) : undefined;
   if (hash !== undefined) announcements.announcedBlocks(node, [hash]);
-  const number = numberOfHeader(head);
+  const number = blockNumber(header);
   if (isFinalized && number !== undefined) announcements.announcedFinalized(node, number);
+  return number;
 }
 
-/** Returns the hash in hexadecimal. Undefined if the JSON text is not a header. */
-export function hashOfHeader(text: string): string | undefined {
-  const number = numberOfHeader(text);
-  const header = text.length <= maxHeaderChars ? parseOrUndefined(text) : undefined;
+/** Returns the number of a header, which is JSON text. Undefined if it has none. */
+export function numberOfHeader(head: string): number | undefined {
+  return blockNumber(parseOrUndefined(head));
+}
+
+/** Returns the hash of a block in hexadecimal. Undefined if this is not a header. */
+export function hashOfHeader(header: unknown): string | undefined {
+  const number = blockNumber(header);
   if (!isObject(header) || number === undefined || number >= 2 ** 32) return undefined;
   const { parentHash, stateRoot, extrinsicsRoot, digest } = header;
   const logs: unknown = isObject(digest) ? digest["logs"] : undefined;

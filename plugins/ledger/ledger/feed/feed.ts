@@ -12,7 +12,7 @@ import type {
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { announceHead } from "./announce-head.ts";
-import { lowestAwaited } from "./awaited.ts";
+import { lowest } from "./awaited.ts";
 import {
   messageTooLarge,
   type FeedAnswer,
@@ -88,7 +88,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
       isMissing: (head) => this.#isMissing(head),
-      awaited: () => lowestAwaited(this.#topics.values()),
+      awaited: () => lowest(Array.from(this.#topics.values(), ({ awaited }) => awaited)),
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
@@ -105,8 +105,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
     const key = topicKey(name, read);
     // The client may have been told of this finalized block.
-    const floor =
-      method.kind === "finalized" ? this.#parts.pool.announcements?.finalizedFloor : undefined;
+    const floor = method.kind === "finalized" ? this.finalizedFloor : undefined;
     let topic = this.#topics.get(key);
     if (topic === undefined) {
       const { params: normal } = read;
@@ -134,6 +133,10 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   get best(): number | undefined {
     return this.#parts.pool.best;
+  }
+
+  get finalizedFloor(): number | undefined {
+    return this.#parts.pool.announcements?.finalizedFloor;
   }
 
   async header(hash: string): Promise<string | undefined> {
@@ -288,10 +291,10 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   #announce(head: string, isFinalized: boolean): void {
     const { node } = this.#connection;
-    if (isFinalized) this.#connection.finalized();
     const { announcements } = this.#parts.pool;
     if (node === undefined || announcements === undefined) return;
-    announceHead(announcements, node, head, isFinalized);
+    const number = announceHead(announcements, node, head, isFinalized);
+    if (isFinalized && number !== undefined) this.#connection.finalized(number);
   }
 
   /** Moves all subscriptions to another node, or to the same one if there is no other. */

@@ -47,8 +47,10 @@ export class SharedConnection {
   #openedAt = 0;
   /** Time of the monotonic clock since which the node has not sent its own head. */
   #missingSince: number | undefined;
-  /** The same for a finalized block that clients wait for. */
+  /** Time since which clients have waited for a finalized block that a usable node has. */
   #awaitedSince: number | undefined;
+  /** Number of the highest block that the node has finalized. */
+  #finalized = -1;
   /** Number of nodes that were lost in quick succession. */
   #losses = 0;
   /** Time of the monotonic clock before which no connection should be opened. */
@@ -96,6 +98,7 @@ export class SharedConnection {
     this.#openedAt = clock.monotonic();
     this.#missingSince = undefined;
     this.#awaitedSince = undefined;
+    this.#finalized = -1;
     return connection;
   }
 
@@ -111,8 +114,10 @@ export class SharedConnection {
     onLost(reason);
   }
 
-  /** Called when the node has finalized a block. It may be behind, but it has not stopped. */
-  finalized(): void {
+  /** Called when the node has announced its finalized block. If that is a new one, it may lag, but it has not stopped. */
+  finalized(number: number): void {
+    if (number <= this.#finalized) return;
+    this.#finalized = number;
     this.#awaitedSince = undefined;
   }
 

@@ -43,7 +43,7 @@ export class TargetChoice {
     return this.#pool.targets?.().find((target) => target.label === label)?.head;
   }
 
-  /** Returns true if any node has reported that it has finalized a block with this number. */
+  /** Returns true if a usable node has reported that it has finalized a block with this number. */
   hasFinalized(number: number): boolean {
     const targets = this.#pool.targets?.() ?? [];
     return targets.some(({ head }) => (head?.finalized ?? -1) >= number);

@@ -6,9 +6,9 @@ import type {
   SubscriptionEndReason,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
-import { numberOfHeader } from "../finality.ts";
 import type { NodeHead } from "../node-pool.ts";
-import type { Awaiting } from "./awaited.ts";
+import { numberOfHeader } from "./announce-head.ts";
+import { lowest } from "./awaited.ts";
 import { HeadState } from "./head-state.ts";
 import {
   EventState,
@@ -75,6 +75,8 @@ function readKeys(params: string): readonly string[] | undefined {
 
 /** The owner of topics. It has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
+  /** The highest finalized block that the pool knows now. Undefined if the pool has a single node. */
+  readonly finalizedFloor: number | undefined;
   /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
   /** Called when the last client has left. */
@@ -85,7 +87,7 @@ export interface TopicOwner extends HeaderSource {
   onTooLarge(topic: Topic): void;
 }
 
-export class Topic implements Awaiting {
+export class Topic {
   readonly key: string;
   readonly method: FeedMethod;
   readonly params: string;
@@ -153,10 +155,9 @@ export class Topic implements Awaiting {
     return !isNew && last < height;
   }
 
+  /** The lowest block number that the node must finalize for a client that waits. Undefined if none waits. */
   get awaited(): number | undefined {
-    let lowest: number | undefined;
-    for (const floor of this.#held.values()) lowest = Math.min(lowest ?? floor, floor);
-    return lowest;
+    return lowest(this.#held.values());
   }
 
   /** Returns true if earlier notifications were of another chain. `chain`: see `NodePool.chain`. */
@@ -167,7 +168,7 @@ export class Topic implements Awaiting {
   }
 
   /**
-   * Adds a client, which keeps the topic alive until it is closed. Its first head is not below the block number `floor`.
+   * Adds a client, which keeps the topic alive until it is closed. Its first head has at least the number `floor`.
    * After that, it gets every head of the node.
    */
   join(floor?: number): ClientSubscription {
@@ -257,10 +258,12 @@ export class Topic implements Awaiting {
     }
   }
 
-  /** Lets the clients begin that have waited for this head, or a lower one. */
+  /** Starts the clients whose floor this head has reached. */
   #release(head: string): void {
+    // The pool can have withdrawn the head that was the floor of a client.
+    const { finalizedFloor = 0 } = this.#owner;
     for (const [listener, floor] of this.#held) {
-      if (isBelow(head, floor)) continue;
+      if (isBelow(head, Math.min(floor, finalizedFloor))) continue;
       this.#held.delete(listener);
       this.#listeners.add(listener);
     }

@@ -34,12 +34,16 @@ export class Announcer {
     this.#deps = deps;
   }
 
+  /** Number of the finalized block. Undefined while it is not known. */
+  get number(): number | undefined {
+    return this.#firstNumber === undefined ? undefined : this.#firstNumber + this.#advanced;
+  }
+
   /** Returns true if the finalized block is at least as high as `floor`, which is a finalized head of the pool. */
   hasFinalized(floor: number): boolean {
-    if (this.#firstNumber === undefined) return false;
-    // The chain of the nodes can have started again since the pool had this head.
+    // The pool can have withdrawn this head since the client got its floor.
     const { finalizedFloor = 0 } = this.#deps.announcements;
-    return this.#firstNumber + this.#advanced >= Math.min(floor, finalizedFloor);
+    return (this.number ?? -1) >= Math.min(floor, finalizedFloor);
   }
 
   announce(change: TreeChange): void {
@@ -65,13 +69,8 @@ export class Announcer {
     const { announcements, node } = this.#deps;
     announcements.announcedBlocks(node, hashes);
     this.#last = hashes.at(-1) ?? this.#last;
-    if (this.#firstNumber === undefined) void this.#ask();
-    else this.#announceLast(this.#firstNumber);
-  }
-
-  #announceLast(firstNumber: number): void {
-    const { announcements, node } = this.#deps;
-    announcements.announcedFinalized(node, firstNumber + this.#advanced, this.#last);
+    if (this.number === undefined) void this.#ask();
+    else announcements.announcedFinalized(node, this.number, this.#last);
   }
 
   /** Called when the follow has ended. */
@@ -96,7 +95,7 @@ export class Announcer {
     }
     this.#firstNumber = number - advanced;
     // The node may have finalized more blocks in the meantime. The clients are told of them now.
-    this.#announceLast(this.#firstNumber);
+    announcements.announcedFinalized(node, this.#firstNumber + this.#advanced, this.#last);
     onNumber();
   }
 }

@@ -1,4 +1,4 @@
-/** One client of a shared follow: what it was told of, and the blocks that it has pinned. */
+/** One client of a shared follow: the events that it has received, and the blocks that it has pinned. */
 import type {
   ClientFollow,
   ClientOperation,
@@ -6,7 +6,6 @@ import type {
   NotificationListener,
   OperationListener,
 } from "sluice-gateway/services";
-import type { Awaiting } from "../feed/awaited.ts";
 import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
 
 /** The shared follow, which has the connection to the node. */
@@ -27,7 +26,7 @@ export interface FollowOwner {
 /** Undefined if the node is lost. */
 export type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
-export class FollowClient implements ClientFollow, Awaiting {
+export class FollowClient implements ClientFollow {
   readonly #follow: FollowOwner;
   readonly #tree: BlockTree;
   readonly #floor: number | undefined;
@@ -44,6 +43,7 @@ export class FollowClient implements ClientFollow, Awaiting {
     this.#floor = floor;
   }
 
+  /** The block number that the node must finalize before the client begins. Undefined if the client has begun. */
   get awaited(): number | undefined {
     return this.#hasBegun ? undefined : this.#floor;
   }

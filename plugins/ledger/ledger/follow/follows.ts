@@ -5,7 +5,7 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
-import { lowestAwaited } from "../feed/awaited.ts";
+import { lowest } from "../feed/awaited.ts";
 import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import type { NodePool } from "../node-pool.ts";
@@ -68,7 +68,7 @@ export class Follows implements LedgerFollows {
       lostMessage: "the follows end, because their node is lost",
       onLost: () => this.#onLost(),
       isMissing: (head) => [...this.#shared.keys()].some((follow) => follow.isMissing(head)),
-      awaited: () => lowestAwaited(this.#shared.keys()),
+      awaited: () => lowest(Array.from(this.#shared.keys(), ({ awaited }) => awaited)),
     });
   }
 
@@ -146,7 +146,7 @@ export class Follows implements LedgerFollows {
       onUnused: () => {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
-      onFinalized: () => this.#connection.finalized(),
+      onFinalized: (number) => this.#connection.finalized(number),
       onChange: () => this.#report(),
     };
   }

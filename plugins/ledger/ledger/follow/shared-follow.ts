@@ -5,7 +5,7 @@ import type {
   FollowOperation,
   OperationListener,
 } from "sluice-gateway/services";
-import { lowestAwaited, type Awaiting } from "../feed/awaited.ts";
+import { lowest } from "../feed/awaited.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { memberAt } from "../json-part.ts";
 import type { Announcements, NodeHead } from "../node-pool.ts";
@@ -39,13 +39,13 @@ export interface FollowLink extends Pick<
   onBroken(reason: string): void;
   /** Called when the last client has left. */
   onUnused(): void;
-  /** Called when the node has finalized blocks. */
-  onFinalized(): void;
+  /** Called when the node has finalized blocks. `number`: that of the last one. Not called while it is not known. */
+  onFinalized(number: number): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
 }
 
-export class SharedFollow implements FollowOwner, Awaiting {
+export class SharedFollow implements FollowOwner {
   /** The node's id of the subscription as JSON text. */
   readonly #id: string;
   readonly #link: FollowLink;
@@ -96,8 +96,9 @@ export class SharedFollow implements FollowOwner, Awaiting {
     return this.#link.clock.monotonic() - this.#eventAt >= silentMs;
   }
 
+  /** The lowest block number that the node must finalize for a client that waits. Undefined if none waits. */
   get awaited(): number | undefined {
-    return lowestAwaited(this.#clients);
+    return lowest(Array.from(this.#clients, ({ awaited }) => awaited));
   }
 
   /**
@@ -138,7 +139,8 @@ export class SharedFollow implements FollowOwner, Awaiting {
         for (const client of this.#clients) client.change(change, result);
     }
     if (change.kind === "finalized") {
-      this.#link.onFinalized();
+      const number = this.#announcer?.number;
+      if (number !== undefined) this.#link.onFinalized(number);
       this.#tree.settle(change.pruned);
       this.#stopHolders();
       this.#begin();

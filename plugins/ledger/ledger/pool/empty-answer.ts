@@ -19,7 +19,7 @@ const readsHead: ReadonlySet<string> = new Set(["chain_getFinalizedHead", "chain
 /**
  * - `fine`: the answer may be right.
  * - `elsewhere`: another node may have the block.
- * - `fault`: the node has reported the block, so its answer is wrong.
+ * - `fault`: the node has just reported the block, so its answer is wrong.
  */
 export type EmptyAnswer = "fine" | "elsewhere" | "fault";
 
@@ -41,7 +41,8 @@ export function judgeEmpty(
   if (readsHead.has(method)) return "fault";
   if (readsBlock.has(method)) {
     if (block?.hash === undefined) return params === "" || params === "[]" ? "fault" : "fine";
-    return blocks.hasReported(node, block.hash) ? "fault" : "elsewhere";
+    // A node may have deleted a block that it reported earlier, if the block was on a fork.
+    return blocks.reportersOfNew(block.hash).includes(node) ? "fault" : "elsewhere";
   }
   if (!readsHeight.has(method) || block?.number === undefined) return "fine";
   if (block.number <= (node.observed?.finalized ?? -1)) return "fault";

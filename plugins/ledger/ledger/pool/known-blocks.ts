@@ -1,7 +1,7 @@
 /**
  * Remembers which nodes have reported a block, and the numbers of blocks, so that a read at a block is sent to a node
- * that has it. Nodes report blocks when they are probed, by their answers to calls that return block hashes, and by the
- * events of a follow.
+ * that has it. Nodes report blocks when they are probed, by their answers to calls that return block hashes, by the events
+ * of follows, and by the heads of subscriptions.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { PooledNode } from "./pooled-node.ts";
@@ -49,11 +49,6 @@ export class KnownBlocks {
   /** Returns the number of a block, or an upper bound of it. Undefined if it is not known. */
   numberOf(hash: string): number | undefined {
     return this.#blocks.get(hash)?.number;
-  }
-
-  /** Returns true if this node has reported the block. */
-  hasReported(node: PooledNode, hash: string): boolean {
-    return this.#blocks.get(hash)?.reporters.includes(node) === true;
   }
 
   /** Returns the nodes that have reported a new block. Empty if the block is unknown, or not new. */

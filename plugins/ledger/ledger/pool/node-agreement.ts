@@ -33,12 +33,11 @@ export class NodeAgreement implements Announcements {
   #chain = 0;
   #best: number | undefined;
 
-  /** `maxLag`: maximum number of blocks by which a node that is used can be behind another one. */
-  constructor(nodes: readonly PooledNode[], clock: Clock, maxLag: number) {
+  constructor(nodes: readonly PooledNode[], clock: Clock) {
     this.#nodes = nodes;
     this.#blocks = new KnownBlocks(clock);
     this.#depths = new StateDepths(clock);
-    this.#finalized = new FinalizedHead(nodes, maxLag);
+    this.#finalized = new FinalizedHead(nodes, clock);
   }
 
   /** Called after each probe of a node. `pool`: the chain (a counter) and best block of the pool after the probe. */
@@ -47,15 +46,22 @@ export class NodeAgreement implements Announcements {
     pool: { readonly chain: number; readonly best: number | undefined },
   ): void {
     this.#best = pool.best;
-    if (pool.chain === this.#chain) return this.#learn(node);
+    if (pool.chain === this.#chain) {
+      if (this.#finalized.review()) return this.#learnAll();
+      return this.#learn(node);
+    }
     // Clients may have been told of this block before the chain was known.
     const first = this.#chain === 0 ? this.#finalized.highest : undefined;
     this.#chain = pool.chain;
     this.#blocks.clear();
     this.#finalized.reset();
     // A node that has restarted may lag, and the finalized head must not go back to its finalized head.
-    for (const each of this.#nodes) this.#learn(each);
+    this.#learnAll();
     if (first !== undefined) this.#finalized.reported(first);
+  }
+
+  #learnAll(): void {
+    for (const each of this.#nodes) this.#learn(each);
   }
 
   #learn(node: PooledNode): void {

@@ -62,7 +62,7 @@ class Pool implements OpenPool, AttemptListener {
     const isAlone = nodes.length === 1;
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);
-    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock, upstream.maxLag);
+    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock);
     this.#hedging =
       isAlone || !upstream.hedging ? undefined : new Hedging(clock, (call) => this.#hedge(call));
     const onProbed = (node: PooledNode): void => this.#agreement?.probed(node, this.#health);

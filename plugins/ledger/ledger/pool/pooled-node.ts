@@ -65,7 +65,10 @@ export class PooledNode implements Backend {
   stateDepth: number | undefined;
   /** Incremented when the genesis, software or runtime of the node changes, or its chain starts again. */
   changes = 0;
-  /** True after the chain of the node has started again. Reset by `NodeHealth`. */
+  /**
+   * True after the chain of the node has started again, until it is as high as before. Reset by `NodeHealth` when the
+   * chain of the pool has started again.
+   */
   hasRestarted = false;
   /** True after the first probe has succeeded or failed. */
   probed = false;
@@ -84,6 +87,8 @@ export class PooledNode implements Backend {
   #headMovedAt = 0;
   #finalizedHigh = -1;
   #finalizedLast = -1;
+  /** The highest finalized block before the chain of the node has started again. */
+  #finalizedBefore = -1;
   #probesBackwards = 0;
 
   constructor(parts: NodeParts) {
@@ -201,6 +206,7 @@ export class PooledNode implements Backend {
   #watchFinalized(finalized: number): void {
     const steady = finalized >= this.#finalizedLast;
     this.#finalizedLast = finalized;
+    if (finalized >= this.#finalizedBefore) this.hasRestarted = false;
     if (finalized >= this.#finalizedHigh) {
       this.#finalizedHigh = finalized;
       this.#probesBackwards = 0;
@@ -208,6 +214,7 @@ export class PooledNode implements Backend {
     }
     this.#probesBackwards = steady ? this.#probesBackwards + 1 : 1;
     if (this.#probesBackwards <= maxProbesBackwards) return;
+    this.#finalizedBefore = this.#finalizedHigh;
     this.#finalizedHigh = finalized;
     this.#probesBackwards = 0;
     this.changes++;

@@ -84,7 +84,7 @@ test("a read at a block whose head a subscription has announced goes to the node
   ahead.advance(101);
   await client.next();
   for (const key of ["0x11", "0x12", "0x13", "0x14"]) {
-    const params = JSON.stringify([key, hashOfHeader(headerOf(101))]);
+    const params = JSON.stringify([key, hashOfHeader(JSON.parse(headerOf(101)))]);
     const answer = await client.ask(request("state_getStorage", params));
     assert.equal((JSON.parse(answer) as { result: string }).result, "0x01");
   }

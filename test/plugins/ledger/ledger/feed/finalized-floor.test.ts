@@ -145,3 +145,32 @@ test("a client that starts after its subscription has ended is told so", async (
   });
   assert.deepEqual(heard, ["end"]);
 });
+
+test("a node that repeats an old finalized head is left", async () => {
+  await using behind = await ChainNode.start();
+  await using ahead = await ChainNode.start();
+  ahead.advance(110);
+  using feed = startFeed(behind, ahead);
+  feed.announcements.finalizedFloor = 110;
+  const head = { best: 110, finalized: 110, bestHash: undefined };
+  feed.targets[1] = { ...feed.targets[1]!, head };
+  const waiting = await feed.subscribe(finalizedHeads);
+  for (let second = 0; feed.moves() === 0; second++) {
+    assert.ok(second <= 30, "the node is still used after 30 s");
+    behind.notify(finalizedHeads, headerOf(100));
+    await feed.advance(1);
+  }
+  await until(() => waiting.length === 1);
+  assert.equal(waiting[0], headerOf(110));
+});
+
+test("a client does not wait for a finalized head that the pool has withdrawn", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  feed.announcements.finalizedFloor = 110;
+  const waiting = await feed.subscribe(finalizedHeads);
+  feed.announcements.finalizedFloor = 100;
+  node.advance(101);
+  await until(() => waiting.length === 1);
+  assert.equal(waiting[0], headerOf(101));
+});

@@ -329,10 +329,10 @@ test("an announced finalized head that the node does not have, or far above the 
   await using honest = await startBlockNode("honest");
   await using under = await startKnownPool([liar, honest]);
   const [first] = under.pool.status();
-  under.pool.announcements?.announcedFinalized(first!.node, 111);
+  under.pool.announcements?.announcedFinalized(first!.node, 117);
   assert.equal(under.pool.announcements?.finalizedFloor, 98);
-  under.pool.announcements?.announcedFinalized(first!.node, 110);
-  assert.equal(under.pool.announcements?.finalizedFloor, 110);
+  under.pool.announcements?.announcedFinalized(first!.node, 116);
+  assert.equal(under.pool.announcements?.finalizedFloor, 116);
   assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
 });
 
@@ -365,6 +365,17 @@ test("a read at a block that a node has announced goes to that node", async () =
   under.pool.announcements?.announcedBlocks(second!.node, [hashOf(101)]);
   assert.deepEqual(await outcomes(under, 4, readAt(hashOf(101))), Array(4).fill('"ahead"'));
   assert.equal(behind.reads.length, 0);
+});
+
+test("a node is not to blame if it has deleted a block that it reported half a minute ago", async () => {
+  await using a = await startBlockNode("a");
+  await using b = await startBlockNode("b");
+  await using under = await startKnownPool([a, b]);
+  const [first] = under.pool.status();
+  under.pool.announcements?.announcedBlocks(first!.node, [hashOf(101)]);
+  under.clock.advance(31_000);
+  assert.deepEqual(await outcomes(under, 4, header(hashOf(101))), Array(4).fill("null"));
+  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
 });
 
 test("a node is not to blame if it has deleted a block that was pruned", async () => {

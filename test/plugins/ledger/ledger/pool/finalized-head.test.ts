@@ -105,3 +105,32 @@ test("a finalized head that was read before the chain was known counts afterward
   await until(isProbed(101));
   assert.equal(under.pool.announcements?.finalizedFloor, 99);
 });
+
+test("a finalized head that its node no longer reports is withdrawn after a minute", async () => {
+  await using wrong = await startBlockNode("wrong");
+  await using right = await startBlockNode("right");
+  await using under = startPool([wrong.url, right.url]);
+  await under.pool.firstProbe;
+  announce(under, 105, hashOf(105));
+  await under.pool.probe();
+  under.clock.advance(59_000);
+  await under.pool.probe();
+  assert.equal(under.pool.announcements?.finalizedFloor, 105);
+  under.clock.advance(1000);
+  await under.pool.probe();
+  assert.equal(under.pool.announcements?.finalizedFloor, 98);
+});
+
+test("a finalized head far above the other nodes is withdrawn, although its node was the only one that was used", async () => {
+  await using wrong = await startBlockNode("wrong", { best: 1_000_000, finalized: 999_990 });
+  await using right = await startBlockNode("right");
+  await using under = startPool([wrong.url, right.url]);
+  await under.pool.firstProbe;
+  assert.equal(under.pool.announcements?.finalizedFloor, 999_990);
+  await wrong.close();
+  await under.probes(() => under.exclusionReasons()[1] === undefined);
+  await under.pool.probe();
+  under.clock.advance(60_000);
+  await under.pool.probe();
+  assert.equal(under.pool.announcements?.finalizedFloor, 98);
+});
