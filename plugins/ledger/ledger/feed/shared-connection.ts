@@ -12,6 +12,8 @@ import { TargetChoice } from "./target-choice.ts";
 const checkMs = 1_000;
 /** A node is lost if it has not sent what it should send for this time. Blocks can take 12 s. */
 const lateMs = 20_000;
+/** A node that finalizes blocks may be this number of blocks behind what clients wait for. */
+const maxBehind = 64;
 /** A connection that was open for this time shows that its node works. */
 const stableMs = 10_000;
 const retryMs = 200;
@@ -114,11 +116,11 @@ export class SharedConnection {
     onLost(reason);
   }
 
-  /** Called when the node has announced its finalized block. If that is a new one, it may lag, but it has not stopped. */
+  /** Called when the node has announced its finalized block. A node that finalizes new blocks may lag a little. */
   finalized(number: number): void {
     if (number <= this.#finalized) return;
     this.#finalized = number;
-    this.#awaitedSince = undefined;
+    if (number + maxBehind >= (this.#parts.awaited() ?? 0)) this.#awaitedSince = undefined;
   }
 
   disconnect(): void {

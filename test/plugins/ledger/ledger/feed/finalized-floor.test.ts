@@ -174,3 +174,21 @@ test("a client does not wait for a finalized head that the pool has withdrawn", 
   await until(() => waiting.length === 1);
   assert.equal(waiting[0], headerOf(101));
 });
+
+test("a node far behind is left, although it finalizes blocks", async () => {
+  await using behind = await ChainNode.start();
+  await using ahead = await ChainNode.start();
+  ahead.advance(200);
+  using feed = startFeed(behind, ahead);
+  feed.announcements.finalizedFloor = 200;
+  const head = { best: 200, finalized: 200, bestHash: undefined };
+  feed.targets[1] = { ...feed.targets[1]!, head };
+  const waiting = await feed.subscribe(finalizedHeads);
+  for (let second = 0; feed.moves() === 0; second++) {
+    assert.ok(second <= 30, "the node is still used after 30 s");
+    behind.advance(101 + second);
+    await feed.advance(1);
+  }
+  await until(() => waiting.length === 1);
+  assert.equal(waiting[0], headerOf(200));
+});
