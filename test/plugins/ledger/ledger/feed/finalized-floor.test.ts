@@ -5,6 +5,25 @@ import { until } from "../../until.ts";
 import { ChainNode, headerOf } from "./chain-node.ts";
 import { finalizedHeads, heads, startFeed } from "./feed-fixture.ts";
 
+type TestFeed = ReturnType<typeof startFeed>;
+
+/** Extends the chain of the second node up to this block, which the node has reported to a probe. */
+function finalizeElsewhere(feed: TestFeed, node: ChainNode, finalized: number): void {
+  node.advance(finalized);
+  feed.announcements.finalizedFloor = finalized;
+  const head = { best: finalized, finalized, bestHash: undefined };
+  feed.targets[1] = { ...feed.targets[1]!, head };
+}
+
+/** Advances the clock until the subscriptions have moved. `onSecond`: what the first node does in each second. */
+async function untilMoved(feed: TestFeed, onSecond: (second: number) => void): Promise<void> {
+  for (let second = 0; feed.moves() === 0; second++) {
+    assert.ok(second <= 30, "the node is still used after 30 s");
+    onSecond(second);
+    await feed.advance(1);
+  }
+}
+
 test("a new subscription to finalized heads does not start below the finalized head of the pool", async () => {
   await using node = await ChainNode.start();
   using feed = startFeed(node);
@@ -59,9 +78,7 @@ test("a node that is always a little behind is not left", async () => {
   await using ahead = await ChainNode.start();
   using feed = startFeed(behind, ahead);
   for (let finalized = 101; finalized <= 104; finalized++) {
-    feed.announcements.finalizedFloor = finalized;
-    const head = { best: finalized, finalized, bestHash: undefined };
-    feed.targets[1] = { ...feed.targets[1]!, head };
+    finalizeElsewhere(feed, ahead, finalized);
     const heard = await feed.subscribe(finalizedHeads);
     await feed.advance(10);
     assert.deepEqual(heard, []);
@@ -77,10 +94,7 @@ test("a node is left even if the clients that wait are others each time", async 
   using feed = startFeed(behind, ahead);
   for (let finalized = 103; feed.moves() === 0; finalized += 2) {
     assert.ok(finalized <= 107, "the node is still used after 45 s");
-    ahead.advance(finalized);
-    feed.announcements.finalizedFloor = finalized;
-    const head = { best: finalized, finalized, bestHash: undefined };
-    feed.targets[1] = { ...feed.targets[1]!, head };
+    finalizeElsewhere(feed, ahead, finalized);
     const opened = await feed.feed.open({ name: finalizedHeads }, "[]");
     assert.ok(opened.kind === "open");
     opened.subscription.start({ onNotification() {}, onEnd() {} });
@@ -92,22 +106,16 @@ test("a node is left even if the clients that wait are others each time", async 
 test("heads that are late now and then do not keep a node that finalizes nothing", async () => {
   await using behind = await ChainNode.start();
   await using ahead = await ChainNode.start();
-  ahead.advance(110);
   using feed = startFeed(behind, ahead);
-  feed.announcements.finalizedFloor = 110;
-  const head = { best: 110, finalized: 110, bestHash: undefined };
-  feed.targets[1] = { ...feed.targets[1]!, head };
+  finalizeElsewhere(feed, ahead, 110);
   await feed.hear(heads);
   const waiting = await feed.subscribe(finalizedHeads);
-  for (let second = 0; feed.moves() === 0; second++) {
-    assert.ok(second <= 30, "the node is still used after 30 s");
-    if (second % 6 === 0) {
-      const best = 101 + second / 6;
-      feed.report({ best: best + 2, finalized: 100, bestHash: undefined });
-      behind.notify(heads, headerOf(best));
-    }
-    await feed.advance(1);
-  }
+  await untilMoved(feed, (second) => {
+    if (second % 6 !== 0) return;
+    const best = 101 + second / 6;
+    feed.report({ best: best + 2, finalized: 100, bestHash: undefined });
+    behind.notify(heads, headerOf(best));
+  });
   await until(() => waiting.length === 1);
   assert.equal(waiting[0], headerOf(110));
 });
@@ -149,17 +157,10 @@ test("a client that starts after its subscription has ended is told so", async (
 test("a node that repeats an old finalized head is left", async () => {
   await using behind = await ChainNode.start();
   await using ahead = await ChainNode.start();
-  ahead.advance(110);
   using feed = startFeed(behind, ahead);
-  feed.announcements.finalizedFloor = 110;
-  const head = { best: 110, finalized: 110, bestHash: undefined };
-  feed.targets[1] = { ...feed.targets[1]!, head };
+  finalizeElsewhere(feed, ahead, 110);
   const waiting = await feed.subscribe(finalizedHeads);
-  for (let second = 0; feed.moves() === 0; second++) {
-    assert.ok(second <= 30, "the node is still used after 30 s");
-    behind.notify(finalizedHeads, headerOf(100));
-    await feed.advance(1);
-  }
+  await untilMoved(feed, () => behind.notify(finalizedHeads, headerOf(100)));
   await until(() => waiting.length === 1);
   assert.equal(waiting[0], headerOf(110));
 });
@@ -178,17 +179,10 @@ test("a client does not wait for a finalized head that the pool has withdrawn", 
 test("a node far behind is left, although it finalizes blocks", async () => {
   await using behind = await ChainNode.start();
   await using ahead = await ChainNode.start();
-  ahead.advance(200);
   using feed = startFeed(behind, ahead);
-  feed.announcements.finalizedFloor = 200;
-  const head = { best: 200, finalized: 200, bestHash: undefined };
-  feed.targets[1] = { ...feed.targets[1]!, head };
+  finalizeElsewhere(feed, ahead, 200);
   const waiting = await feed.subscribe(finalizedHeads);
-  for (let second = 0; feed.moves() === 0; second++) {
-    assert.ok(second <= 30, "the node is still used after 30 s");
-    behind.advance(101 + second);
-    await feed.advance(1);
-  }
+  await untilMoved(feed, (second) => behind.advance(101 + second));
   await until(() => waiting.length === 1);
   assert.equal(waiting[0], headerOf(200));
 });
