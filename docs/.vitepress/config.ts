@@ -17,12 +17,16 @@ const icon = "plugins/dashboard/dashboard/page/icon.svg";
 /** Files that the site needs and that are not pages, such as deploy/Dockerfile, relative to `root`. */
 const linkedFiles = new Set([icon]);
 
-/** Lets browsers load linked files themselves: the site's router ignores links with a target. */
+/**
+ * Lets browsers load linked files themselves: the site's router ignores links with a target. The pages for contributors
+ * are such files, because they do not help users who search the site.
+ */
 const findLinkedFiles: MarkdownOptions["config"] = (markdown) => {
   markdown.core.ruler.push("linked-files", ({ tokens, env }: { tokens: Token[]; env: PageEnv }) => {
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const href = token.type === "link_open" ? (token.attrGet("href") ?? "") : "";
-      if (/^$|^\w+:|^#|\.md(#.*)?$/.test(href)) continue;
+      const isPage = /\.md(#.*)?$/.test(href) && !/^(AGENTS|CONTRIBUTING)\.md$/.test(href);
+      if (isPage || /^$|^\w+:|^#/.test(href)) continue;
       linkedFiles.add(relative(root, resolve(dirname(env.path), href)));
       token.attrSet("target", "_self");
     }
@@ -46,7 +50,12 @@ export default defineConfig({
   title: "Sluice",
   description: "A gateway in front of a Substrate node and a confidential inference network.",
   srcDir: root,
-  srcExclude: ["{data,dist,src,test}/**", "**/node_modules/**"],
+  srcExclude: [
+    "{data,dist,src,test}/**",
+    "**/{node_modules/**,notes.md}",
+    "AGENTS.md",
+    "CONTRIBUTING.md",
+  ],
   rewrites: { "README.md": "index.md" },
   base,
   head: [["link", { rel: "icon", href: base + icon }]],

@@ -36,7 +36,6 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   Extend: [
     "docs/writing-plugins",
     "docs/contract-changes",
-    "docs/plugin-catalogue",
     "docs/examples/evm-node/README",
     "docs/examples/jwt-auth/README",
     "docs/examples/mcp-federation/README",
@@ -45,7 +44,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "plugins/README",
     "plugins/contracts/README",
   ],
-  Project: ["docs/versioning", "docs/licences", "CHANGELOG", "SECURITY", "CONTRIBUTING", "AGENTS"],
+  Project: ["docs/versioning", "CHANGELOG", "SECURITY"],
 };
 
 /** `root`: the folder with the Markdown files. */

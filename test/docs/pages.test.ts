@@ -10,7 +10,7 @@ import type { Command, CommandContext } from "../../src/commands/command.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
 import { parseConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
-import { loadShipped } from "../../src/pipeline/load/load.ts";
+import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { root } from "./tables.ts";
@@ -100,6 +100,20 @@ test("plugins/README.md lists every plugin with its kind and its slots", async (
   }));
   const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
   assert.deepEqual(listed.toSorted(byName), expected.toSorted(byName));
+});
+
+test("the README of every plugin names all of its options", async () => {
+  const { plugins } = await loadShipped();
+  const files = shippedPlugins();
+  for (const { name, options } of plugins.values()) {
+    const folder = dirname(files.get(name) ?? join(root, "plugins/README.md"));
+    const own = join(folder, "README.md");
+    const page = existsSync(own) ? own : join(dirname(folder), "README.md");
+    const text = readFileSync(page, "utf8");
+    for (const option of Object.keys(options?.["properties"] ?? {})) {
+      assert.match(text, new RegExp(`\\b${option}\\b`), `${page}: option ${option} of ${name}`);
+    }
+  }
 });
 
 /** ``provides `a`, needs `b`, `c` ``, as in the table. */

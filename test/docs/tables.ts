@@ -12,7 +12,6 @@ import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { escape, optionTable } from "./option-table.ts";
 import { createDatabase } from "../store/servers.ts";
-import { lockedLicences, publishedLicences } from "./licences.ts";
 
 export const root = join(import.meta.dirname, "../..");
 
@@ -32,8 +31,6 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
     ["alerts", { page: "alerts.md", table: optionRows(sections.alerts) }],
     ["oidc", { page: "dashboard.md", table: optionRows(oidcSchema) }],
     ["tools", { page: "tools.md", table: tools }],
-    ["published licences", { page: "licences.md", table: await publishedLicences() }],
-    ["licences", { page: "licences.md", table: lockedLicences() }],
   ]);
 }
 

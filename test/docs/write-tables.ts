@@ -1,10 +1,7 @@
-/** Writes the catalogue of plugins and the tables that the tests compare: `node test/docs/write-tables.ts && npx oxfmt docs`. */
+/** Writes the tables that the tests compare: `node test/docs/write-tables.ts && npx oxfmt docs`. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { renderCatalogue } from "./catalogue.ts";
 import { findTable, renderTables, root } from "./tables.ts";
-
-writeFileSync(join(root, "docs/plugin-catalogue.md"), await renderCatalogue());
 
 for (const [name, { page, table }] of await renderTables()) {
   const file = join(root, "docs", page);

@@ -34,7 +34,7 @@ const ringBytes = 4 * 1024 * 1024;
  * Time for which the journal thread waits for more records after the first one of a group (milliseconds), unless
  * `fullBatchBytes` are waiting or no other charge is pending. On one core, an fsync takes the same time from the event
  * loop however many records it writes: with 32 clients, 6.5 µs of CPU per charge instead of 13. If the journal thread
- * has another core, waiting only delays answers (bench/notes/2026-11-node-proxy.md: 14 % more calls per second without
+ * has another core, waiting only delays answers (plugins/ledger/ledger/notes.md: 14 % more calls per second without
  * it).
  */
 const batchWaitMs = availableParallelism() > 1 ? 0 : 0.5;

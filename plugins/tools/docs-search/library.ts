@@ -16,7 +16,7 @@ export interface LibraryPage {
   readonly markdown: string;
 }
 
-/** MiniSearch takes about 1 µs per posting that it reads (bench/README.md), so this bounds the cost of a query. */
+/** MiniSearch takes about 1 µs per posting that it reads (notes.md), so this bounds the cost of a query. */
 const maxParagraphs = 10_000;
 
 /**

@@ -5,7 +5,7 @@
  * (EIP-55).
  *
  * This does not use @polkadot/util-crypto, because that package takes 3.5 to 4.5 times as long, needs too much memory
- * to load (bench/README.md), and does not support 20-byte ids. The tests compare the results with it.
+ * to load (notes.md), and does not support 20-byte ids. The tests compare the results with it.
  */
 import { hash } from "node:crypto";
 import { keccak_256 } from "@noble/hashes/sha3.js";

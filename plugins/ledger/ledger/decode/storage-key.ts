@@ -1,7 +1,7 @@
 /**
  * Computes storage keys: twox128(pallet prefix) ‖ twox128(entry) ‖ hashed keys (frame_support::storage, `StorageMap`).
  * xxHash64 is implemented here, and blake2b is from @noble/hashes, which is also the fallback of @polkadot/util-crypto.
- * The WebAssembly of that package would save 5 µs per key but cost every gateway 70 MiB or more (bench/README.md).
+ * The WebAssembly of that package would save 5 µs per key but cost every gateway 70 MiB or more (notes.md).
  */
 import { blake2b } from "@noble/hashes/blake2.js";
 import type { Hasher } from "./metadata.ts";
