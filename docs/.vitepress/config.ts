@@ -14,18 +14,20 @@ const root = join(import.meta.dirname, "../..");
 const base = process.env["DOCS_BASE"] ?? "/";
 const icon = "plugins/dashboard/dashboard/page/icon.svg";
 
+const forContributors = /(^|\/)(AGENTS|CONTRIBUTING|notes)\.md$/;
+
 /** Files that the site needs and that are not pages, such as deploy/Dockerfile, relative to `root`. */
 const linkedFiles = new Set([icon]);
 
 /**
  * Lets browsers load linked files themselves: the site's router ignores links with a target. The pages for contributors
- * are such files, because they do not help users who search the site.
+ * and laboratory notes are such files, because they do not help users who search the site.
  */
 const findLinkedFiles: MarkdownOptions["config"] = (markdown) => {
   markdown.core.ruler.push("linked-files", ({ tokens, env }: { tokens: Token[]; env: PageEnv }) => {
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
       const href = token.type === "link_open" ? (token.attrGet("href") ?? "") : "";
-      const isPage = /\.md(#.*)?$/.test(href) && !/^(AGENTS|CONTRIBUTING)\.md$/.test(href);
+      const isPage = /\.md(#.*)?$/.test(href) && !forContributors.test(href);
       if (isPage || /^$|^\w+:|^#/.test(href)) continue;
       linkedFiles.add(relative(root, resolve(dirname(env.path), href)));
       token.attrSet("target", "_self");
