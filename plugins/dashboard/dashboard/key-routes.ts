@@ -10,6 +10,7 @@ import { pageOf, queryOf } from "./input.ts";
 import type { AddRoute } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { isOutside, type Viewer } from "./session.ts";
+import { limited, perMinute } from "./workspace-rate.ts";
 import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
 /** Number of rows of a page. */
@@ -18,12 +19,23 @@ const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "keys", (viewer, request, reply) => list(parts, viewer, request, reply));
-  addChange(add, parts, "keys", (_, viewer, request, by) =>
-    create(parts, viewer, request.body, by),
-  );
-  addChange(add, parts, "keys/:id/edit", ofKey(edit));
-  addChange(add, parts, "keys/:id/rotate", ofKey(rotate));
-  addChange(add, parts, "keys/:id/revoke", ofKey(revoke));
+  const message = `the keys of a workspace can change ${perMinute.keyChanges} times a minute`;
+  const addLimited = limited(add, parts.workspaceRates.keyChanges, message);
+  const change = (path: string, work: ChangeWork): void =>
+    addChange(addLimited, parts, path, (_, viewer, request, by) =>
+      work(parts, viewer, request, { ...by, maxActiveKeys: maxActiveKeys(parts, viewer) }),
+    );
+  change("keys", (_, viewer, request, by) => create(parts, viewer, request.body, by));
+  change("keys/:id/edit", ofKey(edit));
+  change("keys/:id/rotate", ofKey(rotate));
+  change("keys/:id/revoke", ofKey(revoke));
+}
+
+/** The plan limits the keys that administrators of the workspace make. */
+function maxActiveKeys({ accounts }: DashboardParts, viewer: Viewer): number | undefined {
+  const { only, workspace } = viewer;
+  if (only === undefined || workspace === undefined) return undefined;
+  return accounts.admin.plan(workspace.plan).maxKeys;
 }
 
 async function list(

@@ -241,6 +241,34 @@ test("the administrator of a workspace creates and revokes its keys, but not tho
   );
 });
 
+test("keys: the plan limits those that a workspace's administrator makes, and a minute its changes", async () => {
+  await using gateway = await startWatched();
+  const { tenant } = gateway;
+  const cookie = await signIn(gateway, tenant.key);
+  const body = { workspace_id: tenant.workspaceId, name: "one more", capabilities: ["inference"] };
+  const create = async (by: string): Promise<number> =>
+    (await ask(gateway, "keys", { cookie: by, body })).status;
+  const made = await ask(gateway, "keys", { cookie, body });
+  for (let active = 2; active < 10; active++) assert.equal(await create(cookie), 201);
+  const refused = await ask(gateway, "keys", { cookie, body });
+  assert.deepEqual([refused.status, refused.body.error_code], [409, "GATEWAY_CONFLICT"]);
+  assert.match(refused.body.error, /allows 10 active keys/);
+  const path = `keys/${made.body.key.id}`;
+  const rotate = async (seconds: number): Promise<number> =>
+    (await ask(gateway, `${path}/rotate`, { cookie, body: { overlap_seconds: seconds } })).status;
+  assert.equal(await rotate(60), 409);
+  assert.equal(await rotate(0), 201);
+  const operator = await signIn(gateway, gateway.key);
+  assert.equal(await create(operator), 201, "a platform administrator is not limited");
+
+  for (let n = 12; n < 30; n++) assert.equal(await create(cookie), 409);
+  const many = await ask(gateway, `keys/${tenant.keyId}/edit`, { cookie, body: { name: "x" } });
+  assert.deepEqual([many.status, many.body.error_code], [429, "GATEWAY_RATE_LIMITED"]);
+  assert.match(many.body.error, /30 times a minute/);
+  assert.ok(Number(many.headers.get("retry-after")) > 0);
+  assert.equal(await create(operator), 201);
+});
+
 test("the input for a new key is validated strictly", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
