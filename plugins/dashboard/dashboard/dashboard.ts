@@ -14,6 +14,7 @@ import { openHistoryFile } from "./history/sqlite-store.ts";
 import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
+import { rememberAddress } from "./request-address.ts";
 import { perMinute } from "./workspace-rate.ts";
 
 /** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
@@ -71,7 +72,8 @@ export function openDashboard(
     oidc: oidc && { options: oidc, send: requestSender() },
   };
   let app: Promise<FastifyInstance> | undefined;
-  return (request, response) => {
+  return (request, response, address) => {
+    rememberAddress(request, address);
     app ??= loadApp(parts);
     answerWhenLoaded(app, request, response, parts);
   };

@@ -345,6 +345,29 @@ test("an address may try ten times a minute and must then wait, even with valid 
   assert.ok(wait > 0 && wait <= 60, `retry-after ${wait}`);
 });
 
+test("behind a proxy in admin.trustProxy, each client has its own attempts and its own address", async () => {
+  const proxied = (trustProxy: string): Promise<Watched> =>
+    startWatched({ adminOptions: `, trustProxy: [${trustProxy}]` });
+  const signsIn = async (gateway: Watched, key: string, client: string): Promise<number> =>
+    (await ask(gateway, "session", { body: { key }, headers: { "x-forwarded-for": client } }))
+      .status;
+  {
+    await using gateway = await proxied("127.0.0.1");
+    for (let i = 0; i < 10; i++) assert.equal(await signsIn(gateway, "guess", "192.0.2.7"), 401);
+    assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7"), 429);
+    assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7, 192.0.2.8"), 200);
+    const bound = gateway.issue({
+      capabilities: ["platform:admin"],
+      allowedAddresses: ["192.0.2.1"],
+    });
+    assert.equal(await signsIn(gateway, bound.key, "192.0.2.1"), 200);
+    assert.equal(await signsIn(gateway, bound.key, "192.0.2.2"), 401);
+  }
+  await using direct = await proxied("192.0.2.250");
+  for (let i = 0; i < 10; i++) assert.equal(await signsIn(direct, "guess", `192.0.2.${i}`), 401);
+  assert.equal(await signsIn(direct, direct.key, "192.0.2.99"), 429, "the header is not trusted");
+});
+
 const foreign: readonly (readonly [string, Record<string, string | undefined>])[] = [
   ["without the page's own header", { "x-sluice-dashboard": undefined }],
   ["without an origin", { origin: undefined }],
