@@ -117,6 +117,31 @@ test("keys: they are found by id, name or workspace, and revoked ones only on re
   }
 });
 
+test("keys and workspaces are ordered by the share of their limits that is used", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const { tenant } = gateway;
+  const half = gateway.issue({ plan: "free", capabilities: [], cuLimit24hMilli: 1_000 });
+  const unlimited = gateway.issue({ plan: "enterprise", capabilities: [] });
+  for (const { key } of [gateway, gateway, gateway, half, tenant]) await call(gateway, key);
+  const cookie = await signIn(gateway, gateway.key);
+  const keys = await ask(gateway, "keys?sort=use", { cookie });
+  const ids = keys.body.keys.map(({ id }: { id: string }) => id);
+  assert.deepEqual(ids.slice(0, 2), [gateway.keyId, half.keyId], "75 % and 50 %");
+  assert.deepEqual(new Set(ids.slice(2)), new Set([tenant.keyId, unlimited.keyId]));
+  assert.equal(keys.body.has_more, false);
+
+  const { body } = await ask(gateway, "workspaces?sort=use", { cookie });
+  const [first, ...others] = body.workspaces;
+  assert.deepEqual(
+    [first.id, first.used_cu_milli, first.limit_cu_milli],
+    [gateway.workspaceId, 1_500, 1_000_000],
+  );
+  assert.equal(others.at(-1).id, unlimited.workspaceId);
+  for (const path of ["keys?sort=name", "workspaces?sort=name"]) {
+    assert.equal((await ask(gateway, path, { cookie })).status, 400, path);
+  }
+});
+
 test("a key is created, works, is rotated and revoked, and each change is in the audit log with its actor", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);

@@ -163,10 +163,11 @@ function options(place, { lines, unit, stepSeconds, isStacked = true }, point) {
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const dayName = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** Returns the day if a bar is at least half a day, else the time. */
+/** Returns the day at midnight, and if a bar is at least half a day. Otherwise, it returns the time. */
 function tickLabel(seconds, stepSeconds) {
   const when = new Date(seconds * 1000);
-  return (stepSeconds >= 43_200 ? dayName : clock).format(when);
+  const isMidnight = when.getHours() === 0 && when.getMinutes() === 0 && when.getSeconds() === 0;
+  return (stepSeconds >= 43_200 || isMidnight ? dayName : clock).format(when);
 }
 
 /** Returns the value of a custom property, because a canvas does not resolve names of custom properties. */
