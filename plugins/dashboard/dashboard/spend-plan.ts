@@ -65,7 +65,7 @@ export async function planJson(
   };
 }
 
-/** What a workspace has used of its plan in this calendar month. */
+/** The use of a workspace's plan in this calendar month. */
 interface Month {
   readonly plan: Plan;
   readonly drawn: WorkspaceUsage;
