@@ -57,9 +57,12 @@ test("the page needs no session, and neither the page nor its files contain inli
   assert.doesNotMatch(html, /<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=/);
   const paths = [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, path = ""]) => path);
   assert.ok(paths.length >= 5, "the page loads its files");
+  assert.ok(paths.includes("/dashboard/assets/views/live.js"), "without waiting for other modules");
+  assert.ok(!paths.includes("/dashboard/assets/lib/uplot.js"), "charts are not needed at first");
   for (const path of paths) {
     const file = await fetch(gateway.adminUrl + path);
     assert.equal(file.status, 200, path);
+    assert.equal(file.headers.get("content-encoding"), "gzip", path);
     const etag = file.headers.get("etag") ?? "";
     await file.arrayBuffer();
     const again = await fetch(gateway.adminUrl + path, { headers: { "if-none-match": etag } });
