@@ -66,7 +66,8 @@ const contrast = `(element) => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   let ground = element;
-  while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
+  // A background that is partly transparent hardly changes the one below it.
+  while (getComputedStyle(ground).backgroundColor.startsWith("rgba(")) ground = ground.parentElement;
   const [a, b] = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor].map(light).sort((x, y) => x - y);
   return (b + 0.05) / (a + 0.05);
 }`;

@@ -58,9 +58,10 @@ async function run(): Promise<void> {
   }
   const balancer = await startBalancer(urls, stack);
 
-  const [key = "", spentKey = ""] = [
+  const [key = "", spentKey = "", adminKey = ""] = [
     ...(await createKeys(stores.postgresUrl, 1)),
     ...(await createKeys(stores.postgresUrl, 1, { cuLimit24hMilli: budgetMilliCu })),
+    ...(await createKeys(stores.postgresUrl, 1, { capabilities: ["platform:admin"] })),
   ];
   console.log(
     `\nA key may use ${budgetMilliCu / 1000} CU in 24 hours. It calls all gateways until each refuses:`,
@@ -82,6 +83,10 @@ Try it: the load balancer passes each connection to the next gateway.
     -H 'authorization: Bearer ${key}' \\
     -H 'content-type: application/json' \\
     -d '${JSON.stringify(call)}'
+
+Sign in to the dashboards with this key:
+
+  ${adminKey}
 `);
   if (!values.once) console.log("Press Ctrl-C to stop everything.");
   await stopped.promise;

@@ -1,6 +1,7 @@
 /** PostgreSQL, Redis and gateways that share them, for measurements and demonstrations. */
 import { readFileSync, readdirSync } from "node:fs";
 import { Redis } from "ioredis";
+import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
 import { openPostgresAccountStore } from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -47,11 +48,11 @@ export async function startStores(): Promise<SharedStores> {
   };
 }
 
-/** Creates an enterprise workspace and keys that may read the ledger. Returns the texts of the keys. */
+/** Creates an enterprise workspace and keys, which may read the ledger by default. Returns the texts of the keys. */
 export async function createKeys(
   url: string,
   count: number,
-  limits: { readonly cuLimit24hMilli?: number } = {},
+  more: Partial<Pick<NewKey, "cuLimit24hMilli" | "capabilities">> = {},
 ): Promise<string[]> {
   const metrics = createMetrics();
   const pool = openPostgres({ url, replica: "keys", metrics, statementMs: 4_000 });
@@ -65,7 +66,7 @@ export async function createKeys(
     const keys: string[] = [];
     for (let index = 0; index < count; index++) {
       const issued = await store.createKey(
-        { workspaceId, name: "", environment: "dev", capabilities: ["ledger:read"], ...limits },
+        { workspaceId, name: "", environment: "dev", capabilities: ["ledger:read"], ...more },
         by,
       );
       if ("failed" in issued) throw new Error(issued.message);

@@ -66,7 +66,12 @@ export default defineConfig({
     outline: [2, 3],
     search: { provider: "local" },
   },
-  markdown: { anchor: { slugify: slug }, config: findLinkedFiles },
+  markdown: {
+    anchor: { slugify: slug },
+    config: findLinkedFiles,
+    // The default themes have colours whose contrast is below 4.5 to 1.
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+  },
   buildEnd({ outDir }) {
     for (const file of linkedFiles) {
       mkdirSync(dirname(join(outDir, file)), { recursive: true });

@@ -9,11 +9,13 @@ import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 /**
  * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, the id of a key, or
  * `oidc:<subject> (<e-mail>)` for a user of an OpenID provider. For the last two, `requestId` is the id of the request.
+ * `maxActiveKeys`: the number of active keys that the author may give the workspace. Undefined for operators.
  */
 export interface ChangeAuthor {
   readonly actor: string;
   readonly at: number;
   readonly requestId?: string | undefined;
+  readonly maxActiveKeys?: number | undefined;
 }
 
 /**

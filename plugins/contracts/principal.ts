@@ -26,6 +26,8 @@ export interface Plan {
    * USD per CU beyond the included and purchased amount, as a decimal string. Undefined if the plan has no overage.
    */
   readonly overageUsdPerCu: string | undefined;
+  /** Maximum number of active keys of a workspace whose administrator makes keys. Operators can make more. */
+  readonly maxKeys: number;
 }
 
 export interface Workspace {

@@ -89,7 +89,13 @@ function principalWith(owned: readonly Capability[], now: number): KeyPrincipal 
       overageLimitCuMilli: undefined,
       createdAt: now,
     },
-    plan: { name: "enterprise", rps: 1_000, includedMilliCu: 1e9, overageUsdPerCu: undefined },
+    plan: {
+      name: "enterprise",
+      rps: 1_000,
+      includedMilliCu: 1e9,
+      overageUsdPerCu: undefined,
+      maxKeys: 1_000,
+    },
     rps: 1_000,
   };
 }

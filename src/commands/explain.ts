@@ -95,7 +95,8 @@ async function ask(admin: URL, requestId: string, signal: AbortSignal): Promise<
     return (await answer.json()) as Found;
   } catch (error) {
     const reason = error instanceof Error ? (error.cause ?? error) : error;
-    return `no answer from ${admin.origin}: ${String(reason)}`;
+    const hint = "Is this the address of the admin listener? Pass another one with --admin.";
+    return `no answer from ${admin.origin}: ${String(reason)}. ${hint}`;
   }
 }
 

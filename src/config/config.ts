@@ -100,6 +100,8 @@ export interface Config {
     readonly port: number;
     /** Host names that the dashboard, /metrics, /pipelines and /explain accept, besides IP addresses and localhost. */
     readonly hosts: readonly string[];
+    /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
+    readonly trustProxy: readonly string[];
   };
   readonly store: {
     readonly data: string;

@@ -33,7 +33,7 @@ export function addEntry(
   if (path.length > 1 && !document.hasIn(path)) throw new Error(`the file has no ${name}`);
   const marked = isItem ? `- ${entry}` : entry;
   const result = textWith(text, document, path, { entry, marked });
-  // What is written here decides what the gateway runs, so the result must be exactly what was asked for.
+  // The gateway runs the code that the file names, so the result must be exactly what was asked for.
   if (result !== undefined && isExtended(text, result, path, marked)) return result;
   throw new Error(`${name} cannot be extended as it is written; add \`${marked}\` to it yourself`);
 }

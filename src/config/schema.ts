@@ -24,6 +24,13 @@ function milliseconds(fallback: number, description: string): JsonSchema {
   return { type: "integer", minimum: 1, maximum: 86_400_000, default: fallback, description };
 }
 
+const trustProxy: JsonSchema = {
+  type: "array",
+  items: { type: "string", format: "address-block" },
+  default: [],
+  description: "Proxies whose X-Forwarded-For is trusted: addresses or CIDR blocks.",
+};
+
 const server = closed(
   "The listener for clients.",
   {
@@ -47,12 +54,7 @@ const server = closed(
       },
       { required: ["cert", "key"] },
     ),
-    trustProxy: {
-      type: "array",
-      items: { type: "string", format: "address-block" },
-      default: [],
-      description: "Proxies whose X-Forwarded-For is trusted: addresses or CIDR blocks.",
-    },
+    trustProxy,
     drainSeconds: {
       type: "number",
       minimum: 0,
@@ -111,6 +113,7 @@ const admin = closed(
       description:
         "Host names that the dashboard, /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. List the names that scrapers use.",
     },
+    trustProxy,
   },
   { default: {} },
 );

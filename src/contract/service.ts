@@ -26,8 +26,9 @@ export interface ServiceHooks<Provided> {
   /**
    * Answers the requests on the admin listener whose path begins with `/` and the name of the service. Their Host
    * header has been checked, and their bodies are unread. The service itself checks the permissions of the caller.
+   * `address`: IP address of the client; behind a proxy in `admin.trustProxy`, the one that the proxy reports.
    */
-  admin?(request: IncomingMessage, response: ServerResponse): void;
+  admin?(request: IncomingMessage, response: ServerResponse, address: string): void;
   stop?(): Awaitable<void>;
 }
 

@@ -8,6 +8,7 @@ import { isIP, type AddressInfo } from "node:net";
 import type { RenderedMetrics } from "../metrics.ts";
 import type { FoundExchanges, Log, ServiceHooks } from "../plugin.ts";
 import { runGuarded } from "../guard.ts";
+import { addressReader } from "./address.ts";
 import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { bind } from "./bind.ts";
 
@@ -17,6 +18,8 @@ export interface AdminOptions {
   readonly port: number;
   /** Host names that /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. */
   readonly hosts: readonly string[];
+  /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
+  readonly trustProxy: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   /** Returns the answer of /pipelines, which is sent as JSON. */
   readonly pipelines: () => unknown;
@@ -48,13 +51,14 @@ const keepAliveMs = 72_000;
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const { host, port, log } = options;
   const handlers = handlersOf(options);
+  const parts = { ...options, handlers, addressOf: addressReader(options.trustProxy) };
   const http = createServer({ keepAliveTimeout: keepAliveMs }, (request, response) => {
     const failed = (error: unknown): void => {
       log.error({ err: error, path: request.url?.split("?", 1)[0] }, "an admin request failed");
       if (response.headersSent) response.destroy();
       else sendRefusal(response, "GATEWAY_INTERNAL_ERROR");
     };
-    void runGuarded(() => answer(request, response, options, handlers), failed);
+    void runGuarded(() => answer(request, response, parts), failed);
   });
   await bind(http, { section: "admin", host, port }, backlog);
   return { url: urlOf(http), close: () => closeServer(http) };
@@ -64,6 +68,11 @@ interface AdminHandler {
   /** Whether the Host header must name this listener. Health probes may use any name. */
   readonly isGuarded: boolean;
   readonly run: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+}
+
+interface AnswerParts extends AdminOptions {
+  readonly handlers: ReadonlyMap<string, AdminHandler>;
+  readonly addressOf: ReturnType<typeof addressReader>;
 }
 
 /** The answers by path, to GET and HEAD. */
@@ -108,13 +117,12 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
 function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  options: AdminOptions,
-  handlers: ReadonlyMap<string, AdminHandler>,
+  parts: AnswerParts,
 ): void | Promise<void> {
   const path = decodedPath(request.url ?? "/");
   if (path === undefined) return sendRefusal(response, "GATEWAY_INVALID_PARAMS");
-  const handler = handlers.get(path);
-  if (handler === undefined) return passToService(path, request, response, options);
+  const handler = parts.handlers.get(path);
+  if (handler === undefined) return passToService(path, request, response, parts);
   if (request.method !== "GET" && request.method !== "HEAD") {
     return sendRefusal(response, "GATEWAY_INVALID_PARAMS", {
       status: 405,
@@ -122,7 +130,7 @@ function answer(
       headers: ["allow", "GET, HEAD"],
     });
   }
-  if (handler.isGuarded && refuseForeignHost(request, response, options.hosts)) return;
+  if (handler.isGuarded && refuseForeignHost(request, response, parts.hosts)) return;
   return handler.run(request, response);
 }
 
@@ -139,7 +147,7 @@ function passToService(
   path: string,
   request: IncomingMessage,
   response: ServerResponse,
-  { hosts, service, log }: AdminOptions,
+  { hosts, service, addressOf, log }: AnswerParts,
 ): void {
   const name = path.split("/", 2)[1] ?? "";
   const hooks = service(name);
@@ -149,7 +157,7 @@ function passToService(
     log.error({ err: error, service: name }, "an admin request failed");
     response.destroy();
   };
-  runGuarded(() => hooks.admin?.(request, response), failed);
+  runGuarded(() => hooks.admin?.(request, response, addressOf(request)), failed);
 }
 
 /**

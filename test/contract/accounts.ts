@@ -124,6 +124,34 @@ export function describeAccountStore(
       assert.equal(failure(later), "conflict");
     });
 
+    test("an author with a limit makes active keys up to it, also at the same time on two gateways", async (t) => {
+      const { one, other } = await open(t);
+      const workspace = await acme(one);
+      const { key: first } = await issue(one, workspace);
+      const limited = { ...by, at: 2_000, maxActiveKeys: 3 };
+      const wanted = {
+        workspaceId: workspace.id,
+        name: "more",
+        environment: "dev",
+        capabilities: ["inference"],
+      } as const;
+      const results = await Promise.all(
+        [one, other, one, other].map(async (store) => store.createKey(wanted, limited)),
+      );
+      const [refused, ...more] = results.filter((result) => "failed" in result);
+      assert.equal(more.length, 1, "two of the four are refused");
+      assert.match(refused?.message ?? "", /allows 3 active keys/);
+      assert.equal(failure(await one.rotateKey(first.id, 500, limited)), "conflict");
+      const rotated = await other.rotateKey(first.id, 0, limited);
+      assert.equal(failure(rotated), undefined, "without an overlap, a full workspace can rotate");
+      const created = await one.createKey(wanted, { ...limited, maxActiveKeys: undefined });
+      assert.equal(failure(created), undefined, "operators have no limit");
+      for (const { id } of await one.listKeys(workspace.id)) await one.revokeKey(id, limited);
+      assert.equal(failure(await other.createKey(wanted, limited)), undefined);
+      const details = (await one.changes()).find(({ action }) => action === "key.create")?.details;
+      assert.ok(!JSON.stringify(details).includes("maxActiveKeys"));
+    });
+
     test("purchases made at the same time are all counted, up to the safe integers", async (t) => {
       const { one, other } = await open(t);
       const { id } = await acme(one);

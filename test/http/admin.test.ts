@@ -23,6 +23,7 @@ async function start(more: Partial<AdminOptions> = {}): Promise<Started> {
     host: "127.0.0.1",
     port: 0,
     hosts: [],
+    trustProxy: [],
     metrics: createMetrics(),
     pipelines: () => ({ routes: [] }),
     explain: () => Promise.resolve({ exchanges: [], missing: [] }),

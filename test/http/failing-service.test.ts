@@ -76,6 +76,7 @@ describe("the admin listener answers others if", () => {
         host: "127.0.0.1",
         port: 0,
         hosts: [],
+        trustProxy: [],
         metrics: createMetrics(),
         pipelines: () => ({}),
         explain: () => Promise.resolve({ exchanges: [], missing: [] }),

@@ -221,7 +221,7 @@ function describe(
     sectionOf: () => undefined,
     environment: "dev",
     server: serverConfig,
-    admin: { host: "127.0.0.1", port: 0, hosts: [] },
+    admin: { host: "127.0.0.1", port: 0, hosts: [], trustProxy: [] },
     store: { data: "data", redis: undefined, postgres: undefined, replica: undefined },
     sections: {},
     isDefault: () => false,

@@ -189,7 +189,7 @@ export function keyPrincipal(
       overageLimitCuMilli: undefined,
       createdAt: 0,
     },
-    plan: { name: "free", rps, includedMilliCu: 0, overageUsdPerCu: undefined },
+    plan: { name: "free", rps, includedMilliCu: 0, overageUsdPerCu: undefined, maxKeys: 10 },
     rps,
   };
 }

@@ -15,8 +15,14 @@ import { conflict } from "./failed.ts";
 import { keyState } from "./key-state.ts";
 import { newId, newKeyText } from "./key-text.ts";
 
-/** Decides about a new key. The workspace must exist. */
-export function issueKey(wanted: NewKey, by: ChangeAuthor): Decision<IssuedKey> {
+/** Decides about a new key. The workspace must exist. `activeKeys`: the number that it has. */
+export function issueKey(
+  wanted: NewKey,
+  by: ChangeAuthor,
+  activeKeys: number,
+): Decision<IssuedKey> | Failed {
+  const tooMany = refuseKeys(activeKeys + 1, by);
+  if (tooMany !== undefined) return tooMany;
   const issued = newKey(wanted, by);
   const { workspaceId } = wanted;
   const change = {
@@ -70,11 +76,15 @@ export function rotateKey(
   old: KeyRecord,
   overlapMs: number,
   by: ChangeAuthor,
+  activeKeys: number,
 ): Decision<RotatedKey> | Failed {
   const { id, workspaceId } = old;
   if (old.rotatedTo !== undefined) return conflict(`${id} was rotated to ${old.rotatedTo}`);
   const state = keyState(old, by.at);
   if (state !== "active") return conflict(`${id} is ${state}`);
+  // Without an overlap, the successor takes the place of the old key, so a full workspace can still rotate its keys.
+  const tooMany = overlapMs > 0 ? refuseKeys(activeKeys + 1, by) : undefined;
+  if (tooMany !== undefined) return tooMany;
 
   const life = old.expiresAt === undefined ? undefined : old.expiresAt - old.createdAt;
   const issued = newKey(
@@ -98,6 +108,17 @@ export function rotateKey(
       { action: "key.rotate", workspaceId, keyId: id, details },
     ],
   };
+}
+
+/** Returns the refusal if the workspace would have more active keys than the author may give it. */
+function refuseKeys(
+  wanted: number,
+  { maxActiveKeys = Infinity }: ChangeAuthor,
+): Failed | undefined {
+  if (wanted <= maxActiveKeys) return undefined;
+  return conflict(
+    `the plan of the workspace allows ${maxActiveKeys} active keys; revoke one, or change to a higher plan`,
+  );
 }
 
 function newKey(wanted: NewKey, by: ChangeAuthor): IssuedKey {

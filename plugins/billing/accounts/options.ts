@@ -12,6 +12,7 @@ interface PlanOptions {
   readonly rps: number;
   readonly includedCu: number;
   readonly overageUsdPerCu: string;
+  readonly keys: number;
 }
 
 type Properties = Readonly<Record<string, JsonSchema>>;
@@ -21,7 +22,14 @@ function closed(description: string, properties: Properties, more: JsonSchema = 
   return { type: "object", description, properties, additionalProperties: false, ...more };
 }
 
-function plan(name: string, rps: number, includedCu: number, overage: string): JsonSchema {
+interface PlanDefaults {
+  readonly rps: number;
+  readonly includedCu: number;
+  readonly overage: string;
+  readonly keys: number;
+}
+
+function plan(name: string, { rps, includedCu, overage, keys }: PlanDefaults): JsonSchema {
   return closed(
     `Terms of the ${name} plan.`,
     {
@@ -46,19 +54,29 @@ function plan(name: string, rps: number, includedCu: number, overage: string): J
         description:
           'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',
       },
+      keys: {
+        type: "integer",
+        minimum: 1,
+        maximum: 1_000_000,
+        default: keys,
+        description:
+          "Active keys that a workspace may have if its administrator makes them. Operators can make more.",
+      },
     },
     { default: {} },
   );
 }
 
-/** The limits are from gateway.md, "Limits". The overage of the paid plans is from decisions.md section 3. */
+const paid = { overage: "0.001" };
+
+/** The limits are from gateway.md, "Limits". Keys and overage are from decisions.md, sections 2 and 3. */
 const plans = closed(
   "Terms of the plans.",
   {
-    free: plan("free", 2, 10_000_000, "none"),
-    developer: plan("developer", 10, 29_000_000, "0.001"),
-    startup: plan("startup", 50, 99_000_000, "0.001"),
-    enterprise: plan("enterprise", 200, 499_000_000, "0.001"),
+    free: plan("free", { rps: 2, includedCu: 10_000_000, overage: "none", keys: 10 }),
+    developer: plan("developer", { ...paid, rps: 10, includedCu: 29_000_000, keys: 50 }),
+    startup: plan("startup", { ...paid, rps: 50, includedCu: 99_000_000, keys: 250 }),
+    enterprise: plan("enterprise", { ...paid, rps: 200, includedCu: 499_000_000, keys: 1_000 }),
   },
   { default: {} },
 );
@@ -66,10 +84,11 @@ const plans = closed(
 export const sections = { plans };
 
 export function plansOf({ plans: given }: Options): Plans {
-  const termsOf = ({ rps, includedCu, overageUsdPerCu }: PlanOptions): Plans[PlanName] => ({
+  const termsOf = ({ rps, includedCu, overageUsdPerCu, keys }: PlanOptions): Plans[PlanName] => ({
     rps,
     includedMilliCu: includedCu * 1_000,
     overageUsdPerCu: overageUsdPerCu === "none" ? undefined : overageUsdPerCu,
+    maxKeys: keys,
   });
   const { free, developer, startup, enterprise } = given;
   return {

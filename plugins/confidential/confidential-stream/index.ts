@@ -73,7 +73,7 @@ export default defineSurface<Options>({
       type: "object",
       properties: {
         "sec-websocket-protocol": {
-          description: `${subprotocol}, and a ticket if the client is a web page, because pages cannot send a key in a header.`,
+          description: `The subprotocol \`${subprotocol}\`. A web page also sends a ticket, because it cannot send a key in a header.`,
           type: "string",
           examples: [subprotocol],
           pattern: `(^|,)\\s*${subprotocol.replace(".", "\\.")}\\s*(,|$)`,

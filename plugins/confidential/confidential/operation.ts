@@ -14,9 +14,13 @@ const pricing = {
   properties: {
     network: text,
     coefficient: { description: "Price coefficient in thousandths.", type: "integer" },
-    pricePerTokenNano: { description: "Decimal number.", ...text, examples: ["12"] },
+    pricePerTokenNano: {
+      description: "Price of one token in nano-USD, as a decimal number.",
+      ...text,
+      examples: ["12"],
+    },
     tokenUsdRate: {
-      description: "Decimal number; missing if unknown.",
+      description: "Price of the token in USD, as a decimal number. Missing if it is not known.",
       ...text,
       examples: ["0.25"],
     },

@@ -1,10 +1,10 @@
 /** Limits the attempts to sign in, and logs and counts those that are refused. */
-import { RateLimiterRes } from "rate-limiter-flexible";
 import type { FastifyRequest } from "fastify";
 import { addressKey } from "sluice-gateway/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { Counter, GatewayCode, Host } from "sluice-gateway/plugin";
 import { addressOf } from "./request-address.ts";
+import { rejection } from "./workspace-rate.ts";
 
 /** Maximum number of attempts per address and minute, including successful ones. */
 const maxAttempts = 10;
@@ -55,21 +55,18 @@ export function createAttempts(
     request: FastifyRequest,
     by: SignInBy,
   ): Promise<number | undefined> => {
-    try {
-      await limiter.consume(addressKey(addressOf(request)));
-      return undefined;
-    } catch (rejected) {
-      if (!(rejected instanceof RateLimiterRes)) throw rejected;
-      const code = "GATEWAY_RATE_LIMITED";
-      counterOf(by, code).add(1);
-      if (rejected.consumedPoints === maxAttempts + 1) {
-        log.warn(
-          { address: addressOf(request), by, code, requestId: request.id },
-          "dashboard: too many attempts to sign in",
-        );
-      }
-      return Math.ceil(rejected.msBeforeNext / 1000);
+    const address = addressOf(request);
+    const rejected = await rejection(limiter, addressKey(address));
+    if (rejected === undefined) return undefined;
+    const code = "GATEWAY_RATE_LIMITED";
+    counterOf(by, code).add(1);
+    if (rejected.consumedPoints === maxAttempts + 1) {
+      log.warn(
+        { address, by, code, requestId: request.id },
+        "dashboard: too many attempts to sign in",
+      );
     }
+    return Math.ceil(rejected.msBeforeNext / 1000);
   };
   return {
     limit: (request, by) => limit(attempts, request, by),

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { requestSender } from "sluice-gateway/http";
+import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
 import { createAttempts } from "./attempts.ts";
@@ -13,6 +14,8 @@ import { openHistoryFile } from "./history/sqlite-store.ts";
 import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
+import { rememberAddress } from "./request-address.ts";
+import { perMinute } from "./workspace-rate.ts";
 
 /** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(
@@ -31,6 +34,12 @@ export function openDashboard(
   const all = { replicas, name: postgres?.replica, version, log };
   const open = <T extends Disposable>(name: string, make: () => T): T =>
     keep(name, make, (part) => part[Symbol.dispose]());
+  const rate = (name: string, attempts: number): AttemptLimiter =>
+    keep(
+      `rate of ${name}`,
+      () => createAttemptLimiter(store.redis, { name, attempts, windowSeconds: 60 }),
+      () => undefined,
+    );
   const parts: DashboardParts = {
     environment,
     version,
@@ -56,10 +65,15 @@ export function openDashboard(
     accounts: host.use("accounts"),
     metering: host.use("metering"),
     attempts: createAttempts(host, (name, make) => keep(name, make, () => undefined)),
+    workspaceRates: {
+      keyChanges: rate("key-changes", perMinute.keyChanges),
+      reports: rate("reports", perMinute.reports),
+    },
     oidc: oidc && { options: oidc, send: requestSender() },
   };
   let app: Promise<FastifyInstance> | undefined;
-  return (request, response) => {
+  return (request, response, address) => {
+    rememberAddress(request, address);
     app ??= loadApp(parts);
     answerWhenLoaded(app, request, response, parts);
   };

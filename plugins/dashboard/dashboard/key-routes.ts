@@ -9,7 +9,9 @@ import { addChange, refused, refusedAs, type ChangeWork, type Outcome } from "./
 import { pageOf, queryOf } from "./input.ts";
 import type { AddRoute } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
+import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
+import { limited, perMinute } from "./workspace-rate.ts";
 import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
 /** Number of rows of a page. */
@@ -18,12 +20,23 @@ const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
   add("GET", "keys", (viewer, request, reply) => list(parts, viewer, request, reply));
-  addChange(add, parts, "keys", (_, viewer, request, by) =>
-    create(parts, viewer, request.body, by),
-  );
-  addChange(add, parts, "keys/:id/edit", ofKey(edit));
-  addChange(add, parts, "keys/:id/rotate", ofKey(rotate));
-  addChange(add, parts, "keys/:id/revoke", ofKey(revoke));
+  const message = `the keys of a workspace can change ${perMinute.keyChanges} times a minute`;
+  const addLimited = limited(add, parts.workspaceRates.keyChanges, message);
+  const change = (path: string, work: ChangeWork): void =>
+    addChange(addLimited, parts, path, (_, viewer, request, by) =>
+      work(parts, viewer, request, { ...by, maxActiveKeys: maxActiveKeys(parts, viewer) }),
+    );
+  change("keys", (_, viewer, request, by) => create(parts, viewer, request.body, by));
+  change("keys/:id/edit", ofKey(edit));
+  change("keys/:id/rotate", ofKey(rotate));
+  change("keys/:id/revoke", ofKey(revoke));
+}
+
+/** The plan limits the keys that administrators of the workspace make. */
+function maxActiveKeys({ accounts }: DashboardParts, viewer: Viewer): number | undefined {
+  const { only, workspace } = viewer;
+  if (only === undefined || workspace === undefined) return undefined;
+  return accounts.admin.plan(workspace.plan).maxKeys;
 }
 
 async function list(
@@ -34,28 +47,29 @@ async function list(
 ): Promise<FastifyReply> {
   const { metering, clock } = parts;
   const { admin } = parts.accounts;
-  const query = queryOf(request.url, ["q", "workspace", "state", "page"]);
-  const { q: text = "", workspace, state = "active" } = query ?? {};
+  const query = queryOf(request.url, ["q", "workspace", "state", "sort", "page"]);
+  const { q: text = "", workspace, state = "active", sort = "newest" } = query ?? {};
   const page = pageOf(query?.["page"]);
   if (
     query === undefined ||
     page === undefined ||
     text.length > maxTextLength ||
-    !["active", "all"].includes(state)
+    !["active", "all"].includes(state) ||
+    !["newest", "use"].includes(sort)
   ) {
-    return sendInvalidQuery(reply, "q, workspace, state=active or all, and page");
+    const expected = "q, workspace, state=active or all, sort=newest or use, and page";
+    return sendInvalidQuery(reply, expected);
   }
   if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
   const now = clock.now();
-  const found = await admin.searchKeys({
-    workspaceId: viewer.only ?? workspace,
-    text,
-    activeAt: state === "active" ? now : undefined,
-    skip: page * maxKeys,
-    limit: maxKeys + 1,
-  });
-  const keys = await Promise.all(
-    found.slice(0, maxKeys).map(async ({ key, workspaceName }) => {
+  const workspaceId = viewer.only ?? workspace;
+  const activeAt = state === "active" ? now : undefined;
+  const { rows: keys, ...more } = await readRows({
+    page,
+    pageRows: maxKeys,
+    isByUse: sort === "use",
+    search: async (range) => admin.searchKeys({ workspaceId, text, activeAt, ...range }),
+    async row({ key, workspaceName }) {
       const { day, month, openMilliCu } = await metering.keyWindows(key);
       return {
         ...admin.keyJson(key),
@@ -65,19 +79,31 @@ async function list(
         /** True if this viewer may rotate and revoke the key. */
         manageable: viewer.mayChange && mayGrant(viewer.only, key.capabilities),
       };
-    }),
-  );
-  return sendJson(reply, 200, {
-    keys,
-    page,
-    has_more: found.length > maxKeys,
+    },
+    share: ({ windows }) =>
+      largestShare(
+        Object.values(windows).map((window) => [
+          window.used_cu_milli + window.reserved_cu_milli,
+          window.limit_cu_milli,
+        ]),
+      ),
   });
+  return sendJson(reply, 200, { keys, page, ...more });
+}
+
+interface WindowJson {
+  readonly used_cu_milli: number;
+  readonly reserved_cu_milli: number;
+  readonly limit_cu_milli: number | undefined;
+  readonly frees_at: string | undefined;
+  readonly room_at: string | undefined;
+  readonly empty_at: string | undefined;
 }
 
 function windowJson(
   { usedMilliCu, limitMilliCu, freesAt, roomAt, emptyAt }: WindowState,
   openMilliCu: number,
-): object {
+): WindowJson {
   return {
     used_cu_milli: usedMilliCu,
     reserved_cu_milli: openMilliCu,

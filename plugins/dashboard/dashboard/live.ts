@@ -31,6 +31,8 @@ export interface LiveActivity {
   readonly ready: boolean;
   /** The checks that fail, with their reasons. */
   readonly wrong: readonly string[];
+  /** True if pipeline.yaml on disk has faults, so that it was not loaded. Undefined from older releases. */
+  readonly isReloadRefused?: boolean;
 }
 
 interface Refusal {
@@ -84,6 +86,7 @@ export function liveActivity(
     searched: kept.length,
     inFlight: running.exchanges,
     ...readyState(running),
+    isReloadRefused: running.metric("sluice_reload_failed")[0]?.value === 1,
   };
 }
 
@@ -125,6 +128,7 @@ export async function live(
       in_flight: sum(known.map(({ inFlight }) => inFlight)),
       ready: known.every(({ ready }) => ready),
       wrong: parts.flatMap((part) => wrongIn(part, shared)),
+      reload_refused: known.some(({ isReloadRefused = false }) => isReloadRefused),
     }),
     ...(shared && {
       gateways: parts.map(({ name, value }) => ({ name, answered: value !== undefined })),

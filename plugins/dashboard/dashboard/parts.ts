@@ -7,6 +7,7 @@ import type { HealthGateways } from "./health.ts";
 import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
 import type { OidcOptions } from "./options.ts";
+import type { WorkspaceRates } from "./workspace-rate.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";
 
@@ -20,6 +21,7 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly metering: Metering;
   readonly history: HistoryRecorder;
   readonly attempts: Attempts;
+  readonly workspaceRates: WorkspaceRates;
   /** Undefined if users can sign in with keys only. */
   readonly oidc: OidcParts | undefined;
 }

@@ -1,10 +1,13 @@
-/** The address that a request of the admin listener comes from. */
+/** The address that a request of the admin listener comes from, as the listener has found it. */
+import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { addressReader } from "sluice-gateway/http";
 
-const socketAddress = addressReader([]);
+const addresses = new WeakMap<IncomingMessage, string>();
 
-/** Returns the address of the socket's peer. */
-export function addressOf(request: FastifyRequest): string {
-  return socketAddress(request.raw);
+export function rememberAddress(request: IncomingMessage, address: string): void {
+  addresses.set(request, address);
+}
+
+export function addressOf({ raw }: Pick<FastifyRequest, "raw">): string {
+  return addresses.get(raw) ?? "unknown";
 }

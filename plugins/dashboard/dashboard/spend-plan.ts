@@ -45,10 +45,7 @@ export async function planJson(
   const workspace =
     workspaceId === undefined ? undefined : await accounts.admin.findWorkspace(workspaceId);
   if (workspace === undefined) return month;
-  const drawn = await metering.workspaceUsage(workspace.id);
-  const purchasedLeft = await metering.purchasedLeft(workspace);
-  const plan = accounts.admin.plan(workspace.plan);
-  const limits = limitsOf(workspace, plan, drawn, purchasedLeft);
+  const { plan, drawn, purchasedLeft, limits } = await monthOf(parts, workspace);
   const overage = Math.min(
     limits.overage,
     Math.max(drawn.overageMilliCu, forecast - limits.includedAndPurchased),
@@ -63,10 +60,27 @@ export async function planJson(
     overage_cu_milli: drawn.overageMilliCu,
     overage_limit_cu_milli: workspace.overageLimitCuMilli,
     overage_usd_per_cu: plan.overageUsdPerCu,
-    // The limit of a plan with unlimited overage is undefined.
-    limit_cu_milli: Number.isFinite(limits.total) ? limits.total : undefined,
+    limit_cu_milli: limits.total,
     forecast_overage_usd: overageUsd(Math.max(0, overage), plan.overageUsdPerCu),
   };
+}
+
+/** The use of a workspace's plan in this calendar month. */
+interface Month {
+  readonly plan: Plan;
+  readonly drawn: WorkspaceUsage;
+  readonly purchasedLeft: number;
+  readonly limits: Limits;
+}
+
+export async function monthOf(
+  { metering, accounts }: DashboardParts,
+  workspace: Workspace,
+): Promise<Month> {
+  const drawn = await metering.workspaceUsage(workspace.id);
+  const purchasedLeft = await metering.purchasedLeft(workspace);
+  const plan = accounts.admin.plan(workspace.plan);
+  return { plan, drawn, purchasedLeft, limits: limitsOf(workspace, plan, drawn, purchasedLeft) };
 }
 
 /** All times are in milliseconds since 1970. `recent`: milli-CU of each of the last days and of today. */
@@ -85,16 +99,23 @@ function forecastMilliCu(month: {
   return used + Math.round(perMs * (end - now));
 }
 
-/** Amounts in milli-CU that the workspace may use in this month. */
+/** Amounts in milli-CU that the workspace may use in this month. `total`: undefined if the overage is not limited. */
+interface Limits {
+  readonly includedAndPurchased: number;
+  readonly overage: number;
+  readonly total: number | undefined;
+}
+
 function limitsOf(
   { overageLimitCuMilli }: Workspace,
   { includedMilliCu, overageUsdPerCu }: Plan,
   drawn: WorkspaceUsage,
   purchasedLeft: number,
-): { readonly includedAndPurchased: number; readonly overage: number; readonly total: number } {
+): Limits {
   const overage = overageUsdPerCu === undefined ? 0 : (overageLimitCuMilli ?? Infinity);
   const includedAndPurchased = includedMilliCu + drawn.purchasedMilliCu + purchasedLeft;
-  return { includedAndPurchased, overage, total: includedAndPurchased + overage };
+  const total = Number.isFinite(overage) ? includedAndPurchased + overage : undefined;
+  return { includedAndPurchased, overage, total };
 }
 
 function sum(values: readonly number[]): number {

@@ -19,6 +19,7 @@ import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { dayMs, planJson } from "./spend-plan.ts";
+import { limited, perMinute } from "./workspace-rate.ts";
 import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
 
 /** Maximum number of days in a range. */
@@ -28,6 +29,11 @@ const shownGroups = 100;
 const csvGroups = 50_000;
 const keepMs = 10_000;
 const maxAnswers = 64;
+/** Maximum number of reports that one workspace, or one user of the whole deployment, reads at the same time. */
+const maxRunning = 2;
+
+/** `busy`: the viewer already reads `maxRunning` reports. */
+type ReportAnswer = SpendAnswer | { readonly kind: "busy" };
 
 /** The parameters of a report, which are valid. */
 interface Question {
@@ -39,17 +45,19 @@ interface Question {
 
 export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
   const ask = cachedSpend(parts);
-  add("GET", "spend", async (viewer, request, reply) => {
+  const message = `a workspace can request ${perMinute.reports} reports a minute`;
+  const addLimited = limited(add, parts.workspaceRates.reports, message);
+  addLimited("GET", "spend", async (viewer, request, reply) => {
     const question = await questionOf(parts, viewer, request, reply);
     if (question === undefined) return reply;
-    const answer = await ask({ ...question, limit: shownGroups, wantsHours: true });
+    const answer = await ask(viewer, { ...question, limit: shownGroups, wantsHours: true });
     if (answer.kind !== "done") return sendUnavailable(reply, answer);
     return sendJson(reply, 200, await spendJson(parts, question, answer.spend));
   });
-  add("GET", "spend.csv", async (viewer, request, reply) => {
+  addLimited("GET", "spend.csv", async (viewer, request, reply) => {
     const question = await questionOf(parts, viewer, request, reply);
     if (question === undefined) return reply;
-    const answer = await ask({ ...question, limit: csvGroups });
+    const answer = await ask(viewer, { ...question, limit: csvGroups });
     if (answer.kind !== "done") return sendUnavailable(reply, answer);
     const text = await spendCsv(parts, question, answer.spend);
     const name = `spend-by-${question.by}-${dateOf(question.from)}-${dateOf(question.to)}.csv`;
@@ -97,7 +105,11 @@ function dayOf(text: string | undefined): number | undefined {
   return text?.length === 10 ? parseTime(text) : undefined;
 }
 
-function sendUnavailable(reply: FastifyReply, { kind }: SpendAnswer): FastifyReply {
+function sendUnavailable(reply: FastifyReply, { kind }: ReportAnswer): FastifyReply {
+  if (kind === "busy") {
+    const message = `${maxRunning} reports are already being read; try again in a moment`;
+    return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers: ["retry-after", "1"] });
+  }
   const message =
     kind === "building"
       ? "the charges of the past are being added up; try again in a moment"
@@ -109,18 +121,30 @@ function sendUnavailable(reply: FastifyReply, { kind }: SpendAnswer): FastifyRep
 function cachedSpend({
   metering,
   clock,
-}: DashboardParts): (query: SpendQuery) => Promise<SpendAnswer> {
+}: DashboardParts): (viewer: Viewer, query: SpendQuery) => Promise<ReportAnswer> {
   const kept = new Map<string, { readonly until: number; readonly answer: Promise<SpendAnswer> }>();
-  return async (query) => {
+  const running = new Map<string, number>();
+  return async (viewer, query) => {
     const now = clock.now();
     for (const [name, { until }] of kept) if (until <= now) kept.delete(name);
     const name = JSON.stringify(query);
     const found = kept.get(name);
     if (found !== undefined) return found.answer;
-    if (kept.size >= maxAnswers) return { kind: "unavailable" };
+    const reader = viewer.only ?? viewer.id;
+    const count = running.get(reader) ?? 0;
+    if (count >= maxRunning) return { kind: "busy" };
+    const [oldest] = kept.keys();
+    if (kept.size >= maxAnswers && oldest !== undefined) kept.delete(oldest);
     const answer = metering.usage.spend(query);
     kept.set(name, { until: now + keepMs, answer });
-    if ((await answer).kind !== "done") kept.delete(name);
+    running.set(reader, count + 1);
+    try {
+      if ((await answer).kind !== "done") kept.delete(name);
+    } finally {
+      const left = (running.get(reader) ?? 1) - 1;
+      if (left === 0) running.delete(reader);
+      else running.set(reader, left);
+    }
     return answer;
   };
 }

@@ -1,7 +1,7 @@
 /** Routes for workspaces: their plans, purchases and limits, and the audit log with a search. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { PlanName, Workspace, WorkspaceAnswer } from "sluice-gateway/services";
+import type { PlanName, Workspace, WorkspaceAnswer, WorkspaceJson } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import {
@@ -15,7 +15,9 @@ import {
 import { checker, pageOf, queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
+import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
+import { monthOf } from "./spend-plan.ts";
 
 /** Number of workspaces of a page. */
 const maxWorkspaces = 50;
@@ -118,27 +120,54 @@ function answered(answer: WorkspaceAnswer<object>): Outcome {
 }
 
 async function list(
-  { accounts: { admin } }: DashboardParts,
+  parts: DashboardParts,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const query = queryOf(request.url, ["q", "page", "choices"]);
+  const { admin } = parts.accounts;
+  const query = queryOf(request.url, ["q", "sort", "page", "choices"]);
   const page = pageOf(query?.["page"]);
-  const text = query?.["q"] ?? "";
-  if (query === undefined || page === undefined || text.length > maxTextLength) {
-    return sendInvalidQuery(reply, "q, page and choices");
+  const { q: text = "", sort = "newest", choices } = query ?? {};
+  const isSort = ["newest", "use"].includes(sort);
+  if (query === undefined || page === undefined || text.length > maxTextLength || !isSort) {
+    return sendInvalidQuery(reply, "q, sort=newest or use, page and choices");
   }
-  const rows = query["choices"] === undefined ? maxWorkspaces : maxChoices;
-  const search = { text, skip: page * rows, limit: rows + 1 };
   const own = viewer.workspace === undefined ? [] : [viewer.workspace];
-  const found = viewer.only === undefined ? await admin.searchWorkspaces(search) : own;
-  const shown = found.slice(0, rows);
-  return sendJson(reply, 200, {
-    workspaces: await Promise.all(shown.map(async (each) => admin.workspaceJson(each))),
+  const { rows: workspaces, ...more } = await readRows({
     page,
-    has_more: found.length > rows,
+    pageRows: choices === undefined ? maxWorkspaces : maxChoices,
+    isByUse: sort === "use",
+    search: async (range) =>
+      viewer.only === undefined ? admin.searchWorkspaces({ text, ...range }) : own,
+    row: (each) => workspaceRow(parts, each, choices === undefined),
+    share: ({ used_cu_milli: used = 0, limit_cu_milli: limit }) => largestShare([[used, limit]]),
   });
+  return sendJson(reply, 200, { workspaces, page, ...more });
+}
+
+interface WorkspaceRow extends WorkspaceJson {
+  /** Used in this calendar month (UTC), in milli-CU. */
+  readonly used_cu_milli?: number;
+  /** Missing if the overage is not limited. */
+  readonly limit_cu_milli?: number | undefined;
+}
+
+/** `withUse`: false for a list of names. */
+async function workspaceRow(
+  parts: DashboardParts,
+  workspace: Workspace,
+  withUse: boolean,
+): Promise<WorkspaceRow> {
+  const { admin } = parts.accounts;
+  const json = await admin.workspaceJson(workspace);
+  if (!withUse) return json;
+  const { drawn, limits } = await monthOf(parts, { ...workspace, plan: json.plan });
+  return {
+    ...json,
+    used_cu_milli: drawn.includedMilliCu + drawn.purchasedMilliCu + drawn.overageMilliCu,
+    limit_cu_milli: limits.total,
+  };
 }
 
 async function changes(

@@ -68,8 +68,7 @@ const inExtraBody = Object.entries(members).map(([name, schema]) => {
   };
 });
 
-export const requestSchema = {
-  description: "`model` and `messages` are required, here or in `extra_body`.",
+const body = {
   type: "object",
   properties: {
     ...members,
@@ -79,6 +78,16 @@ export const requestSchema = {
     },
   },
   allOf: inExtraBody,
+};
+
+export const requestSchema = {
+  description: "`model` and `messages` are required, here or in `extra_body`.",
+  type: "object",
+  // Two complete schemas, so that generated types require the members of the usual one.
+  anyOf: [
+    { ...body, required: [...required] },
+    { ...body, required: ["extra_body"] },
+  ],
   examples: [
     {
       model: "Provider/Name-1",

@@ -123,20 +123,33 @@ function answer(x: Exchange, networks: Networks): Reply {
   const models = networks.models(network);
   if (describesOneModel(x.route.path)) return answerOne(x, models, networks.unread(network));
   if (models.length === 0 && networks.unread(network)) return unavailable;
-  return { status: 200, headers: json, body: modelList(models) };
+  return {
+    status: 200,
+    headers: json,
+    body: modelList(network === undefined ? once(models) : models),
+  };
 }
 
 function describesOneModel(routePath: string): boolean {
   return routePath.endsWith("/*");
 }
 
-/**
- * Answers one model. If several networks list it, the first one with an active worker is used, as for chat completions.
- */
+/** Returns each model once, because clients choose a model by its id alone. */
+function once(models: readonly ModelEntry[]): ModelEntry[] {
+  const byId = Map.groupBy(models, ({ modelId }) => modelId);
+  return [...byId.values()].flatMap((entries) => serving(entries) ?? []);
+}
+
+/** Returns the entry of the network that serves the model: the first one with an active worker. */
+function serving(entries: readonly ModelEntry[]): ModelEntry | undefined {
+  return entries.find(({ activeWorkers }) => activeWorkers > 0) ?? entries[0];
+}
+
+/** Answers one model. */
 function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean): Reply {
   const id = restOf(x);
   const entries = models.filter(({ modelId }) => modelId === id);
-  const entry = entries.find(({ activeWorkers }) => activeWorkers > 0) ?? entries[0];
+  const entry = serving(entries);
   if (entry !== undefined) return { status: 200, headers: json, body: modelJson(entry) };
   return isUnread ? unavailable : notFound;
 }

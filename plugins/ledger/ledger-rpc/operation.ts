@@ -12,7 +12,7 @@ const request = {
       ...id,
     },
     method: { description: "Whitelisted method of the node.", type: "string" },
-    params: { type: ["array", "object", "null"] },
+    params: { type: ["array", "object", "null"], items: {} },
   },
   required: ["jsonrpc", "method"],
 };

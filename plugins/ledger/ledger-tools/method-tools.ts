@@ -27,7 +27,12 @@ export function methodTools(chain: Chain): Tool<never>[] {
       required: ["method"],
       properties: {
         method: { type: "string", description: "A whitelisted method, such as chain_getHeader." },
-        params: { type: "array", default: [], description: "Positional params of the method." },
+        params: {
+          type: "array",
+          items: {},
+          default: [],
+          description: "Positional params of the method.",
+        },
       },
     },
     price: 1000,

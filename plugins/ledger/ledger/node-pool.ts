@@ -78,7 +78,7 @@ export interface NodeHead {
   readonly finalized: number | undefined;
 }
 
-/** What subscriptions to the nodes announce. `node`: label of the node. */
+/** Receives the announcements of subscriptions to the nodes. `node`: label of the node. */
 export interface Announcements {
   /** The highest finalized block that a node has reported and that is believed. Undefined before the first report. */
   readonly finalizedFloor: number | undefined;

@@ -90,7 +90,7 @@ export function operationOf(tools: readonly CatalogueEntry[], maxItems: number):
   };
 }
 
-const listing = envelope("tools.list", { type: ["object", "array", "null"] }, false);
+const listing = envelope("tools.list", { type: ["object", "array", "null"], items: {} }, false);
 
 function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
   // Without `params` a tool is called with `{}`.

@@ -1,4 +1,4 @@
-/** What remains to be written in pipeline.yaml after `sluice plugin add`. */
+/** Finds the options that pipeline.yaml still needs after `sluice plugin add`. */
 import { valueAt } from "../../config/edit-yaml.ts";
 import { isObject } from "../../is-object.ts";
 import type { PluginData } from "../../pipeline/load/plugin-file.ts";

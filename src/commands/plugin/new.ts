@@ -18,7 +18,7 @@ export function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): strin
   return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
 }
 
-/** What `sluice plugin add` writes into pipeline.yaml with these options, for the README. */
+/** Describes for the README how `sluice plugin add` changes pipeline.yaml with these options. */
 const places = {
   step: "This adds the step to the end of a list of pipeline.yaml. `LIST` is the name of the list, such as `edge`.",
   surface: "This adds a route with the path to pipeline.yaml.",

@@ -24,8 +24,10 @@ export function countedService(
       backends: checked(counts("backends"), () => hooks.backends?.(), Array.isArray),
     }),
     ...(has("admin") && {
-      admin: (request: IncomingMessage, response: ServerResponse): unknown =>
-        counts("admin").call(() => answered(() => hooks.admin?.(request, response), response)),
+      admin: (request: IncomingMessage, response: ServerResponse, address: string): unknown =>
+        counts("admin").call(() =>
+          answered(() => hooks.admin?.(request, response, address), response),
+        ),
     }),
   } as ServiceHooks<unknown>;
 }

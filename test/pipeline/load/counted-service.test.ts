@@ -77,7 +77,7 @@ test("the time of an admin request ends with its response", async () => {
   const { counted, values, clock } = countedHooks({ admin() {} });
   const response = new EventEmitter();
   // The hook of this test uses neither of them.
-  counted.admin?.({} as IncomingMessage, response as ServerResponse);
+  counted.admin?.({} as IncomingMessage, response as ServerResponse, "127.0.0.1");
   clock.advance(250);
   assert.deepEqual(values("timed"), { admin: 0 });
   response.emit("close");

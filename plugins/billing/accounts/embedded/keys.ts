@@ -8,7 +8,7 @@ import type {
   NewKey,
   RotatedKey,
 } from "sluice-gateway/services";
-import { transaction } from "sluice-gateway/store";
+import { number, transaction } from "sluice-gateway/store";
 import type { KeySettings } from "../account-store.ts";
 import { isFailed, type Decision } from "../decision.ts";
 import { notFound } from "../failed.ts";
@@ -24,10 +24,11 @@ export function createKey(db: DatabaseSync, wanted: NewKey, by: ChangeAuthor): I
     if (findWorkspace(db, wanted.workspaceId) === undefined) {
       return notFound("workspace", wanted.workspaceId);
     }
-    const { value, changes } = rules.issueKey(wanted, by);
-    insertKey(db, value);
-    recordChanges(db, by, changes);
-    return value;
+    const decided = rules.issueKey(wanted, by, countActive(db, wanted.workspaceId, by.at));
+    if (isFailed(decided)) return decided;
+    insertKey(db, decided.value);
+    recordChanges(db, by, decided.changes);
+    return decided.value;
   });
 }
 
@@ -74,7 +75,19 @@ export function rotateKey(
     insertKey(db, rotated);
     storeKey(db)(old, rotated.replaced);
   };
-  return change(db, id, by, (old) => rules.rotateKey(old, overlapMs, by), store);
+  const rule = (old: KeyRecord): Decision<RotatedKey> | Failed =>
+    rules.rotateKey(old, overlapMs, by, countActive(db, old.workspaceId, by.at));
+  return change(db, id, by, rule, store);
+}
+
+function countActive(db: DatabaseSync, workspaceId: string, at: number): number {
+  const row = db
+    .prepare(
+      `SELECT count(*) AS active FROM keys
+       WHERE workspace_id = ? AND revoked_at IS NULL AND ifnull(expires_at, ? + 1) > ?`,
+    )
+    .get(workspaceId, at, at);
+  return number(row ?? {}, "active");
 }
 
 /** Stores what `rule` decides about the key. */

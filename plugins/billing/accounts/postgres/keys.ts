@@ -1,5 +1,5 @@
 /** Operations of `AccountStore` on API keys, in PostgreSQL. A function that takes a ChangeAuthor needs a transaction. */
-import type { RunStatement } from "sluice-gateway/plugin";
+import type { Awaitable, RunStatement } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
   Failed,
@@ -8,6 +8,7 @@ import type {
   NewKey,
   RotatedKey,
 } from "sluice-gateway/services";
+import { number } from "sluice-gateway/store";
 import type { KeySettings } from "../account-store.ts";
 import { isFailed, type Decision } from "../decision.ts";
 import { notFound } from "../failed.ts";
@@ -25,10 +26,11 @@ export async function createKey(
   const { workspaceId } = wanted;
   const [workspace] = await run("SELECT 1 FROM sluice.workspaces WHERE id = $1", [workspaceId]);
   if (workspace === undefined) return notFound("workspace", workspaceId);
-  const { value, changes } = rules.issueKey(wanted, by);
-  await insertKey(run, value);
-  await recordChanges(run, by, changes);
-  return value;
+  const decided = rules.issueKey(wanted, by, await countActive(run, workspaceId, by.at));
+  if (isFailed(decided)) return decided;
+  await insertKey(run, decided.value);
+  await recordChanges(run, by, decided.changes);
+  return decided.value;
 }
 
 /** Returns the SELECT for rows that `keyRecordFromRow` reads. `more`: further columns. */
@@ -79,7 +81,18 @@ export function rotateKey(
     await insertKey(run, rotated);
     await storeKey(run)(old, rotated.replaced);
   };
-  return change(run, id, by, (old) => rules.rotateKey(old, overlapMs, by), store);
+  const rule = async (old: KeyRecord): Promise<Decision<RotatedKey> | Failed> =>
+    rules.rotateKey(old, overlapMs, by, await countActive(run, old.workspaceId, by.at));
+  return change(run, id, by, rule, store);
+}
+
+async function countActive(run: RunStatement, workspaceId: string, at: number): Promise<number> {
+  const [row] = await run(
+    `SELECT count(*)::int AS active FROM sluice.keys
+     WHERE workspace_id = $1 AND revoked_at IS NULL AND coalesce(expires_at, $2::bigint + 1) > $2`,
+    [workspaceId, at],
+  );
+  return number(row ?? {}, "active");
 }
 
 /** Stores what `rule` decides about the key. */
@@ -87,12 +100,12 @@ async function change<T extends object>(
   run: RunStatement,
   id: string,
   by: ChangeAuthor,
-  rule: (key: KeyRecord) => Decision<T> | Failed,
+  rule: (key: KeyRecord) => Awaitable<Decision<T> | Failed>,
   store: (before: KeyRecord, value: T) => Promise<void>,
 ): Promise<T | Failed> {
   const key = await findKey(run, id);
   if (key === undefined) return notFound("key", id);
-  const decided = rule(key);
+  const decided = await rule(key);
   if (isFailed(decided)) return decided;
   await store(key, decided.value);
   await recordChanges(run, by, decided.changes);

@@ -27,10 +27,15 @@ import { temporaryFolder } from "../../../store/folder.ts";
 import { keptLog } from "../../../test-log.ts";
 
 export const plans: Plans = {
-  free: { rps: 2, includedMilliCu: 10_000_000_000, overageUsdPerCu: undefined },
-  developer: { rps: 10, includedMilliCu: 29_000_000_000, overageUsdPerCu: "0.001" },
-  startup: { rps: 50, includedMilliCu: 99_000_000_000, overageUsdPerCu: "0.001" },
-  enterprise: { rps: 200, includedMilliCu: 499_000_000_000, overageUsdPerCu: "0.001" },
+  free: { rps: 2, includedMilliCu: 10_000_000_000, overageUsdPerCu: undefined, maxKeys: 10 },
+  developer: { rps: 10, includedMilliCu: 29_000_000_000, overageUsdPerCu: "0.001", maxKeys: 50 },
+  startup: { rps: 50, includedMilliCu: 99_000_000_000, overageUsdPerCu: "0.001", maxKeys: 250 },
+  enterprise: {
+    rps: 200,
+    includedMilliCu: 499_000_000_000,
+    overageUsdPerCu: "0.001",
+    maxKeys: 1000,
+  },
 };
 
 export const hour = 3_600_000;

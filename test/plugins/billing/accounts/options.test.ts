@@ -15,14 +15,19 @@ function read(text: string): Plans {
 }
 
 test("plans have the terms of the specification, in milli-CU", () => {
-  const plan = (rps: number, includedCu: number, overageUsdPerCu: string | undefined): object => {
-    return { rps, includedMilliCu: includedCu * 1_000, overageUsdPerCu };
+  const plan = (
+    rps: number,
+    includedCu: number,
+    overageUsdPerCu: string | undefined,
+    maxKeys: number,
+  ): object => {
+    return { rps, includedMilliCu: includedCu * 1_000, overageUsdPerCu, maxKeys };
   };
   assert.deepEqual(read(`version: 1\n${routes}`), {
-    free: plan(2, 10_000_000, undefined),
-    developer: plan(10, 29_000_000, "0.001"),
-    startup: plan(50, 99_000_000, "0.001"),
-    enterprise: plan(200, 499_000_000, "0.001"),
+    free: plan(2, 10_000_000, undefined, 10),
+    developer: plan(10, 29_000_000, "0.001", 50),
+    startup: plan(50, 99_000_000, "0.001", 250),
+    enterprise: plan(200, 499_000_000, "0.001", 1_000),
   });
 });
 
@@ -34,6 +39,7 @@ ${routes}`);
     rps: 3,
     includedMilliCu: 10_000_000_000,
     overageUsdPerCu: undefined,
+    maxKeys: 10,
   });
   assert.equal(plans.startup.overageUsdPerCu, "0.0010");
   assert.equal(plans.enterprise.overageUsdPerCu, undefined);

@@ -26,7 +26,14 @@ export const hour = 60 * minute;
 export const day = 24 * hour;
 
 export function planOf(more: Partial<Plan>): Plan {
-  return { name: "free", rps: 2, includedMilliCu: 1_000_000, overageUsdPerCu: undefined, ...more };
+  return {
+    name: "free",
+    rps: 2,
+    includedMilliCu: 1_000_000,
+    overageUsdPerCu: undefined,
+    maxKeys: 10,
+    ...more,
+  };
 }
 
 export function workspaceOf(more: Partial<Workspace>): Workspace {

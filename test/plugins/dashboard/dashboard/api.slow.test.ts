@@ -117,6 +117,31 @@ test("keys: they are found by id, name or workspace, and revoked ones only on re
   }
 });
 
+test("keys and workspaces are ordered by the share of their limits that is used", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const { tenant } = gateway;
+  const half = gateway.issue({ plan: "free", capabilities: [], cuLimit24hMilli: 1_000 });
+  const unlimited = gateway.issue({ plan: "enterprise", capabilities: [] });
+  for (const { key } of [gateway, gateway, gateway, half, tenant]) await call(gateway, key);
+  const cookie = await signIn(gateway, gateway.key);
+  const keys = await ask(gateway, "keys?sort=use", { cookie });
+  const ids = keys.body.keys.map(({ id }: { id: string }) => id);
+  assert.deepEqual(ids.slice(0, 2), [gateway.keyId, half.keyId], "75 % and 50 %");
+  assert.deepEqual(new Set(ids.slice(2)), new Set([tenant.keyId, unlimited.keyId]));
+  assert.equal(keys.body.has_more, false);
+
+  const { body } = await ask(gateway, "workspaces?sort=use", { cookie });
+  const [first, ...others] = body.workspaces;
+  assert.deepEqual(
+    [first.id, first.used_cu_milli, first.limit_cu_milli],
+    [gateway.workspaceId, 1_500, 1_000_000],
+  );
+  assert.equal(others.at(-1).id, unlimited.workspaceId);
+  for (const path of ["keys?sort=name", "workspaces?sort=name"]) {
+    assert.equal((await ask(gateway, path, { cookie })).status, 400, path);
+  }
+});
+
 test("a key is created, works, is rotated and revoked, and each change is in the audit log with its actor", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
@@ -239,6 +264,34 @@ test("the administrator of a workspace creates and revokes its keys, but not tho
     (await ask(gateway, `keys/${made.body.key.id}/revoke`, { cookie, body: {} })).status,
     200,
   );
+});
+
+test("keys: the plan limits those that a workspace's administrator makes, and a minute its changes", async () => {
+  await using gateway = await startWatched();
+  const { tenant } = gateway;
+  const cookie = await signIn(gateway, tenant.key);
+  const body = { workspace_id: tenant.workspaceId, name: "one more", capabilities: ["inference"] };
+  const create = async (by: string): Promise<number> =>
+    (await ask(gateway, "keys", { cookie: by, body })).status;
+  const made = await ask(gateway, "keys", { cookie, body });
+  for (let active = 2; active < 10; active++) assert.equal(await create(cookie), 201);
+  const refused = await ask(gateway, "keys", { cookie, body });
+  assert.deepEqual([refused.status, refused.body.error_code], [409, "GATEWAY_CONFLICT"]);
+  assert.match(refused.body.error, /allows 10 active keys/);
+  const path = `keys/${made.body.key.id}`;
+  const rotate = async (seconds: number): Promise<number> =>
+    (await ask(gateway, `${path}/rotate`, { cookie, body: { overlap_seconds: seconds } })).status;
+  assert.equal(await rotate(60), 409);
+  assert.equal(await rotate(0), 201);
+  const operator = await signIn(gateway, gateway.key);
+  assert.equal(await create(operator), 201, "a platform administrator is not limited");
+
+  for (let n = 12; n < 30; n++) assert.equal(await create(cookie), 409);
+  const many = await ask(gateway, `keys/${tenant.keyId}/edit`, { cookie, body: { name: "x" } });
+  assert.deepEqual([many.status, many.body.error_code], [429, "GATEWAY_RATE_LIMITED"]);
+  assert.match(many.body.error, /30 times a minute/);
+  assert.ok(Number(many.headers.get("retry-after")) > 0);
+  assert.equal(await create(operator), 201);
 });
 
 test("the input for a new key is validated strictly", async () => {

@@ -11,10 +11,13 @@ import {
 import type { Clock } from "../../../../src/plugin.ts";
 
 /** A call of /call costs 500 milli-CU. */
-export const pipeline = `
+export const pipeline = pipelineWith("");
+
+function pipelineWith(adminOptions: string): string {
+  return `
 version: 1
 server: { port: "\${PORT}" }
-admin: { port: "\${ADMIN_PORT}", hosts: [gateway.internal] }
+admin: { port: "\${ADMIN_PORT}", hosts: [gateway.internal]${adminOptions} }
 secret: "\${GATEWAY_SECRET:-}"
 store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL:-}", replica: "\${REPLICA_NAME:-}" }
 plans:
@@ -27,6 +30,7 @@ routes:
   - { path: /call, methods: [GET], run: [{ use: edge }, { authorize: { require: key } }, { meter: { price: 500 } }], to: discovery }
   - { path: /free, methods: [GET], run: [{ use: edge }, { validate: { query: { type: object, additionalProperties: false } }, mode: shadow }], to: discovery }
 `;
+}
 
 export interface Watched extends TestGateway {
   /** A key of another workspace that administers that workspace alone. */
@@ -39,11 +43,13 @@ export async function startWatched(
     readonly clock?: Clock;
     readonly env?: Readonly<Record<string, string>>;
     readonly append?: string;
+    /** Further options of the section `admin`. */
+    readonly adminOptions?: string;
   } = {},
 ): Promise<Watched> {
-  const { append = "", ...more } = options;
+  const { append = "", adminOptions = "", ...more } = options;
   const gateway = await startTestGateway({
-    pipeline: pipeline + append,
+    pipeline: pipelineWith(adminOptions) + append,
     account: { capabilities: ["platform:admin", "ledger:read"], cuLimit24hMilli: 2_000 },
     ...more,
   });

@@ -126,6 +126,8 @@ test("after signing in, the views show the requests of the gateway and follow th
       "discovery",
     ]);
 
+    assert.equal(await page.getByRole("heading", { name: "GET /free" }).count(), 0);
+    await page.getByRole("button", { name: "All routes" }).click();
     assert.equal(await page.getByRole("heading", { name: "GET /free" }).count(), 1);
     await page.getByRole("button", { name: "With requests" }).click();
     assert.equal(await page.getByRole("heading", { name: "GET /free" }).count(), 0);
@@ -285,6 +287,13 @@ test("the pipeline shows the routes in use first, and the faults of a file that 
     assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
     await page.getByText("pipeline.yaml was not loaded").waitFor();
     await page.getByText(/^line 14, column \d+: /).waitFor();
+    await page.getByText("Did you mean meter?").waitFor();
+    for (const name of ["Live", "Health"]) {
+      await view(page, name);
+      await page.getByRole("alert").getByText("pipeline.yaml was not loaded").waitFor();
+      await page.getByRole("link", { name: "Show the faults" }).waitFor();
+    }
+    await page.getByRole("link", { name: "Show the faults" }).click();
     await page.getByText("Did you mean meter?").waitFor();
     await gateway.write(text);
     assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
@@ -519,6 +528,23 @@ test("Health shows requests, latency and errors over time, for all routes and fo
     await page.getByRole("button", { name: "Show all requests" }).click();
     await page.getByRole("button", { name: "Model" }).click();
     await page.getByText("No model has served a request in this range.").waitFor();
+    await page.evaluate(`globalThis.drawn = [];
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+        drawn.push(text);
+        fillText.call(this, text, ...more);
+      };`);
+    for (const range of ["7 d", "30 d"]) {
+      await page.evaluate("drawn.length = 0");
+      await page.getByRole("button", { name: range }).click();
+      // The policy of the page forbids waitForFunction, which evaluates a text in the page.
+      const labels = await page.evaluate<string[]>(`new Promise((found) => {
+        const look = () => drawn.some((text) => /^\\d+ \\w{3}$/.test(text))
+          ? found(drawn) : requestAnimationFrame(look);
+        look();
+      })`);
+      assert.ok(!labels.includes("00:00"), labels.join());
+    }
     const width = Number(await page.evaluate("document.documentElement.scrollWidth"));
     assert.ok(width <= 390, `${width}`);
     assert.deepEqual(opened.problems, []);

@@ -57,9 +57,12 @@ test("the page needs no session, and neither the page nor its files contain inli
   assert.doesNotMatch(html, /<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=/);
   const paths = [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].map(([, path = ""]) => path);
   assert.ok(paths.length >= 5, "the page loads its files");
+  assert.ok(paths.includes("/dashboard/assets/views/live.js"), "without waiting for other modules");
+  assert.ok(!paths.includes("/dashboard/assets/lib/uplot.js"), "charts are not needed at first");
   for (const path of paths) {
     const file = await fetch(gateway.adminUrl + path);
     assert.equal(file.status, 200, path);
+    assert.equal(file.headers.get("content-encoding"), "gzip", path);
     const etag = file.headers.get("etag") ?? "";
     await file.arrayBuffer();
     const again = await fetch(gateway.adminUrl + path, { headers: { "if-none-match": etag } });
@@ -343,6 +346,29 @@ test("an address may try ten times a minute and must then wait, even with valid 
   assert.equal(body.error_code, "GATEWAY_RATE_LIMITED");
   const wait = Number(headers.get("retry-after")?.split(",").at(-1));
   assert.ok(wait > 0 && wait <= 60, `retry-after ${wait}`);
+});
+
+test("behind a proxy in admin.trustProxy, each client has its own attempts and its own address", async () => {
+  const proxied = (trustProxy: string): Promise<Watched> =>
+    startWatched({ adminOptions: `, trustProxy: [${trustProxy}]` });
+  const signsIn = async (gateway: Watched, key: string, client: string): Promise<number> =>
+    (await ask(gateway, "session", { body: { key }, headers: { "x-forwarded-for": client } }))
+      .status;
+  {
+    await using gateway = await proxied("127.0.0.1");
+    for (let i = 0; i < 10; i++) assert.equal(await signsIn(gateway, "guess", "192.0.2.7"), 401);
+    assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7"), 429);
+    assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7, 192.0.2.8"), 200);
+    const bound = gateway.issue({
+      capabilities: ["platform:admin"],
+      allowedAddresses: ["192.0.2.1"],
+    });
+    assert.equal(await signsIn(gateway, bound.key, "192.0.2.1"), 200);
+    assert.equal(await signsIn(gateway, bound.key, "192.0.2.2"), 401);
+  }
+  await using direct = await proxied("192.0.2.250");
+  for (let i = 0; i < 10; i++) assert.equal(await signsIn(direct, "guess", `192.0.2.${i}`), 401);
+  assert.equal(await signsIn(direct, direct.key, "192.0.2.99"), 429, "the header is not trusted");
 });
 
 const foreign: readonly (readonly [string, Record<string, string | undefined>])[] = [

@@ -125,6 +125,22 @@ test("an answer is cached for ten seconds and then computed again", async () => 
   assert.equal(await used(), 1_000);
 });
 
+test("a customer who asks for many reports does not keep operators from theirs", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
+  const customer = await signIn(gateway, gateway.tenant.key);
+  const asked = Array.from({ length: 70 }, async (_, day) => {
+    const from = new Date(noon - day * 86_400_000).toISOString().slice(0, 10);
+    return ask(gateway, `spend?from=${from}&to=2026-12-01&by=key`, { cookie: customer });
+  });
+  const operator = await signIn(gateway, gateway.key);
+  const report = await ask(gateway, `spend?${november}&by=route`, { cookie: operator });
+  assert.equal(report.status, 200);
+  const statuses = (await Promise.all(asked)).map(({ status }) => status);
+  assert.deepEqual(new Set(statuses), new Set([200, 429]));
+  const { body, status } = await ask(gateway, `spend?${november}&by=tag`, { cookie: customer });
+  assert.deepEqual([status, body.error], [429, "a workspace can request 60 reports a minute"]);
+});
+
 test("a workspace has its plan use, its limit and the forecast of its month", async () => {
   const clock = manualClock(noon);
   await using gateway = await startWatched({ clock });

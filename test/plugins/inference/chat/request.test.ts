@@ -341,6 +341,12 @@ it("no JSON value makes the reader throw, and accepted requests contain only the
 });
 
 describe("the documented schema", () => {
+  it("generated types require the model and the messages of a request without extra_body", () => {
+    const [usual] = requestSchema.anyOf;
+    assert.deepEqual(usual?.required, ["model", "messages"]);
+    assert.ok(["model", "messages"].every((name) => name in (usual?.properties ?? {})));
+  });
+
   const isDocumented = new Ajv2020({ allowUnionTypes: true }).compile(requestSchema);
   const scalar = fc.oneof(
     fc.constantFrom(null, true, "", "text", 0, 1, -1, 1.5, 1e7, 1e7 + 1),

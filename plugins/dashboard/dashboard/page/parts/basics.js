@@ -1,5 +1,7 @@
 /** The small parts of the views: panels, badges, lists of facts, and texts for missing data. */
+import * as format from "./format.js";
 import { html } from "./html.js";
+import { linkTo } from "./router.js";
 
 /** @typedef {import("./html.js").Children} Children */
 
@@ -62,6 +64,38 @@ export function Icon({ path }) {
 /** A mark in the colour of a line of a chart. `colour`: name of a custom property without its dashes. */
 export function Swatch({ colour }) {
   return html`<i class="swatch" aria-hidden="true" style=${{ "--swatch": `var(--${colour})` }} />`;
+}
+
+/**
+ * The used amount of a limit, with a bar. All amounts are in milli-CU. `limit`: undefined without a limit. `name`: of
+ * the limit, for screen readers.
+ * @param {{ used: number, reserved?: number, limit: number | undefined, name: string }} props
+ */
+export function Use({ used, reserved = 0, limit, name }) {
+  if (limit === undefined) return html`<span class="number">${format.cu(used)}</span>`;
+  const full = limit === 0 ? 1 : Math.min(1, (used + reserved) / limit);
+  return html`<span class="number"><b>${format.cu(used)}</b> of ${format.cu(limit)}</span>
+    <span
+      class=${`meter ${full >= 1 ? "bad" : full >= 0.8 ? "warn" : ""}`}
+      role="meter"
+      aria-label=${name}
+      aria-valuemin="0"
+      aria-valuemax=${limit}
+      aria-valuenow=${Math.min(used, limit)}
+      aria-valuetext=${`${format.cu(used)} of ${format.cu(limit)}`}
+      style=${{ "--fill": full }}
+    />`;
+}
+
+/** Reports that pipeline.yaml on disk has faults, so that the gateway serves an older one. */
+export function RefusedFile({ isRefused }) {
+  return html`<p class="error-line" role="alert" hidden=${!isRefused}>
+    ${
+      isRefused &&
+      html`pipeline.yaml was not loaded, because the file has faults. The gateway continues to serve
+        the pipeline that it loaded before. <a href=${linkTo("pipeline")}>Show the faults</a>`
+    }
+  </p>`;
 }
 
 /** A list of bars. Its children are `Bar`s. */

@@ -1,10 +1,18 @@
 /** Draws stacked bars or lines over time with uPlot, in the colours of the page. */
-import uPlot from "../lib/uplot.js";
 import { Swatch } from "./basics.js";
 import { moment } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 
 const height = 200;
+
+/** @typedef {typeof import("../lib/uplot.js").default} UPlot */
+
+/** uPlot is larger than the rest of the page, so it is loaded with the first chart. */
+let uPlot = /** @type {UPlot | undefined} */ (undefined);
+
+async function loadLibrary() {
+  uPlot ??= (await import("../lib/uplot.js")).default;
+}
 
 /**
  * A chart, and a line of text that describes the bars under the pointer. `data`: undefined until it has been read.
@@ -56,11 +64,14 @@ function readout({ from, stepSeconds, lines, unit }, step) {
 function createChart(place, point) {
   let plot;
   let shown;
+  let isStopped = false;
   const draw = () => {
+    if (uPlot === undefined || isStopped) return;
     if (shown === undefined || place.clientWidth === 0) return;
     plot?.destroy();
-    plot = new uPlot(options(place, shown, point), stacked(shown), place);
+    plot = new uPlot(options(uPlot, place, shown, point), stacked(shown), place);
   };
+  void loadLibrary().then(draw);
   const size = new ResizeObserver(() => {
     if (plot === undefined) draw();
     else if (plot.width !== place.clientWidth) plot.setSize({ width: place.clientWidth, height });
@@ -79,6 +90,7 @@ function createChart(place, point) {
       else draw();
     },
     stop() {
+      isStopped = true;
       size.disconnect();
       document.removeEventListener("themechange", draw);
       plot?.destroy();
@@ -101,8 +113,11 @@ function stacked({ from, stepSeconds, lines, isStacked = true }) {
   return [times, ...sums];
 }
 
-/** @returns {uPlot.Options} */
-function options(place, { lines, unit, stepSeconds, isStacked = true }, point) {
+/**
+ * @param {UPlot} library
+ * @returns {import("../lib/uplot.js").default.Options}
+ */
+function options(library, place, { lines, unit, stepSeconds, isStacked = true }, point) {
   const ink = resolve(place, "ink-quiet");
   const rule = resolve(place, "rule");
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
@@ -135,7 +150,7 @@ function options(place, { lines, unit, stepSeconds, isStacked = true }, point) {
               fill: resolve(place, colour),
               width: 0,
               points: { show: false },
-              paths: uPlot.paths.bars?.({ size: [0.8, 48], align: 0 }),
+              paths: library.paths.bars?.({ size: [0.8, 48], align: 0 }),
             }
           : { width: 2, points: { show: true, size: 4, fill: resolve(place, colour) } }),
       })),
@@ -163,10 +178,11 @@ function options(place, { lines, unit, stepSeconds, isStacked = true }, point) {
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const dayName = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** Returns the day if a bar is at least half a day, else the time. */
+/** Returns the day at midnight, and if a bar is at least half a day. Otherwise, it returns the time. */
 function tickLabel(seconds, stepSeconds) {
   const when = new Date(seconds * 1000);
-  return (stepSeconds >= 43_200 ? dayName : clock).format(when);
+  const isMidnight = when.getHours() === 0 && when.getMinutes() === 0 && when.getSeconds() === 0;
+  return (stepSeconds >= 43_200 || isMidnight ? dayName : clock).format(when);
 }
 
 /** Returns the value of a custom property, because a canvas does not resolve names of custom properties. */

@@ -1,6 +1,7 @@
 /** Fields of forms and filters. */
 import { html, useId, useEffect, useRef } from "./html.js";
 import { useAnswer } from "./poll.js";
+import { filter, setFilters } from "./router.js";
 
 /** @typedef {import("./html.js").Children} Children */
 
@@ -62,6 +63,22 @@ export function Choice({ label, options, chosen, choose }) {
         </button>`,
     )}
   </div>`;
+}
+
+/** The orders of a list whose rows have limits. */
+const orders = [
+  ["newest", "Newest first"],
+  ["use", "Most used first"],
+];
+
+/** Chooses the order of a list, which is in the address. */
+export function OrderChoice() {
+  return html`<${Choice}
+    label="Order"
+    options=${orders}
+    chosen=${filter("sort", "newest")}
+    choose=${(sort) => setFilters({ sort, page: "" })}
+  />`;
 }
 
 /**

@@ -71,7 +71,7 @@ function poll(everyMs, path, took, failed) {
       if (mine.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
       failed(error);
-      if (error.status === 503) waitMs = Math.min(everyMs, againMs);
+      if (error.status === 503 || error.status === 429) waitMs = Math.min(everyMs, againMs);
     }
     if (!document.hidden) timer = setTimeout(now, waitMs);
   };

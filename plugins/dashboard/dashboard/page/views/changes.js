@@ -30,7 +30,7 @@ export function ChangesView() {
     <div class="tools">
       <${SearchField}
         label="Search changes by author, action, id or value"
-        placeholder="Author, action, id or value"
+        placeholder="Author, action, value"
         value=${text}
         search=${(q) => setFilters({ q, before: "" })}
       />

@@ -1,5 +1,14 @@
 /** The view Health: the state of the backends. */
-import { Badge, Empty, ErrorLine, Fact, Facts, Loading, Panel } from "../parts/basics.js";
+import {
+  Badge,
+  Empty,
+  ErrorLine,
+  Fact,
+  Facts,
+  Loading,
+  Panel,
+  RefusedFile,
+} from "../parts/basics.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
@@ -19,7 +28,11 @@ export function HealthView() {
 function Backends({ health }) {
   const { ledgers, upstreams, networks, gateways, complete } = health;
   const none = ledgers.length + upstreams.length + networks.length === 0;
-  return html`<${Overview} health=${health} />
+  const { reload } = health;
+  const isRefused =
+    reload.faults.length > 0 || (gateways ?? []).some((each) => each.reload_refused);
+  return html`<${RefusedFile} isRefused=${isRefused} />
+    <${Overview} health=${health} />
     <${History} />
     ${gateways !== undefined && html`<${Gateways} gateways=${gateways} complete=${complete} />`}
     ${ledgers.map((each) => html`<${Ledger} key=${`ledger ${each.name}`} ...${each} />`)}

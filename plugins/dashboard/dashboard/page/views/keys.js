@@ -1,7 +1,7 @@
 /** The view Keys: the usage of their windows, and actions on them. */
-import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
+import { Badge, Empty, ErrorLine, Loading, Panel, Use } from "../parts/basics.js";
 import { openDialog } from "../parts/dialog.js";
-import { Choice, SearchField, WorkspaceSelect } from "../parts/fields.js";
+import { Choice, OrderChoice, SearchField, WorkspaceSelect } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { CreateDialog, EditDialog, RevokeDialog, RotateDialog } from "../parts/key-dialogs.js";
@@ -26,6 +26,7 @@ export function KeysView({ session }) {
   const [text, workspace, state] = [filter("q"), filter("workspace"), filter("state", "active")];
   const query = new URLSearchParams({
     state,
+    sort: filter("sort", "newest"),
     page: filter("page", "0"),
     ...(text !== "" && { q: text }),
     ...(workspace !== "" && { workspace }),
@@ -55,6 +56,7 @@ export function KeysView({ session }) {
         chosen=${state}
         choose=${(chosen) => setFilters({ state: chosen, page: "" })}
       />
+      <${OrderChoice} />
       ${
         session.may_change &&
         html`<button class="primary end" type="button" onClick=${create}>New key</button>`
@@ -70,7 +72,7 @@ export function KeysView({ session }) {
   </div>`;
 }
 
-function Keys({ answer: { keys, page, has_more: hasMore }, session, done }) {
+function Keys({ answer: { keys, page, has_more: hasMore, ordered_only: only }, session, done }) {
   const isPlatform = session.scope === "platform";
   if (keys.length === 0 && page === 0) {
     return html`<${Empty} title="No keys found">Change the search, or create a new key.<//>`;
@@ -84,8 +86,8 @@ function Keys({ answer: { keys, page, has_more: hasMore }, session, done }) {
     { title: "Actions" },
   ];
   const rows = keys.map((key) => ({ key: key.id, cells: cellsOf(key, session, done) }));
-  return html`<${Table} caption="Keys, newest first" columns=${columns} rows=${rows} />
-    <${Pager} page=${page} hasMore=${hasMore} />`;
+  return html`<${Table} caption="Keys" columns=${columns} rows=${rows} />
+    <${Pager} page=${page} hasMore=${hasMore} orderedOnly=${only} />`;
 }
 
 function cellsOf(key, session, done) {
@@ -98,8 +100,8 @@ function cellsOf(key, session, done) {
     ...(session.scope === "platform"
       ? [html`<span>${key.workspace_name}</span><code>${key.workspace_id.slice(0, 11)}</code>`]
       : []),
-    html`<${Window} window=${windows["24h"]} name="24 hours" />`,
-    html`<${Window} window=${windows["30d"]} name="30 days" />`,
+    html`<${Window} window=${windows["24h"]} name="Credit used within 24 hours" />`,
+    html`<${Window} window=${windows["30d"]} name="Credit used within 30 days" />`,
     html`<span class="number" title=${key.last_used_at}>${lastUse(key)}</span>`,
     html`<${Actions} of=${key} title=${title} session=${session} done=${done} />`,
   ];
@@ -148,28 +150,15 @@ function Mark({ of: key }) {
 
 function Window({ window, name }) {
   const { used_cu_milli: used, limit_cu_milli: limit, reserved_cu_milli: reserved } = window;
-  const notes = clears(window).map((text) => html`<small class="quiet">${text}</small>`);
-  if (limit === undefined) return html`<span class="number">${format.cu(used)}</span>${notes}`;
-  const full = limit === 0 ? 1 : Math.min(1, (used + reserved) / limit);
-  return html`<span class="number"><b>${format.cu(used)}</b> of ${format.cu(limit)}</span>
-    <span
-      class=${`meter ${full >= 1 ? "bad" : full >= 0.8 ? "warn" : ""}`}
-      role="meter"
-      aria-label=${`Credit used within ${name}`}
-      aria-valuemin="0"
-      aria-valuemax=${limit}
-      aria-valuenow=${Math.min(used, limit)}
-      aria-valuetext=${`${format.cu(used)} of ${format.cu(limit)}`}
-      style=${{ "--fill": full }}
-    />
-    ${notes}`;
+  return html`<${Use} used=${used} reserved=${reserved} limit=${limit} name=${name} />
+    ${clears(window).map((text) => html`<small class="quiet">${text}</small>`)}`;
 }
 
 /** Returns the times at which a window frees up, one per line. */
 function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
   if (roomAt !== undefined) return [`full until ${format.moment(roomAt)}`];
   if (freesAt === undefined) return ["no usage"];
-  const end = `empty from ${format.moment(emptyAt)}`;
+  const end = `all free from ${format.moment(emptyAt)}`;
   if (Date.parse(emptyAt) - Date.parse(freesAt) < soonMs) return [end];
   return [`frees up from ${format.moment(freesAt)}`, end];
 }

@@ -1,5 +1,15 @@
 /** The view Live: the current activity. */
-import { Badge, Bar, Bars, Empty, ErrorLine, Loading, Panel, Swatch } from "../parts/basics.js";
+import {
+  Badge,
+  Bar,
+  Bars,
+  Empty,
+  ErrorLine,
+  Loading,
+  Panel,
+  RefusedFile,
+  Swatch,
+} from "../parts/basics.js";
 import { Chart } from "../parts/chart.js";
 import { ExchangeTable } from "../parts/exchanges.js";
 import * as format from "../parts/format.js";
@@ -35,9 +45,10 @@ export function LiveView({ session }) {
   const chart = useMemo(() => now && chartData(now), [now]);
   return html`<div class="view">
     <${ErrorLine} error=${error} />
+    <${RefusedFile} isRefused=${now?.reload_refused === true} />
     <${Status} now=${now} />
     <${Tiles} now=${now} isPlatform=${isPlatform} />
-    <${Panel} title="Requests, last 10 minutes" aside=${legend}>
+    <${Panel} title="Requests per 5 seconds, last 10 minutes" aside=${legend}>
       <${Chart} label="Requests of the last ten minutes: answered, refused, failed" data=${chart} />
     <//>
     <div class="split">
@@ -45,7 +56,9 @@ export function LiveView({ session }) {
         <${Filters} filters=${filters} />
         <${Latest} exchanges=${exchanges} searched=${now?.searched} />
       <//>
-      <${Panel} title="Refusals by reason"><${Refusals} refusals=${now?.refusals} /><//>
+      <${Panel} title="Refusals and failures by reason"
+        ><${Refusals} refusals=${now?.refusals}
+      /><//>
     </div>
   </div>`;
 }
@@ -57,9 +70,9 @@ const legend = html`<p class="legend">
 function Status({ now }) {
   if (now === undefined || now.ready === undefined) return html`<p class="status" role="status" />`;
   const { ready, wrong, gateways, complete } = now;
-  const meaning = ready ? (wrong.length === 0 ? "ok" : "warn") : "bad";
   return html`<p class="status" role="status">
-    <${Badge} meaning=${meaning}>${ready ? "Ready" : "Not ready"}<//>
+    <${Badge} meaning=${ready ? "ok" : "bad"}>${ready ? "Ready" : "Not ready"}<//>
+    ${wrong.length > 0 && html`<${Badge} meaning="warn">${format.counted(wrong.length, "problem")}<//>`}
     <span>${wrong.length === 0 ? "All checks pass." : wrong.join("; ")}</span>
     ${
       gateways !== undefined && html`<span class="quiet">${gatewaysText(gateways, complete)}</span>`
@@ -155,7 +168,7 @@ function Refusals({ refusals }) {
   if (refusals === undefined) return html`<${Loading} />`;
   if (refusals.length === 0) {
     return html`<${Empty} title="Nothing was refused">
-      Refusals are counted here by reason since the start of the gateway.
+      Refusals and failures are counted here by reason since the start of the gateway.
     <//>`;
   }
   const most = Math.max(1, ...refusals.map(({ recent }) => recent));

@@ -43,7 +43,8 @@ export function PipelineView() {
 }
 
 function AllRoutes({ routes }) {
-  const chosen = filter("routes", "all");
+  const isUsed = routes?.some((route) => requestsOf(route) > 0) ?? false;
+  const chosen = filter("routes", isUsed ? "used" : "all");
   return html`<div class="tools">
       <${Choice}
         label="Routes"

@@ -1,7 +1,7 @@
 /** The view Workspaces: plans, credit and limits, and actions on them. */
-import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
+import { Badge, Empty, ErrorLine, Loading, Panel, Use } from "../parts/basics.js";
 import { openDialog } from "../parts/dialog.js";
-import { SearchField } from "../parts/fields.js";
+import { OrderChoice, SearchField } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { Pager } from "../parts/pager.js";
@@ -21,6 +21,7 @@ const everyMs = 10_000;
 const columns = [
   { title: "Workspace" },
   { title: "Plan" },
+  { title: "Used this month", kind: "window" },
   { title: "Purchased credit left", number: true },
   { title: "Limit of overage", number: true },
   { title: "Created" },
@@ -29,7 +30,8 @@ const columns = [
 
 export function WorkspacesView({ session }) {
   const text = filter("q");
-  const query = new URLSearchParams({ q: text, page: filter("page", "0") });
+  const sort = filter("sort", "newest");
+  const query = new URLSearchParams({ q: text, sort, page: filter("page", "0") });
   const { data, error, refresh } = usePolled(`workspaces?${query}`, everyMs);
   return html`<div class="view">
     <${ErrorLine} error=${error} />
@@ -40,6 +42,7 @@ export function WorkspacesView({ session }) {
         value=${text}
         search=${(q) => setFilters({ q, page: "" })}
       />
+      <${OrderChoice} />
       ${
         session.may_change &&
         html`<button
@@ -59,15 +62,15 @@ export function WorkspacesView({ session }) {
 
 function Workspaces({ answer, session, done }) {
   if (answer === undefined) return html`<${Loading} />`;
-  const { workspaces, page, has_more: hasMore } = answer;
+  const { workspaces, page, has_more: hasMore, ordered_only: only } = answer;
   if (workspaces.length === 0 && page === 0) {
     return html`<${Empty} title="No workspaces found">
       Change the search, or create a new workspace.
     <//>`;
   }
   const rows = workspaces.map((each) => ({ key: each.id, cells: cellsOf(each, session, done) }));
-  return html`<${Table} caption="Workspaces, newest first" columns=${columns} rows=${rows} />
-    <${Pager} page=${page} hasMore=${hasMore} />`;
+  return html`<${Table} caption="Workspaces" columns=${columns} rows=${rows} />
+    <${Pager} page=${page} hasMore=${hasMore} orderedOnly=${only} />`;
 }
 
 function cellsOf(workspace, session, done) {
@@ -90,6 +93,11 @@ function cellsOf(workspace, session, done) {
           ${pending} from ${format.day(workspace.pending_plan_at)}
         <//>`
       }`,
+    html`<${Use}
+      used=${workspace.used_cu_milli}
+      limit=${workspace.limit_cu_milli}
+      name="Credit used this month"
+    />`,
     format.cu(workspace.purchased_cu_milli),
     limit === undefined ? "no limit" : format.cu(limit),
     html`<span class="number" title=${workspace.created_at}>

@@ -1,0 +1,42 @@
+/**
+ * Limits how often the administrators of a workspace use a route together, because its work is shared by all
+ * workspaces. Users who may see the whole deployment are not limited.
+ */
+import { RateLimiterRes } from "rate-limiter-flexible";
+import type { AttemptLimiter } from "sluice-gateway/limits";
+import { sendRefusal } from "./answer.ts";
+import type { AddRoute } from "./route.ts";
+
+/** Maximum number of requests per workspace and minute. */
+export const perMinute = { keyChanges: 30, reports: 60 };
+
+/** One limiter for each kind of request. */
+export type WorkspaceRates = Readonly<Record<keyof typeof perMinute, AttemptLimiter>>;
+
+/** Returns a function that adds routes with this limit. */
+export function limited(add: AddRoute, limiter: AttemptLimiter, message: string): AddRoute {
+  return (method, path, handler, who) => {
+    const limitedHandler: typeof handler = async (viewer, request, reply) => {
+      const { only } = viewer;
+      const rejected = only === undefined ? undefined : await rejection(limiter, only);
+      if (rejected === undefined) return handler(viewer, request, reply);
+      const headers = ["retry-after", String(Math.ceil(rejected.msBeforeNext / 1000))];
+      return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers });
+    };
+    add(method, path, limitedHandler, who);
+  };
+}
+
+/** Counts an attempt of the caller. Resolves with undefined if it is allowed. */
+export async function rejection(
+  limiter: AttemptLimiter,
+  caller: string,
+): Promise<RateLimiterRes | undefined> {
+  try {
+    await limiter.consume(caller);
+    return undefined;
+  } catch (rejected) {
+    if (rejected instanceof RateLimiterRes) return rejected;
+    throw rejected;
+  }
+}
