@@ -195,6 +195,28 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   assert.equal((await fetch(`${url}/docs/api?asset=swagger-ui-bundle.js`)).status, 200);
 });
 
+test("the command that sluice dev prints to verify its evidence accepts it", async () => {
+  const folder = join(app, "verified");
+  mkdirSync(folder);
+  const child = spawn(process.execPath, [main, "dev"], {
+    cwd: folder,
+    env: { ...env, PORT: "0", ADMIN_PORT: "0" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const closed = once(child, "close");
+  let command: string | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.startsWith("npx sluice verify ")) command = line;
+    if (line === "Press Ctrl-C to stop.") break;
+  }
+  const [, , ...args] = command?.split(" ") ?? [];
+  const verified = sluice(...args);
+  child.kill("SIGTERM");
+  await closed;
+  assert.equal(verified.status, 0, verified.stdout + verified.stderr);
+  assert.match(verified.stdout, /^pass +dcap_qvl[^]*^accepted: /m);
+});
+
 test("a Node that cannot load the package gets one line that says what to do", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "18.20.8" } });
     process.getBuiltinModule = undefined;`;
