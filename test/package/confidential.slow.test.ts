@@ -29,8 +29,13 @@ test("the tests of the confidential module pass on the installed package", async
   const preload = join(import.meta.dirname, "package-modules.ts");
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ["--import", preload, "--test", "--test-concurrency=2", "--test-reporter=dot", ...suites],
-    { cwd: root, env: { ...env, SLUICE_TEST_PACKAGE: folder }, encoding: "utf8" },
+    ["--test", "--test-concurrency=2", "--test-reporter=dot", ...suites],
+    {
+      cwd: root,
+      // The commands that the tests start are those of the package, too.
+      env: { ...env, SLUICE_TEST_PACKAGE: folder, NODE_OPTIONS: `--import ${preload}` },
+      encoding: "utf8",
+    },
   );
   assert.equal(status, 0, stdout + stderr);
 });

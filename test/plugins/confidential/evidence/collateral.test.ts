@@ -15,6 +15,7 @@ import { temporaryFolder } from "../../../store/folder.ts";
 const now = Date.UTC(2026, 10, 21, 12);
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
 const { quote, collateral } = platform.evidence(new Uint8Array(64), now);
+assert.ok(collateral !== undefined);
 const { signal } = new AbortController();
 
 describe("collateral from a file", () => {
