@@ -71,6 +71,8 @@ export async function bundle(
       chunkNames: "plugins/confidential/client/[name]-[hash]",
       splitting: true,
       platform: "neutral",
+      // A program's uncaught error prints the line of the client that threw it. Web pages have their own minifier.
+      minifyWhitespace: false,
       target: "es2024",
       external: installed,
     }),

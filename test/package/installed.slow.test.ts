@@ -217,6 +217,18 @@ test("the command that sluice dev prints to verify its evidence accepts it", asy
   assert.match(verified.stdout, /^pass +dcap_qvl[^]*^accepted: /m);
 });
 
+test("an uncaught error of the client prints a short line of code and a stack", () => {
+  const source = `import { connect } from "sluice-gateway/client"; await connect({});`;
+  const arguments_ = ["--input-type=module", "--eval", source];
+  const { status, stderr } = spawnSync(process.execPath, arguments_, {
+    cwd: app,
+    encoding: "utf8",
+  });
+  assert.equal(status, 1);
+  assert.match(stderr, /client\.js:\d+/);
+  assert.ok(stderr.length < 2_000, stderr);
+});
+
 test("a Node that cannot load the package gets one line that says what to do", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "18.20.8" } });
     process.getBuiltinModule = undefined;`;
