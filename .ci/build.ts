@@ -101,11 +101,11 @@ if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
     (await import("./commands/server-process.js")).becomeServerProcess();
   }
   // Before the first large import, so that it comes from the cache too.
-  process.getBuiltinModule("node:module").enableCompileCache();
+  (await import("./commands/compile-cache.js")).useCompileCache();
   await import("./command-line.js");
 } else {
   console.error(
-    \`sluice requires Node ${minNode} or later; this is Node \${process.versions.node}. Install a newer one: https://nodejs.org\`,
+    \`sluice requires Node ${minNode} or later; this is Node \${process.versions.node}. Install a newer one: npm install node, or https://nodejs.org\`,
   );
   process.exitCode = 1;
 }

@@ -1,12 +1,15 @@
-/** Bundles the sources with the packages that they use, so that the gateway needs no other package. */
+/** Bundles the sources with the packages that they use, except for those that npm installs next to Sluice. */
 import { globSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { build, type BuildOptions, type Plugin } from "esbuild";
+import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
+import manifest from "../package.json" with { type: "json" };
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
 
+/** npm installs these packages next to Sluice, and the bundler of a web page chooses the variants that fit. */
+const installed = Object.keys(manifest.dependencies);
 /** Native and optional packages of Piscina and pg, which Sluice does not use. */
-const external = ["@napi-rs/nice", "pg-native"];
+const unused = ["@napi-rs/nice", "pg-native"];
 
 const common: BuildOptions = {
   bundle: true,
@@ -45,7 +48,7 @@ export async function bundle(
       chunkNames: "src/chunks/[name]-[hash]",
       splitting: true,
       platform: "node",
-      external,
+      external: [...installed, ...unused],
       banner: { js: nodeVariables },
       plugins: [schemas, nodeModules],
     }),
@@ -68,13 +71,29 @@ export async function bundle(
       chunkNames: "plugins/confidential/client/[name]-[hash]",
       splitting: true,
       platform: "neutral",
+      // A program's uncaught error prints the line of the client that threw it. Web pages have their own minifier.
+      minifyWhitespace: false,
       target: "es2024",
-      // The bundler of a web page chooses the variants of these packages that fit.
-      external: ["@noble/*", "@phala/dcap-qvl"],
+      external: installed,
     }),
   ];
+  for (const { metafile } of results) refuseCommonJs(metafile);
   renameChunks(dist);
   return new Set(results.flatMap(({ metafile }) => Object.keys(metafile.inputs)));
+}
+
+/**
+ * Throws if a module is loaded with `import()`, is bundled and is a CommonJS module. Node finds the names that such a
+ * module exports, but esbuild makes a chunk of it that exports only `default`, so all these names are undefined.
+ */
+function refuseCommonJs({ inputs }: Metafile): void {
+  for (const [importer, { imports }] of Object.entries(inputs)) {
+    for (const { path, kind } of imports) {
+      if (kind === "dynamic-import" && inputs[path]?.format === "cjs") {
+        throw new Error(`${importer}: import() of ${path}, a CommonJS module that is bundled`);
+      }
+    }
+  }
 }
 
 /**

@@ -22,13 +22,13 @@ export const modules = [...Object.values(manifest.exports), ...Object.values(man
   .filter((path) => path.endsWith(".ts"))
   .map((path) => path.replace(/^\.\//, ""));
 
-/** Replaces the process of a server. The command line calls it before it loads anything else. */
-const serverProcess = "src/commands/server-process.ts";
+/** The command line loads these modules first: they replace the process of a server, and open the compile cache. */
+const startModules = ["src/commands/server-process.ts", "src/commands/compile-cache.ts"];
 
 /** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
 export const browserModules = ["plugins/confidential/client/client.ts"];
 
 export const gatewayModules = [
   ...modules.filter((path) => !browserModules.includes(path)),
-  serverProcess,
+  ...startModules,
 ];

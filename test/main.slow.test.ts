@@ -64,7 +64,7 @@ test("a Node version that is too old is refused with the required version, with 
   assert.equal(status, 1);
   assert.equal(
     stderr,
-    "sluice requires Node 24 or later; this is Node 20.20.2. Install a newer one: https://nodejs.org\n",
+    "sluice requires Node 24 or later; this is Node 20.20.2. Install a newer one: npm install node, or https://nodejs.org\n",
   );
 });
 

@@ -12,6 +12,7 @@ import { loadShipped } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { dryRun } from "../pipeline/load/dry-run.ts";
+import { shippedPipeline } from "./config-file.ts";
 import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
 import { githubLines, sarifLog } from "./fault-formats.ts";
 import { unknownValueMessage } from "./subcommand.ts";
@@ -158,6 +159,11 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
     context.printToStderr(`${file}: ${faults.length} ${faults.length === 1 ? "fault" : "faults"}`);
   } else if (validated !== undefined) {
     context.print(`${file} has no faults.\n`);
+    if (context.configFile === shippedPipeline && file !== "pipeline.yaml") {
+      context.print(
+        "It is the file that ships with Sluice. To write your own, run npx sluice init.\n",
+      );
+    }
     for (const line of printOrder(validated.config)) context.print(line);
     if (linked.length > 0)
       context.print("\nLocal code under the name of a package, without a lock:");

@@ -1,5 +1,4 @@
 /** `sluice dev`: runs the gateway with demo backends, a key and example requests. `npm start` runs it. */
-import { resolve } from "node:path";
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
@@ -24,7 +23,7 @@ export const dev: Command = {
     await using started = new AsyncDisposableStack();
     const { demos, env: demoEnv } = await startDemos(context.env, started);
     const LOG_LEVEL = context.env["LOG_LEVEL"] || "warn";
-    const env = { ...context.env, ...demoEnv, LOG_LEVEL, ...dataFolder(context) };
+    const env = { ...context.env, ...demoEnv, LOG_LEVEL };
     // The log goes to standard error, because standard output is for the banner. The log is held until the banner is
     // out.
     using log = new BufferedLog();
@@ -77,11 +76,6 @@ Environment variables:
 ${variables.join("\n")}
 
   --json   print the addresses, the key and the example requests as one JSON document`;
-}
-
-/** Keeps the data of the shipped pipeline.yaml in the working folder, because the file itself is in the package. */
-function dataFolder({ configFile, env }: CommandContext): { readonly DATA_DIR?: string } {
-  return configFile === shippedPipeline ? { DATA_DIR: resolve(env["DATA_DIR"] || "data") } : {};
 }
 
 /** Holds the lines of a log until `release`, then writes them to standard error. */

@@ -2,7 +2,17 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
@@ -195,6 +205,70 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   assert.equal((await fetch(`${url}/docs/api?asset=swagger-ui-bundle.js`)).status, 200);
 });
 
+test("the command that sluice dev prints to verify its evidence accepts it", async () => {
+  const folder = join(app, "verified");
+  mkdirSync(folder);
+  const child = spawn(process.execPath, [main, "dev"], {
+    cwd: folder,
+    env: { ...env, PORT: "0", ADMIN_PORT: "0" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const closed = once(child, "close");
+  let command: string | undefined;
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (line.startsWith("npx sluice verify ")) command = line;
+    if (line === "Press Ctrl-C to stop.") break;
+  }
+  const [, , ...args] = command?.split(" ") ?? [];
+  const verified = sluice(...args);
+  child.kill("SIGTERM");
+  await closed;
+  assert.equal(verified.status, 0, verified.stdout + verified.stderr);
+  assert.match(verified.stdout, /^pass +dcap_qvl[^]*^accepted: /m);
+});
+
+test("the shipped pipeline.yaml is checked in a folder without one, as sluice dev uses it", () => {
+  const folder = join(app, "empty");
+  mkdirSync(folder);
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, "check"], {
+    cwd: folder,
+    env,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout + stderr);
+  assert.match(stdout, /has no faults[^]*the file that ships with Sluice.*sluice init/);
+});
+
+test("the compile cache is below a folder of the user, not where another user can put it", () => {
+  const folder = mkdtempSync(join(app, "tmp-"));
+  const run = (): readonly string[] => {
+    const { NODE_COMPILE_CACHE: ____, ...rest } = env;
+    const { status } = spawnSync(process.execPath, [main, "--version"], {
+      env: { ...rest, TMPDIR: folder },
+    });
+    assert.equal(status, 0);
+    return readdirSync(folder, { recursive: true }).map(String);
+  };
+  const own = `sluice-compile-cache-${process.getuid?.()}`;
+  assert.ok(run().some((path) => path.startsWith(`${own}/`)));
+  rmSync(join(folder, own), { recursive: true });
+  mkdirSync(join(folder, own));
+  chmodSync(join(folder, own), 0o777);
+  assert.deepEqual(run(), [own]);
+});
+
+test("an uncaught error of the client prints a short line of code and a stack", () => {
+  const source = `import { connect } from "sluice-gateway/client"; await connect({});`;
+  const arguments_ = ["--input-type=module", "--eval", source];
+  const { status, stderr } = spawnSync(process.execPath, arguments_, {
+    cwd: app,
+    encoding: "utf8",
+  });
+  assert.equal(status, 1);
+  assert.match(stderr, /client\.js:\d+/);
+  assert.ok(stderr.length < 2_000, stderr);
+});
+
 test("a Node that cannot load the package gets one line that says what to do", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "18.20.8" } });
     process.getBuiltinModule = undefined;`;
@@ -204,7 +278,10 @@ test("a Node that cannot load the package gets one line that says what to do", (
     { encoding: "utf8", env },
   );
   assert.equal(status, 1);
-  assert.match(stderr, /^sluice requires Node 24 or later; this is Node 18\.20\.8\. Install .*\n$/);
+  assert.match(
+    stderr,
+    /^sluice requires Node 24 or later; this is Node 18\.20\.8\. Install a newer one: npm install node, .*\n$/,
+  );
 });
 
 test("the software bill of materials is valid CycloneDX and lists what is bundled and installed", () => {

@@ -28,6 +28,8 @@ const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as
 const drainMs = 30_000;
 /** Maximum price coefficient, as in a status document (plugins/inference/networks/status-document.ts). */
 const maxCoefficient = 1_000_000;
+/** Maximum number of the server's models that a warning names. */
+const maxShown = 10;
 
 export const worker: Command = {
   summary: "decrypt requests next to a model server, inside its enclave",
@@ -127,11 +129,12 @@ function announce(context: CommandContext, started: RunningWorker): void {
 }
 
 function warnings(
-  { host, token, collateral, revocationLists }: WorkerOptions,
-  { evidence }: RunningWorker,
+  { host, token, collateral, revocationLists, models, upstream }: WorkerOptions,
+  { evidence, listedModels }: RunningWorker,
 ): readonly string[] {
   const isOpen = token === undefined && !/^(127\.|localhost$|::1$)/.test(host);
   const isBare = evidence === "tdx" && collateral === undefined;
+  const missing = models.filter((model) => !listedModels.includes(model));
   const isUnlisted = evidence === "sev-snp" && revocationLists === undefined;
   return [
     ...(isOpen
@@ -145,7 +148,16 @@ function warnings(
           "Warning: without --kds, gateways refuse the SEV-SNP evidence unless the host adds AMD's revocation list.",
         ]
       : []),
+    ...missing.map(
+      (model) =>
+        `Warning: ${upstream} does not list the model "${model}", so gateways cannot use it until it does. Models listed: ${listedModels.slice(0, maxShown).map(quoted).join(", ") || "none"}.`,
+    ),
   ];
+}
+
+/** A model server chooses these names, so they are printed without control characters. */
+function quoted(model: string): string {
+  return `"${model.slice(0, 200).replaceAll(/\p{Cc}/gu, "?")}"`;
 }
 
 function readOptions(context: CommandContext, values: OptionValues): WorkerOptions {

@@ -19,6 +19,8 @@ export interface ModelServerOptions {
 export interface ModelServer {
   /** Returns the model. Undefined while the server does not list it. */
   find(modelId: string): Offer | undefined;
+  /** Returns the ids of the models that the server lists, including those that may not be used. */
+  listed(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -37,6 +39,7 @@ export async function openModelServer(options: ModelServerOptions): Promise<Mode
   const served = new Set(models);
   return {
     find: (modelId) => (served.has(modelId) ? networks.service.find(modelId) : undefined),
+    listed: () => networks.service.models().map(({ modelId }) => modelId),
     close: () => networks.stop(),
   };
 }

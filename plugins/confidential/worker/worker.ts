@@ -36,6 +36,8 @@ export interface RunningWorker {
   readonly evidence: TeeType;
   /** Lower-case hex. A gateway's `image_hashes` must list it. */
   readonly imageHash: string;
+  /** Ids of the models that the model server listed at the start. Empty if it could not be reached. */
+  readonly listedModels: readonly string[];
   /** Test root of simulated evidence: DER in base64. */
   readonly simulatedRoot: string | undefined;
   /** Drains the worker. Running requests have `ms` milliseconds to end. */
@@ -90,6 +92,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     statusUrl: `http://${authority}/status`,
     evidence,
     imageHash,
+    listedModels: upstream.listed(),
     simulatedRoot: provider.root,
     async stop(ms) {
       await server.stop(ms);

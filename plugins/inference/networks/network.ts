@@ -132,6 +132,7 @@ export class Network implements ServingNetwork {
   }
 
   #onStatus(status: NetworkStatus): void {
+    const hadWorkers = !this.#hasStatus || this.#workers.size > 0;
     this.#hasStatus = true;
     this.#price = status.pricePerTokenNano ?? this.#price;
     this.#readAt = this.parts.clock.now();
@@ -141,6 +142,10 @@ export class Network implements ServingNetwork {
       workers.set(listed.id, this.#worker(listed));
     for (const [id, worker] of this.#workers) if (workers.get(id) !== worker) worker.close();
     this.#workers = workers;
+    if (hadWorkers && workers.size === 0) {
+      const network = this.config.name;
+      this.parts.log.warn({ network }, "the network lists no usable worker, so it has no models");
+    }
     this.#list();
   }
 

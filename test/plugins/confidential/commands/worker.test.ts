@@ -115,6 +115,17 @@ describe("sluice worker, as a process", () => {
     assert.equal(written().includes(prompt), false);
   });
 
+  test("warns of a model that its server does not list, and starts", async (t) => {
+    const model = await startModel(t);
+    const { child, written, ready } = await spawnWorker(t, model, ["--model", "Acme/None"]);
+    while (!written().includes("Warning: ")) await once(child.stderr ?? assert.fail(), "data");
+    assert.match(
+      written(),
+      /^Warning: http:\S+ does not list the model "Acme\/None", .* Models listed: "Demo\/Echo-1"\.$/m,
+    );
+    assert.equal((await fetch(ready["status_url"] ?? "")).status, 200);
+  });
+
   test("cancels requests, and refuses requests that the session does not allow, without ending the session", async (t) => {
     const { ready } = await spawnWorker(t, await startModel(t), ["--coefficient", "700"]);
     const { wire, client } = await connectTo(t, ready["url"] ?? "", {

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import {
@@ -13,6 +15,7 @@ import { temporaryFolder } from "../../../store/folder.ts";
 const now = Date.UTC(2026, 10, 21, 12);
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
 const { quote, collateral } = platform.evidence(new Uint8Array(64), now);
+assert.ok(collateral !== undefined);
 const { signal } = new AbortController();
 
 describe("collateral from a file", () => {
@@ -30,6 +33,34 @@ describe("collateral from a file", () => {
 });
 
 describe("collateral from a service", () => {
+  test("is fetched from a PCCS over HTTP", async (t) => {
+    const answers: Readonly<Record<string, { body: Uint8Array | string; chain: string }>> = {
+      "/sgx/certification/v4/pckcrl": { body: Buffer.from(collateral.pck_crl, "hex"), chain: "-" },
+      "/sgx/certification/v4/rootcacrl": { body: collateral.root_ca_crl, chain: "-" },
+      "/tdx/certification/v4/tcb": {
+        body: `{"tcbInfo":${collateral.tcb_info},"signature":"${collateral.tcb_info_signature}"}`,
+        chain: collateral.tcb_info_issuer_chain,
+      },
+      "/tdx/certification/v4/qe/identity": {
+        body: `{"enclaveIdentity":${collateral.qe_identity},"signature":"${collateral.qe_identity_signature}"}`,
+        chain: collateral.qe_identity_issuer_chain,
+      },
+    };
+    const server = createServer(({ url = "" }, response) => {
+      const answer = answers[url.split("?")[0] ?? ""];
+      if (answer === undefined) return void response.writeHead(404).end();
+      for (const name of ["PCK-CRL", "TCB-Info", "Enclave-Identity"]) {
+        response.setHeader(`SGX-${name}-Issuer-Chain`, encodeURIComponent(answer.chain));
+      }
+      response.end(answer.body);
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.after(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const source = collateralService(`http://127.0.0.1:${port}`, manualClock());
+    assert.deepEqual(await source(quote, signal), collateral);
+  });
+
   test("is fetched once per hour, for the machine of the quote", async () => {
     const clock = manualClock();
     const asked: unknown[] = [];

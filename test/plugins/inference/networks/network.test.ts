@@ -357,6 +357,20 @@ test("a network is unread until its status has been read once", inTime, async ()
   assert.ok(down.network.ready);
 });
 
+test("a network that lists no workers any more is logged once", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await listing(worker, []);
+  const line = "warn the network lists no usable worker, so it has no models";
+  assert.deepEqual(opened.seen.lines, [line]);
+  await opened.readAgain();
+  assert.deepEqual(opened.seen.lines, [line]);
+  list(worker, [{ id: "w1" }]);
+  await opened.readAgain();
+  list(worker, []);
+  await opened.readAgain();
+  assert.deepEqual(opened.seen.lines, [line, line]);
+});
+
 test(
   "a worker at an origin that the configuration does not name is skipped, and logged once",
   inTime,

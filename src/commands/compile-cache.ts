@@ -1,0 +1,30 @@
+/**
+ * V8's compiled code, which makes the next start faster. Node's own folder for it is in the shared temporary folder,
+ * where another user may have made it first. That user could then replace the code that this process reads back.
+ */
+import { lstatSync, mkdirSync } from "node:fs";
+import { enableCompileCache } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** Uses the folder of NODE_COMPILE_CACHE if it is set, else a folder of this user. Without one there is no cache. */
+export function useCompileCache(): void {
+  const folder = privateFolder(tmpdir());
+  if (folder !== undefined) enableCompileCache(folder);
+}
+
+/** Returns a folder in `parent` that only this user can change, and makes it if it is missing. Else undefined. */
+export function privateFolder(parent: string): string | undefined {
+  const uid = process.getuid?.();
+  // On Windows each user has a temporary folder.
+  const folder = join(parent, `sluice-compile-cache${uid === undefined ? "" : `-${uid}`}`);
+  try {
+    mkdirSync(folder, { mode: 0o700, recursive: true });
+    const found = lstatSync(folder);
+    const isPrivate = uid === undefined || (found.uid === uid && (found.mode & 0o077) === 0);
+    return found.isDirectory() && isPrivate ? folder : undefined;
+  } catch {
+    // The temporary folder is missing or cannot be written.
+    return undefined;
+  }
+}

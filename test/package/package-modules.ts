@@ -1,0 +1,20 @@
+/**
+ * Preloaded into test files (`node --import`) so that they test the installed package: whatever they import from src/ and
+ * plugins/ of the checkout comes from the folder SLUICE_TEST_PACKAGE instead.
+ */
+import { registerHooks } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const checkout = pathToFileURL(join(import.meta.dirname, "../../")).href;
+const installed = pathToFileURL(`${process.env["SLUICE_TEST_PACKAGE"]}/`).href;
+const source = /^((?:src|plugins)\/.*)\.ts$/;
+
+registerHooks({
+  resolve(specifier, context, nextResolve) {
+    const found = nextResolve(specifier, context);
+    if (!found.url.startsWith(checkout)) return found;
+    const [, stem] = source.exec(found.url.slice(checkout.length)) ?? [];
+    return stem === undefined ? found : { url: `${installed}${stem}.js`, format: "module" };
+  },
+});
