@@ -40,9 +40,9 @@ export interface ToolCaller {
   readonly charge: Charge;
   /**
    * Aborted when the caller has disconnected. Calls that have not started are then skipped; calls that have started
-   * run to the end.
+   * run to the end. An exchange can be passed as it is (`signal: x`), which saves the creation of an AbortSignal.
    */
-  readonly signal: AbortSignal;
+  readonly signal: Pick<AbortSignal, "aborted">;
   readonly progress?: (done: number, total?: number, message?: string) => void;
   readonly log?: (level: LogLevel, data: unknown) => void;
   /**

@@ -69,6 +69,10 @@ export interface ServerConfig {
   readonly trustProxy: readonly string[];
   readonly drainSeconds: number;
   readonly drainDelaySeconds: number;
+  /**
+   * The backends that `/readyz` requires: at least one, all, or those with these names (and at least one).
+   */
+  readonly ready: "any" | "all" | readonly string[];
   /** Time limit for the whole request head to arrive. */
   readonly headersMs: number;
   /** Maximum pause within a body. */

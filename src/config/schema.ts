@@ -70,6 +70,14 @@ const server = closed(
       description:
         "Seconds after SIGTERM in which new connections are still accepted and /readyz answers 503.",
     },
+    ready: {
+      type: ["string", "array"],
+      pattern: "^(any|all)$",
+      items: { type: "string", minLength: 1 },
+      default: "any",
+      description:
+        "The backends that must be usable for /readyz to answer 200: any (at least one), all, or a list of names of upstreams and networks.",
+    },
     headersMs: milliseconds(10_000, "Time limit for the whole request head to arrive."),
     bodyIdleMs: milliseconds(
       30_000,

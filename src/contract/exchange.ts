@@ -68,6 +68,8 @@ export interface Exchange {
 
   /** Aborts when the client has left or the gateway cuts the exchange. Created on first use. */
   readonly signal: AbortSignal;
+  /** True after `signal` has aborted. Reading it creates no signal. */
+  readonly aborted: boolean;
   /**
    * Called at most once, when `signal` would abort. A hot path sets it instead of creating a signal. It is an object
    * and not a function, because a closure that is stored for each request makes V8 keep the whole exchange until its

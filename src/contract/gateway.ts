@@ -56,14 +56,24 @@ export interface MetricValue {
 
 /** One backend that a service reaches, for `/readyz` and the dashboard. */
 export interface BackendStatus {
-  /** Kind of the backend, such as `network`. The gateway is ready if one backend of each kind is. */
+  /** Kind of the backend, such as `network`. */
   readonly kind: string;
   /** The name of its check in the answer of `/readyz`, such as `upstream search`. */
   readonly title: string;
   /** True if the backend can be used, else the reason why it cannot. */
   readonly ready: true | string;
+  /**
+   * More about the reason, such as `refused` or `status 401`. `/readyz` shows its first 100 characters to everyone, so
+   * it must not contain an address or text that the backend has sent.
+   */
+  readonly cause?: string;
   /** The address is a default that nobody configured. The gateway may be ready without such a backend. */
   readonly isDefault?: boolean;
+  /**
+   * The gateway may be ready without the backend, unless `server.ready` names it. The backend of a few tools is an
+   * example.
+   */
+  readonly isOptional?: boolean;
   /** Values that the dashboard shows. They are converted to JSON. */
   readonly details?: object;
 }

@@ -16,7 +16,7 @@ import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { openHostResources } from "./open-host-resources.ts";
-import { backendsOf, readiness } from "../http/readiness.ts";
+import { backendsOf, ReadinessWatch } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
 import { StartError } from "../start-error.ts";
 
@@ -97,8 +97,10 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const ready: StartedParts["ready"] = () => readiness(state);
   const { server } = config;
+  const watch = new ReadinessWatch(() => ({ ...state, wanted: server.ready }), clock);
+  stack.use(watch);
+  const ready: StartedParts["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, closer };
   const listener = await listen({ ...parts, readiness: ready, observers });

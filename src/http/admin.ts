@@ -11,6 +11,7 @@ import { runGuarded } from "../guard.ts";
 import { addressReader } from "./address.ts";
 import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { bind } from "./bind.ts";
+import type { Readiness } from "./readiness.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -26,11 +27,7 @@ export interface AdminOptions {
   /** Finds the exchanges with a request id, on all gateways that use the same database. Never rejects. */
   readonly explain: (requestId: string) => Promise<FoundExchanges>;
   /** Returns the answer of /readyz, whose status is 503 while the gateway is not ready. */
-  readonly ready: () => {
-    readonly ready: boolean;
-    /** The result of each check by its name: `ok`, or a description of the fault. */
-    readonly checks: Readonly<Record<string, string>>;
-  };
+  readonly ready: () => Readiness;
   /** Returns the running service with this name. It answers the requests below `/<name>` if it has `admin`. */
   readonly service: (name: string) => Pick<ServiceHooks<unknown>, "admin"> | undefined;
   readonly log: Log;
@@ -105,9 +102,9 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
     [
       "/readyz",
       openPath((_, response) => {
-        const { ready: isReady, checks } = ready();
+        const { ready: isReady, ...report } = ready();
         const status = isReady ? "ok" : "unavailable";
-        sendJson(response, isReady ? 200 : 503, { status, checks });
+        sendJson(response, isReady ? 200 : 503, { status, ...report });
       }),
     ],
   ]);

@@ -157,8 +157,9 @@ export class Dispatcher {
         }),
       );
     }
-    const { ready, checks } = path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
-    const body = JSON.stringify({ status: ready ? "ok" : "unavailable", checks });
+    const { ready, ...report } =
+      path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
+    const body = JSON.stringify({ status: ready ? "ok" : "unavailable", ...report });
     sendReply(req, res, {
       status: ready ? 200 : 503,
       headers: ["content-type", "application/json"],

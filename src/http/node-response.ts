@@ -7,7 +7,7 @@ import { writeChunk, writePlain } from "./chunk-frame.ts";
 /** The listeners find their response through `this`, so that all responses share them. */
 export class ExchangeResponse extends ServerResponse implements ClientResponse {
   owner: ResponseOwner | undefined = undefined;
-  onDrain: (() => void) | undefined = undefined;
+  onDrain: ClientResponse["onDrain"] = undefined;
   /** True if chunks are written to the socket directly, because node:http has sent the head. */
   #isDirect = false;
   #hasChunks = false;
@@ -43,7 +43,7 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
       this.#awaitsDrain = true;
       (direct ?? this).once("drain", () => {
         this.#awaitsDrain = false;
-        this.onDrain?.();
+        this.onDrain?.drained();
       });
     }
     return hasRoom;

@@ -1,38 +1,115 @@
 /** Decides whether the gateway can serve: the answer of /readyz. */
+import type { ServerConfig } from "../config/config.ts";
 import { isObject } from "../is-object.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import type { BackendStatus, ServiceHooks } from "../plugin.ts";
+import type { BackendStatus, Clock, ServiceHooks } from "../plugin.ts";
 
 export interface Readiness {
   readonly ready: boolean;
   /** Maps each check to `ok`, or to the reason why it failed. */
   readonly checks: Readonly<Record<string, string>>;
+  /** The backends by the name of their check. */
+  readonly backends?: Readonly<Record<string, BackendReport>>;
+}
+
+/** A backend in the answer of /readyz. Everyone can read it, so it contains no address and no text of the backend. */
+interface BackendReport {
+  readonly state: "ok" | "unusable";
+  /** Time at which the state was first observed (RFC 3339). */
+  readonly since: string;
+  readonly cause?: string;
+}
+
+interface ReadinessParts {
+  readonly draining: boolean;
+  readonly generation: Pick<Generation, "services">;
+  /** The option `server.ready`. */
+  readonly wanted?: ServerConfig["ready"];
+}
+
+/** Maximum length of the cause of a plugin. */
+const maxCauseChars = 100;
+const watchMs = 1_000;
+
+/** Reports the readiness, and since when each backend has its state. */
+export class ReadinessWatch implements Disposable {
+  readonly #parts: () => ReadinessParts;
+  readonly #clock: Clock;
+  readonly #timer: Disposable;
+  #seen = new Map<string, BackendReport>();
+
+  constructor(parts: () => ReadinessParts, clock: Clock) {
+    this.#parts = parts;
+    this.#clock = clock;
+    this.#timer = clock.every(watchMs, () => this.report());
+  }
+
+  report(): Readiness {
+    const parts = this.#parts();
+    const backends = backendsOf(parts.generation);
+    const seen = new Map(backends.map((backend) => [backend.title, this.#reportOf(backend)]));
+    this.#seen = seen;
+    return { ...readinessOf(parts, backends), backends: Object.fromEntries(seen) };
+  }
+
+  #reportOf({ title, ready, cause }: BackendStatus): BackendReport {
+    const state = ready === true ? "ok" : "unusable";
+    const last = this.#seen.get(title);
+    const since = last?.state === state ? last.since : new Date(this.#clock.now()).toISOString();
+    const hasCause = ready !== true && typeof cause === "string";
+    return { state, since, ...(hasCause && { cause: cause.slice(0, maxCauseChars) }) };
+  }
+
+  [Symbol.dispose](): void {
+    this.#timer[Symbol.dispose]();
+  }
+}
+
+/** Returns the readiness without the times. */
+export function readiness(parts: ReadinessParts): Readiness {
+  return readinessOf(parts, backendsOf(parts.generation));
 }
 
 /**
- * The gateway is ready if it is not draining, every service is ready, and at least one backend of each kind in use is
- * (decisions.md sections 4 and 13). A backend at a default address does not count, unless every backend is at one.
+ * The gateway is ready if it is not draining, every service is ready, and at least one backend can be used
+ * (decisions.md sections 4 and 13). Neither a backend at a default address nor an optional one counts, unless every
+ * backend is at a default. `wanted` asks for more.
  */
-export function readiness(parts: {
-  readonly draining: boolean;
-  readonly generation: Pick<Generation, "services">;
-}): Readiness {
-  const { draining, generation } = parts;
+function readinessOf(
+  { draining, generation, wanted = "any" }: ReadinessParts,
+  backends: readonly BackendStatus[],
+): Readiness {
   const checks: Record<string, string> = { draining: draining ? "draining" : "ok" };
   const services = [...generation.services];
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
-  const backends = backendsOf(generation);
   const isAnyConfigured = backends.some(({ isDefault }) => isDefault !== true);
-  const counts = ({ isDefault }: BackendStatus): boolean => isDefault !== true || !isAnyConfigured;
+  const isNamed = ({ title }: BackendStatus): boolean =>
+    Array.isArray(wanted) && wanted.some((name) => names(name, title));
+  const noteOf = (backend: BackendStatus): string => {
+    if (isNamed(backend)) return "";
+    if (backend.isOptional === true) return ", not required";
+    const isUnset = backend.isDefault === true && isAnyConfigured;
+    return isUnset ? ", not required: its address is a default" : "";
+  };
+  const counted = backends.filter((backend) => noteOf(backend) === "");
   for (const backend of backends) {
-    const note = counts(backend) ? "" : ", not required: its address is a default";
-    checks[backend.title] = backend.ready === true ? "ok" : `${backend.ready}${note}`;
+    checks[backend.title] = backend.ready === true ? "ok" : `${backend.ready}${noteOf(backend)}`;
   }
-  for (const kind of Map.groupBy(backends, (backend) => backend.kind).values()) {
-    if (kind.some(counts) && !kind.some((backend) => backend.ready === true)) ready = false;
+  const isUsable = (backend: BackendStatus): boolean => backend.ready === true;
+  if (counted.length > 0 && !counted.some(isUsable)) ready = false;
+  if (wanted === "all" && !counted.every(isUsable)) ready = false;
+  for (const name of Array.isArray(wanted) ? wanted : []) {
+    const found = backends.filter(({ title }) => names(name, title));
+    if (found.length === 0) checks[name] = "no backend of this name is in use";
+    if (found.length === 0 || !found.every(isUsable)) ready = false;
   }
   return { ready, checks };
+}
+
+/** Returns true if an entry of `server.ready` names the check: `ledger` and `upstream ledger` name the same one. */
+function names(name: string, title: string): boolean {
+  return title === name || title.slice(title.indexOf(" ") + 1) === name;
 }
 
 function checksOf(name: string, service: ServiceHooks<unknown>): Record<string, string> {

@@ -54,7 +54,7 @@ export class MemoryResponse implements ClientResponse {
   headersSent = false;
   writableFinished = false;
   readonly writableLength = 0;
-  onDrain: (() => void) | undefined = undefined;
+  onDrain: ClientResponse["onDrain"] = undefined;
   /** The exchange that the response answers. Undefined until it begins. */
   exchange: LiveExchange | undefined = undefined;
   status = 0;

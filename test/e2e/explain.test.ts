@@ -166,8 +166,8 @@ describe("/explain", () => {
     await using gateway = await start();
     const guess = (n: number) =>
       send(gateway, "/keyed", { key: `gateway_dev_${String(n).repeat(32)}` });
-    for (const n of [1, 2]) assert.equal((await guess(n)).status, 401);
-    const { id, status } = await guess(3);
+    assert.equal((await guess(1)).status, 401);
+    const { id, status } = await guess(2);
     assert.equal(status, 429);
     const { limit } = await only(gateway, id);
     assert.partialDeepStrictEqual(limit, {

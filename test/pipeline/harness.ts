@@ -70,6 +70,7 @@ const server: ServerConfig = {
   port: 0,
   trustProxy: [],
   drainSeconds: 5,
+  ready: "any",
   drainDelaySeconds: 0,
   headersMs: 5_000,
   bodyIdleMs: 5_000,

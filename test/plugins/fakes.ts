@@ -244,6 +244,7 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
     },
     setUpstreamHeader() {},
     upstreamHeaders: [],
+    aborted: false,
     note(name, value) {
       facts[name] = value;
     },

@@ -80,7 +80,8 @@ export default defineStep<Options>({
           }),
       };
     }
-    const limit = { name: "failed-key", attempts: failures, windowSeconds, blockSeconds };
+    // The last of these failures already blocks the address, so that its next unknown key is refused.
+    const limit = { name: "failed-key", attempts: failures - 1, windowSeconds, blockSeconds };
     const limiter = createAttemptLimiter(host.store.redis, limit);
     const failedKeys = new FailedKeys(limiter, host.clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);

@@ -107,7 +107,7 @@ export class ExchangeCharge implements Charge {
    * result. `hasWaited`: true if the reservation was asynchronous.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
-    if (this.#isReleased || (hasWaited && this.#x.signal.aborted)) {
+    if (this.#isReleased || (hasWaited && this.#x.aborted)) {
       reservation.release();
       return false;
     }

@@ -10,6 +10,25 @@ const healthBody = {
       type: "object",
       additionalProperties: { type: "string" },
     },
+    backends: {
+      description:
+        "State of each backend, by the name of its check. Only in the answer of /readyz.",
+      type: "object",
+      additionalProperties: {
+        type: "object",
+        properties: {
+          state: { enum: ["ok", "unusable"] },
+          since: {
+            description: "When the state was first observed.",
+            type: "string",
+            format: "date-time",
+          },
+          cause: { description: "Why the backend cannot be used.", type: "string" },
+        },
+        required: ["state", "since"],
+        additionalProperties: false,
+      },
+    },
   },
   required: ["status", "checks"],
   additionalProperties: false,
@@ -46,7 +65,7 @@ export const healthRoutes: readonly DocumentedRoute[] = [
   health("/readyz", "Check whether the gateway can serve", {
     200: { description: "The gateway can serve.", content: healthContent },
     503: {
-      description: "A store or every upstream is down, or the gateway is draining.",
+      description: "A store or every backend is down, or the gateway is draining.",
       content: healthContent,
     },
   }),

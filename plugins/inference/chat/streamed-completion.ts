@@ -128,7 +128,6 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     this.#opening = false;
     this.#sink = sink;
     if (this.#leaving !== undefined) return this.resolve(this.#leaving);
-    sink.onDrain = () => this.call?.resume();
     if (this.#writeChunks(sink)) this.call?.resume();
     if (this.#finish !== undefined) this.#end(sink, this.#finish);
   }
@@ -137,7 +136,10 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   #writeChunks(sink: Sink): boolean {
     const hasRoom = sink.write(this.#chunks, "latin1");
     this.#chunks = "";
-    if (!hasRoom) this.call?.pause();
+    if (!hasRoom) {
+      this.call?.pause();
+      sink.onDrain ??= () => this.call?.resume();
+    }
     return hasRoom;
   }
 

@@ -57,6 +57,7 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
     kind: "network",
     title: `network ${name}`,
     ready: ready ? true : "no usable worker",
+    cause: network.hasStatus ? "no listed worker is usable" : "no status was read",
     isDefault,
     // A network can have thousands of workers, and /readyz does not show them.
     get details() {

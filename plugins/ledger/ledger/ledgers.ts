@@ -3,6 +3,7 @@ import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-g
 import type { Decoder, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
 import { openLedger, type LedgerService } from "./ledger.ts";
+import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { openPool } from "./pool/pool.ts";
 
@@ -47,25 +48,33 @@ function openChain(upstream: PoolConfig, { clock, log, metrics, compute }: Host)
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }
 
+/** Returns the distinct reasons why the nodes are not used. No address is part of them, because /readyz shows them. */
+function causeOf(nodes: readonly NodeStatus[]): string {
+  const causes = nodes.map(({ exclusionReason, probeFailure }) =>
+    probeFailure === undefined ? exclusionReason : `${exclusionReason}: ${probeFailure}`,
+  );
+  return [...new Set(causes)].join(", ");
+}
+
 function statusOf(name: string, ledger: LedgerService, isDefault: boolean): BackendStatus {
+  const nodes = ledger.nodes();
   return {
     kind: "ledger",
     title: `upstream ${name}`,
     ready: ledger.ready ? true : "no usable node",
+    cause: causeOf(nodes),
     isDefault,
     details: {
       name,
       ready: ledger.ready,
-      nodes: ledger
-        .nodes()
-        .map(({ node, exclusionReason, best, finalized, oldestState, inFlight }) => ({
-          name: node,
-          state: exclusionReason ?? "usable",
-          best,
-          finalized,
-          oldest_state: oldestState,
-          in_flight: inFlight,
-        })),
+      nodes: nodes.map(({ node, exclusionReason, best, finalized, oldestState, inFlight }) => ({
+        name: node,
+        state: exclusionReason ?? "usable",
+        best,
+        finalized,
+        oldest_state: oldestState,
+        in_flight: inFlight,
+      })),
     },
   };
 }

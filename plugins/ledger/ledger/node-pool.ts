@@ -49,6 +49,8 @@ export interface NodeStatus {
   readonly node: string;
   /** The reason why the node is not used. Undefined if it is usable. */
   readonly exclusionReason: string | undefined;
+  /** Cause of the last probe's failure, such as `refused`. Undefined if the probe succeeded. */
+  readonly probeFailure?: string | undefined;
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
   readonly finalized: number | undefined;

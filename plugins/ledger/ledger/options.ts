@@ -35,6 +35,8 @@ export interface PoolConfig extends Upstream {
   /** Maximum number of calls of one batch that run in parallel. */
   readonly batchParallel: number;
   readonly probeMs: number;
+  /** Time limit of each call of a probe. It is at most `headersMs`. */
+  readonly probeTimeoutMs: number;
   /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
   readonly maxLag: number;
   readonly maxHeadAgeMs: number | undefined;
@@ -110,6 +112,11 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
     "Maximum number of calls of one batch that run in parallel.",
   ),
   probeMs: integerSchema(2_000, [100, day], "Interval between two probes of a node."),
+  probeTimeoutMs: integerSchema(
+    3_000,
+    [100, day],
+    "Time limit of each call of a probe. A node that answers neither three probes in a row nor calls is not used.",
+  ),
   maxLag: integerSchema(
     8,
     [1, 1e9],

@@ -112,13 +112,13 @@ export class EventStream {
       this.#open().catch(() => {});
     } else {
       this.#full = !this.#sink.write(Buffer.from(eventText(json)));
+      if (this.#full) this.#sink.onDrain ??= () => (this.#full = false);
     }
   }
 
   #open(): Promise<Sink> {
     this.#opening ??= this.#x.stream(200, headers).then((sink) => {
       this.#sink = sink;
-      sink.onDrain = () => (this.#full = false);
       this.#timer = this.#clock.every(keepAliveMs, () => sink.write(keepAlive));
       for (const event of this.#queued) sink.write(Buffer.from(event));
       this.#queued = [];

@@ -79,7 +79,7 @@ export function runTool(call: McpCall, wanted: ToolCall): ToolOutcome | Promise<
     principal,
     charge,
     requestId: x.peek("requestId") ?? randomUUID(),
-    signal: x.signal,
+    signal: x,
     confirmationToken: wanted.confirmationToken,
     dialogue: wanted.dialogue,
     trace: traceOf(x, wanted.meta),

@@ -68,7 +68,7 @@ function answer(host: Host, requests: RequestHandler, x: Exchange): Reply | Prom
     principal,
     requestId: x.peek("requestId") ?? "",
     charge: x.get("charge"),
-    signal: x.signal,
+    signal: x,
     trace: x.peek("trace"),
     calls: x,
   };

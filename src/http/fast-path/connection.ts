@@ -102,7 +102,7 @@ export class FastConnection implements ResponseConnection {
   };
 
   readonly #onDrain = (): void => {
-    this.#response?.onDrain?.();
+    this.#response?.onDrain?.drained();
   };
 
   readonly #onTimeout = (): void => {

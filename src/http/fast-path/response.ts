@@ -21,7 +21,7 @@ export class FastResponse implements ClientResponse {
   shouldKeepAlive: boolean;
   headersSent = false;
   writableFinished = false;
-  onDrain: (() => void) | undefined = undefined;
+  onDrain: ClientResponse["onDrain"] = undefined;
   readonly #connection: ResponseConnection;
   /** The head, if it is not yet written. */
   #head = "";

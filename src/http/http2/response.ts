@@ -18,7 +18,7 @@ export class Http2Response implements ClientResponse {
   shouldKeepAlive = true;
   headersSent = false;
   writableFinished = false;
-  onDrain: (() => void) | undefined = undefined;
+  onDrain: ClientResponse["onDrain"] = undefined;
   readonly #stream: ServerHttp2Stream;
   readonly #isRequestComplete: () => boolean;
   /** The head until it is sent. */
@@ -87,7 +87,7 @@ export class Http2Response implements ClientResponse {
       this.#awaitsDrain = true;
       this.#stream.once("drain", () => {
         this.#awaitsDrain = false;
-        this.onDrain?.();
+        this.onDrain?.drained();
       });
     }
     return hasRoom;

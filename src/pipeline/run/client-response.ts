@@ -18,8 +18,11 @@ export interface ClientResponse {
   readonly writableFinished: boolean;
   /** Number of bytes that the kernel has not taken yet. */
   readonly writableLength: number;
-  /** Called when there is room again after `writeChunk` returned false. */
-  onDrain: (() => void) | undefined;
+  /**
+   * `drained` is called when there is room again after `writeChunk` returned false. It is an object and not a function,
+   * because a closure that is stored for each stream makes V8 keep the whole exchange until its next major collection.
+   */
+  onDrain: { drained(): void } | undefined;
 
   /** Sets the owner, which is notified of the end of the response. */
   begin(owner: ResponseOwner): void;

@@ -204,9 +204,13 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
       if (this.#isAborted) this.#abort.abort();
-      guardListeners(this.#abort.signal, (listener) => this.runCallback(listener));
+      guardListeners(this.#abort.signal, this);
     }
     return this.#abort.signal;
+  }
+
+  get aborted(): boolean {
+    return this.#isAborted;
   }
 
   limitReached(reached: LimitReached): void {

@@ -55,7 +55,7 @@ class ResponseSink implements Sink {
     // HTTP/1.0 has no chunks that trailers could follow, and node:http throws if they are announced.
     if (req.httpVersionMinor === 0) head.remove("trailer");
     writeHead(x, head);
-    res.onDrain = () => this.#drained();
+    res.onDrain = this;
     // The head is sent with the first chunk if one follows at once.
     setImmediate(() => {
       if (!this.#hasEnded && !x.hasEnded) res.flushHeaders();
@@ -94,7 +94,8 @@ class ResponseSink implements Sink {
     return hasRoom;
   }
 
-  #drained(): void {
+  /** Called when the client has room again. */
+  drained(): void {
     if (this.#hasEnded) return;
     this.#x.stopStallWatch();
     this.#x.runCallback(this.onDrain);

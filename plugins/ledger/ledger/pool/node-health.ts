@@ -175,7 +175,7 @@ export class NodeHealth {
     } else {
       const error = now === "unreachable" ? node.lastError : undefined;
       const isProbed = now === "unreachable" || now === "bad_answer";
-      const detail = isProbed ? node.probeDetail : undefined;
+      const detail = isProbed ? node.failedProbe?.detail : undefined;
       const isUsed = this.usable.length === 0 && this.lastResort.includes(node);
       log.warn(
         { ...about, reason: now, error, detail },

@@ -19,6 +19,7 @@ export type NodesConfig = Pick<
   | "connections"
   | "answerBytes"
   | "probeMs"
+  | "probeTimeoutMs"
   | "maxLag"
   | "maxHeadAgeMs"
   | "hedging"
@@ -48,6 +49,7 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
   const { connectMs, headersMs, idleMs, answerBytes } = upstream;
   const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock, log };
   const metrics = nodeMetrics(options.metrics, upstream.name, label);
+  const probeTimeoutMs = Math.min(upstream.probeTimeoutMs, headersMs);
   // A Substrate node serves both at one port.
   const socketUrl = new URL(url.href.replace(/^http/, "ws"));
   if (url.protocol === "ws:" || url.protocol === "wss:") {
@@ -60,12 +62,23 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
       probeClient: client,
       metrics,
       clock,
+      probeTimeoutMs,
     });
   }
   // One of the connections is reserved for probes, so that a node that is busy with calls does not appear to be
   // unreachable.
   const http = new HttpClient({ ...limits, connections: Math.max(1, upstream.connections - 1) });
   const client: NodeClient = batching ? new BatchingClient(http, clock) : http;
-  const probeClient = new HttpClient({ ...limits, connections: 1 });
-  return new PooledNode({ index, label, url: socketUrl, client, probeClient, metrics, clock });
+  // Its connection must be free again when a probe has timed out.
+  const probeClient = new HttpClient({ ...limits, headersMs: probeTimeoutMs, connections: 1 });
+  return new PooledNode({
+    index,
+    label,
+    url: socketUrl,
+    client,
+    probeClient,
+    metrics,
+    clock,
+    probeTimeoutMs,
+  });
 }

@@ -102,13 +102,14 @@ class Pool implements OpenPool, AttemptListener {
   }
 
   status(): readonly NodeStatus[] {
-    return this.#health.nodes.map(({ label, exclusionReason, observed, oldestState, client }) => ({
-      node: label,
-      exclusionReason,
-      best: observed?.best,
-      finalized: observed?.finalized,
-      oldestState,
-      inFlight: client.inFlight,
+    return this.#health.nodes.map((node) => ({
+      node: node.label,
+      exclusionReason: node.exclusionReason,
+      probeFailure: node.failedProbe?.failure.cause,
+      best: node.observed?.best,
+      finalized: node.observed?.finalized,
+      oldestState: node.oldestState,
+      inFlight: node.client.inFlight,
     }));
   }
 

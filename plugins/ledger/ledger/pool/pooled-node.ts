@@ -43,6 +43,7 @@ export interface NodeParts {
   readonly probeClient: NodeClient;
   readonly metrics: NodeMetrics;
   readonly clock: Clock;
+  readonly probeTimeoutMs: number;
 }
 
 export class PooledNode implements Backend {
@@ -72,15 +73,17 @@ export class PooledNode implements Backend {
   hasRestarted = false;
   /** True after the first probe has succeeded or failed. */
   probed = false;
+  /** The failure of the last probe. Undefined if it succeeded. */
+  failedProbe: ProbeFailed | undefined;
   /** Used for calls of the pool itself. */
   readonly probeClient: NodeClient;
   readonly #clock: Clock;
+  readonly #probeTimeoutMs: number;
   /** Called after each probe. Set by `NodeHealth`. */
   onProbed: () => void = () => {};
   #probing: Promise<void> | undefined;
   /** The fault that the last probe found. Undefined if the probe succeeded, or was slow only a few times. */
   #probeFault: "unreachable" | "bad_answer" | undefined;
-  #probeDetail: string | undefined;
   #slowProbes = 0;
   /** Number of calls that the node has answered. */
   #answers = 0;
@@ -99,6 +102,7 @@ export class PooledNode implements Backend {
     this.metrics = parts.metrics;
     this.probeClient = parts.probeClient;
     this.#clock = parts.clock;
+    this.#probeTimeoutMs = parts.probeTimeoutMs;
     this.ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.probe());
   }
 
@@ -140,11 +144,6 @@ export class PooledNode implements Backend {
     return this.probeClient.lastError ?? this.client.lastError;
   }
 
-  /** Description of the last probe's failure, for the log. Undefined if it succeeded. */
-  get probeDetail(): string | undefined {
-    return this.#probeDetail;
-  }
-
   /** Called when the node has answered a call. Returns true if that ends an ejection. */
   succeeded(): boolean {
     this.#answers++;
@@ -166,7 +165,7 @@ export class PooledNode implements Backend {
 
   async #probe(): Promise<void> {
     const answersBefore = this.#answers;
-    const result = await probe(this.probeClient);
+    const result = await probe(this.probeClient, { clock: this.#clock, ms: this.#probeTimeoutMs });
     if (result.kind === "observed") this.#observe(result.observed);
     else this.#missProbe(result, this.#answers > answersBefore);
     this.probed = true;
@@ -175,8 +174,9 @@ export class PooledNode implements Backend {
   }
 
   /** Records a failed probe. A node that is only slow remains usable as long as it answers calls. */
-  #missProbe({ failure, detail }: ProbeFailed, answering: boolean): void {
-    this.#probeDetail = detail;
+  #missProbe(failed: ProbeFailed, answering: boolean): void {
+    const { failure } = failed;
+    this.failedProbe = failed;
     if (!tooSlow.has(failure)) {
       this.#probeFault = badAnswers.has(failure) ? "bad_answer" : "unreachable";
       return;
@@ -188,7 +188,7 @@ export class PooledNode implements Backend {
   #observe(seen: Observation): void {
     const last = this.observed;
     this.#probeFault = undefined;
-    this.#probeDetail = undefined;
+    this.failedProbe = undefined;
     this.#slowProbes = 0;
     // A value that is missing this time counts as unchanged.
     const observed = {

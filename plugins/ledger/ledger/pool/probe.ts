@@ -2,6 +2,7 @@
  * Probes the health of a node. Tolerates padded numbers ("0x00000001"), errors without a code and nodes that serve only
  * some of the methods, because such nodes exist. Only the head and the genesis hash are required.
  */
+import type { Clock } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
@@ -37,28 +38,33 @@ export interface ProbeFailed {
 
 export type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
-/** Never rejects. The calls are sent one after the other, so that a probe puts little load on the node. */
-export async function probe(client: NodeClient): Promise<ProbeResult> {
-  const health = await ask(client, "system_health");
+/**
+ * Never rejects. The calls are sent one after the other, so that a probe puts little load on the node.
+ * `limit`: time limit of each call.
+ */
+export async function probe(client: NodeClient, limit: TimeLimit): Promise<ProbeResult> {
+  const call = (method: string, params?: readonly unknown[]): Promise<Reply> =>
+    ask(client, method, params, limit);
+  const health = await call("system_health");
   if (health.kind === "failed") return health;
-  const header = await ask(client, "chain_getHeader");
+  const header = await call("chain_getHeader");
   if (header.kind === "failed") return header;
-  const genesis = await ask(client, "chain_getBlockHash", [0]);
+  const genesis = await call("chain_getBlockHash", [0]);
   if (genesis.kind === "failed") return genesis;
   const best = blockNumber(header.value);
   if (best === undefined) return bad("chain_getHeader", "a header without a block number");
   if (!isHash(genesis.value)) return bad("chain_getBlockHash", "no block hash");
-  const bestHash = await ask(client, "chain_getBlockHash", [best]);
+  const bestHash = await call("chain_getBlockHash", [best]);
   if (bestHash.kind === "failed") return bestHash;
-  const finalizedHash = await ask(client, "chain_getFinalizedHead");
+  const finalizedHash = await call("chain_getFinalizedHead");
   if (finalizedHash.kind === "failed") return finalizedHash;
   const finalized = isHash(finalizedHash.value)
-    ? await ask(client, "chain_getHeader", [finalizedHash.value])
+    ? await call("chain_getHeader", [finalizedHash.value])
     : finalizedHash;
   if (finalized.kind === "failed") return finalized;
-  const version = await ask(client, "system_version");
+  const version = await call("system_version");
   if (version.kind === "failed") return version;
-  const runtime = await ask(client, "state_getRuntimeVersion");
+  const runtime = await call("state_getRuntimeVersion");
   if (runtime.kind === "failed") return runtime;
   return {
     kind: "observed",
@@ -75,13 +81,23 @@ export async function probe(client: NodeClient): Promise<ProbeResult> {
   };
 }
 
+interface TimeLimit {
+  readonly clock: Clock;
+  readonly ms: number;
+}
+
 /** Calls a method. A node's error is a reply without a value, unless it means that the node is busy. */
-export function ask(
+export async function ask(
   client: NodeClient,
   method: string,
   params: readonly unknown[] = [],
+  limit?: TimeLimit,
 ): Promise<Reply> {
-  return new Promise((resolve) => client.send(new ProbeCall(method, params, resolve)));
+  const { promise, resolve } = Promise.withResolvers<Reply>();
+  const call = new ProbeCall(method, params, resolve);
+  using _timer = limit?.clock.after(limit.ms, () => call.onError(failures.answerTimeout));
+  client.send(call);
+  return await promise;
 }
 
 class ProbeCall extends NodeCall {

@@ -22,6 +22,7 @@ export function upstreamConfig(more: Partial<PoolConfig> = {}): PoolConfig {
     singleFlight: true,
     batchParallel: 4,
     probeMs: 1000,
+    probeTimeoutMs: 3_000,
     maxLag: 8,
     maxHeadAgeMs: undefined,
     answerBytes: 1 << 24,

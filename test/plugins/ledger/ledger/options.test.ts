@@ -41,6 +41,7 @@ test("a pool has the documented defaults", async () => {
     hedging: true,
     batchParallel: 8,
     probeMs: 2_000,
+    probeTimeoutMs: 3_000,
     maxLag: 8,
     maxHeadAgeMs: undefined,
     answerBytes: 64 * 1_048_576,

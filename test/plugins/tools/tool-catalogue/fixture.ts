@@ -79,6 +79,7 @@ export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge
 
 export interface Caller extends ToolCaller {
   readonly charge: FakeCharge;
+  readonly signal: AbortSignal;
   readonly leaves: () => void;
 }
 
@@ -94,9 +95,9 @@ export function caller(
   return {
     principal: keyPrincipal({ id: keyId, capabilities }),
     requestId: "r1",
-    signal: aborter.signal,
     leaves: () => aborter.abort(),
     ...rest,
+    signal: aborter.signal,
     charge: fakeCharge(credit),
   };
 }

@@ -457,6 +457,34 @@ test("a node that answers neither probes nor calls any more is left out after th
   assert.deepEqual(under.exclusionReasons(), ["unreachable"]);
 });
 
+// Finding O11: probes had the time limit of calls, so that half of the calls took 30 s for more than a minute.
+for (const [others, count] of [
+  ["alone", 0],
+  ["next to a good one", 1],
+] as const) {
+  test(`a node ${others} that stops to answer is left out although the time limit of calls is long`, async () => {
+    await using node = await startChainNode("a");
+    await using good = await startChainNode("b");
+    await using under = startPool([node.url, good.url].slice(0, 1 + count), {
+      headersMs: 600_000,
+      idleMs: 600_000,
+    });
+    await under.pool.firstProbe;
+    // The next probes begin 3 s before the end of a round.
+    under.clock.advance(3_000);
+    let hanging = 0;
+    node.script = () => void hanging++;
+    for (let round = 1; round <= 3; round++) {
+      under.clock.advance(PROBE_MS - 3_000);
+      await until(() => hanging === round);
+      const probed = under.pool.probe();
+      under.clock.advance(3_000);
+      await probed;
+    }
+    assert.equal(under.exclusionReasons()[0], "unreachable");
+  });
+}
+
 test("a node that is too busy for a probe remains usable for a while", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);

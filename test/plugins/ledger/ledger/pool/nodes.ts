@@ -61,6 +61,7 @@ export function startPool(
     connections: 4,
     answerBytes: 100_000,
     probeMs: PROBE_MS,
+    probeTimeoutMs: 3_000,
     maxLag: 10,
     maxHeadAgeMs: undefined,
     hedging: false,
