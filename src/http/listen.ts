@@ -53,7 +53,7 @@ const backlog = 4096;
 
 /** Binds the port. Rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
-  const { server: config, clock, log } = options;
+  const { server: config, log } = options;
   const runtime = openRuntime(options);
   const dispatch = new Dispatcher(options, runtime);
   const tls = config.tls === undefined ? undefined : readTls(config.tls);

@@ -23,16 +23,25 @@ export function readiness(parts: {
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
   const backends = backendsOf(generation);
-  const isAnyConfigured = backends.some(({ isDefault }) => isDefault !== true);
-  const counts = ({ isDefault }: BackendStatus): boolean => isDefault !== true || !isAnyConfigured;
+  const required = new Set(requiredBackends(backends));
   for (const backend of backends) {
-    const note = counts(backend) ? "" : ", not required: its address is a default";
+    const note = required.has(backend) ? "" : ", not required: its address is a default";
     checks[backend.title] = backend.ready === true ? "ok" : `${backend.ready}${note}`;
   }
   for (const kind of Map.groupBy(backends, (backend) => backend.kind).values()) {
-    if (kind.some(counts) && !kind.some((backend) => backend.ready === true)) ready = false;
+    if (
+      kind.some((backend) => required.has(backend)) &&
+      !kind.some((backend) => backend.ready === true)
+    )
+      ready = false;
   }
   return { ready, checks };
+}
+
+/** Leaves out the backends at a default address, unless every backend is at one. */
+export function requiredBackends(backends: readonly BackendStatus[]): readonly BackendStatus[] {
+  const configured = backends.filter(({ isDefault }) => isDefault !== true);
+  return configured.length === 0 ? backends : configured;
 }
 
 function checksOf(name: string, service: ServiceHooks<unknown>): Record<string, string> {
