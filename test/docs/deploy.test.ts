@@ -60,8 +60,13 @@ test("the guide of the chart sets values that exist", () => {
 test("the guide of the unit names the paths of the unit", () => {
   const unit = read("deploy/systemd/sluice.service");
   const guide = read("docs/deploy/systemd.md");
-  const paths = ["/etc/sluice/environment", "/var/lib/sluice", "/etc/sluice/gateway-secret"];
-  for (const path of [...paths, "/opt/sluice", "/etc/sluice/pipeline.yaml", "/usr/bin/node"]) {
+  const main = "/opt/sluice/node_modules/sluice-gateway/src/main.js";
+  for (const path of [
+    main,
+    "/etc/sluice/environment",
+    "/etc/sluice/pipeline.yaml",
+    "/usr/bin/node",
+  ]) {
     assert.ok(unit.includes(path), path);
     assert.ok(guide.includes(path), path);
   }
