@@ -80,7 +80,10 @@ if (unknownTypes.length > 0) {
   );
 }
 const bundled = await bundle(root, dist, gatewayModules, browserModules);
-for (const asset of assetsOf(root)) cpSync(join(root, asset), join(dist, asset));
+// npm leaves links out, and the chart has two.
+for (const asset of assetsOf(root)) {
+  cpSync(join(root, asset), join(dist, asset), { dereference: true });
+}
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
 }

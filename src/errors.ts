@@ -231,6 +231,8 @@ const coreFaults = {
     "Set admin.host (ADMIN_HOST) to 127.0.0.1 or to an address of a private network.",
   SLUICE_STRICT_LISTENER:
     "Set `server.tls`, or list the proxy that terminates TLS in server.trustProxy and let only this proxy reach the port.",
+  SLUICE_STRICT_CERTIFICATE:
+    "Put a valid certificate and its key in place of the files of server.tls. A running gateway uses them within 10 seconds.",
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
     "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",

@@ -13,9 +13,13 @@ export interface RenderedMetrics extends Metrics {
    * family has not been declared.
    */
   read(name: string): readonly ReadSample[];
+  /** Declares a gauge whose values are computed each time it is read. Its series can disappear. */
+  computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
   /** Media type of the text that `render` returns. */
   readonly contentType: string;
 }
+
+export type ComputedValue = Pick<ReadSample, "labels" | "value">;
 
 /** One sample of a family. `metricName`: the name of the family, for histograms with `_bucket`, `_sum` or `_count`. */
 export interface ReadSample {
@@ -28,6 +32,7 @@ export function createMetrics(): RenderedMetrics {
   const registry = new Registry();
   const ofProcess = processMetrics();
   const families = new Map<string, SeriesFamily<Series>>();
+  const computed = new Map<string, () => readonly ReadSample[]>();
   // Plugins and generations that declare the same family share one object.
   const declare = <S extends Series>(wanted: SeriesFamily<S>): SeriesFamily<S> => {
     const known = families.get(wanted.name);
@@ -62,7 +67,14 @@ export function createMetrics(): RenderedMetrics {
         ),
       ),
     render: async () => `${await registry.metrics()}\n${await ofProcess.metrics()}`,
-    read: (name) => families.get(name)?.get().values ?? [],
+    read: (name) => families.get(name)?.get().values ?? computed.get(name)?.() ?? [],
+    computed(name, help, values) {
+      const samples = (): ReadSample[] => values().map((value) => ({ metricName: name, ...value }));
+      computed.set(name, samples);
+      const family = { name, get: () => ({ name, help, type: "gauge", values: samples() }) };
+      // The registry uses only `name` and `get` of a metric.
+      registry.registerMetric(family as unknown as Metric);
+    },
     contentType: registry.contentType,
   } satisfies RenderedMetrics;
 }

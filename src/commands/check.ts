@@ -7,6 +7,7 @@ import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts
 import { fault, orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
 import { productionFaults } from "../config/production.ts";
 import { publishedSchema } from "../config/publish.ts";
+import { expiryProblem, readTls, TlsError } from "../http/tls.ts";
 import { installedPlugins } from "../pipeline/load/installed-plugins.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
@@ -80,7 +81,27 @@ async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[
     const message = `the plugin "${plugin}" is local code, because the package ${name} is a link to ${file}`;
     return fault("SLUICE_STRICT_LINKED", message, { at: plugins.get(plugin)?.at });
   });
-  return orderFaults([...productionFaults(startable.config, production), ...ofLinks]);
+  const { config } = startable;
+  return orderFaults([
+    ...productionFaults(config, production),
+    ...certificateFaults(config),
+    ...ofLinks,
+  ]);
+}
+
+/** A certificate that cannot be read is a fault without --strict, too. */
+function certificateFaults(config: Config): Fault[] {
+  const { tls } = config.server;
+  if (tls === undefined) return [];
+  let problem: string | undefined;
+  try {
+    problem = expiryProblem(readTls(tls).period, systemClock.now());
+  } catch (error) {
+    if (!(error instanceof TlsError)) throw error;
+  }
+  if (problem === undefined) return [];
+  const at = config.keyAt("/server/tls/cert");
+  return [fault("SLUICE_STRICT_CERTIFICATE", `the certificate ${tls.cert} ${problem}`, { at })];
 }
 
 /** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */

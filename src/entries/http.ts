@@ -6,6 +6,7 @@ export { addressList, isAddressBlock } from "../address-list.ts";
 export { addressKey } from "../address.ts";
 export { addressReader, clientScheme } from "../http/address.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
+export { serversOf } from "../http/backend-servers.ts";
 export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";
 export {

@@ -12,6 +12,7 @@ import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
+import { backendMetrics } from "../http/backend-metrics.ts";
 import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
@@ -129,6 +130,7 @@ async function assemble(
     log,
   );
   stack.use(everywhere);
+  backendMetrics(metrics, () => backendsOf(state.generation));
   const scheme = server.tls === undefined ? "http" : "https";
   const url = `${scheme}://${authority(listener.host, listener.port)}`;
   late.started = {

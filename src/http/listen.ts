@@ -20,7 +20,7 @@ import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import type { Readiness } from "./readiness.ts";
 import { openRuntime } from "./runtime.ts";
-import { followTls, readTls, type TlsMaterial } from "./tls.ts";
+import { followTls, readTls, tlsMetrics, type TlsMaterial } from "./tls.ts";
 
 export interface ListenerOptions {
   readonly server: ServerConfig;
@@ -53,7 +53,7 @@ const backlog = 4096;
 
 /** Binds the port. Rejects with a `ListenError` if the system refuses it. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
-  const { server: config, clock, log } = options;
+  const { server: config, log } = options;
   const runtime = openRuntime(options);
   const dispatch = new Dispatcher(options, runtime);
   const tls = config.tls === undefined ? undefined : readTls(config.tls);
@@ -78,6 +78,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   http.prependListener("tlsClientError", (_error: Error, socket: Socket) => socket.destroy());
   http.on("clientError", answerBadRequest);
   limitConnections(http, config.connections, options.metrics);
+  tlsMetrics(options.metrics);
   // Without this, node:http drops the fields after the 2,000th, and a repeated field among them would be missed. The
   // size of the head is limited separately.
   http.maxHeadersCount = 0;
@@ -107,7 +108,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   if (fastPath !== undefined) timers.push(fastPath);
   if (http2 !== undefined) timers.push(http2);
   if (config.tls !== undefined && tls !== undefined && http instanceof TlsServer) {
-    timers.push(followTls(http, config.tls, tls, { clock, log }));
+    timers.push(followTls(http, config.tls, tls, options));
   }
   const goAway = (): void => {
     dispatch.draining = true;

@@ -83,14 +83,13 @@ function readinessOf(
   const services = [...generation.services];
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
-  const isAnyConfigured = backends.some(({ isDefault }) => isDefault !== true);
+  const configured = new Set(configuredBackends(backends));
   const isNamed = ({ title }: BackendStatus): boolean =>
     Array.isArray(wanted) && wanted.some((name) => names(name, title));
   const noteOf = (backend: BackendStatus): string => {
     if (isNamed(backend)) return "";
     if (backend.isOptional === true) return ", not required";
-    const isUnset = backend.isDefault === true && isAnyConfigured;
-    return isUnset ? ", not required: its address is a default" : "";
+    return configured.has(backend) ? "" : ", not required: its address is a default";
   };
   const counted = backends.filter((backend) => noteOf(backend) === "");
   for (const backend of backends) {
@@ -110,6 +109,12 @@ function readinessOf(
 /** Returns true if an entry of `server.ready` names the check: `ledger` and `upstream ledger` name the same one. */
 function names(name: string, title: string): boolean {
   return title === name || title.slice(title.indexOf(" ") + 1) === name;
+}
+
+/** Leaves out the backends at a default address, unless every backend is at one. */
+export function configuredBackends(backends: readonly BackendStatus[]): readonly BackendStatus[] {
+  const configured = backends.filter(({ isDefault }) => isDefault !== true);
+  return configured.length === 0 ? backends : configured;
 }
 
 function checksOf(name: string, service: ServiceHooks<unknown>): Record<string, string> {

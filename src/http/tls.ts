@@ -3,7 +3,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Server } from "node:https";
 import { createSecureContext } from "node:tls";
-import type { Clock, Log } from "../plugin.ts";
+import type { Clock, Log, Metrics } from "../plugin.ts";
 import { messageOf } from "../message-of.ts";
 
 /** Absolute paths of files in PEM. */
@@ -16,6 +16,14 @@ export interface TlsFiles {
 export interface TlsMaterial {
   readonly cert: Buffer;
   readonly key: Buffer;
+  readonly period: TlsPeriod;
+}
+
+/** Time in which the first certificate of the file is valid. */
+export interface TlsPeriod {
+  /** Milliseconds since 1970. */
+  readonly startsAt: number;
+  readonly endsAt: number;
 }
 
 /** A certificate or a key that cannot be used. The message names the file and the reason. */
@@ -26,16 +34,18 @@ const pollMs = 10_000;
 
 /** Throws TlsError if a file cannot be read, or if the key does not belong to the certificate. */
 export function readTls({ cert, key }: TlsFiles): TlsMaterial {
-  const material = { cert: read(cert), key: read(key) };
+  const pair = { cert: read(cert), key: read(key) };
   try {
-    createSecureContext(material);
+    createSecureContext(pair);
+    const { validFromDate, validToDate } = new X509Certificate(pair.cert);
+    const period = { startsAt: validFromDate.getTime(), endsAt: validToDate.getTime() };
+    return { ...pair, period };
   } catch (error) {
     const code = codeOf(error);
     const reason =
       code === "ERR_OSSL_X509_KEY_VALUES_MISMATCH" ? "they do not belong together" : code;
     throw new TlsError(`cannot use the certificate ${cert} with the key ${key}: ${reason}`);
   }
-  return material;
 }
 
 function read(file: string): Buffer {
@@ -51,34 +61,95 @@ function codeOf(error: unknown): string {
   return "code" in error ? String(error.code) : error.message;
 }
 
+/** A certificate is reported if it expires within this time. Automatic renewal is due long before. */
+const soonDays = 10;
+export const expirySoonMs = soonDays * 86_400_000;
+
+/** Returns what is wrong with a certificate at `now`, as the end of a sentence. Undefined if it is valid for long enough. */
+export function expiryProblem({ startsAt, endsAt }: TlsPeriod, now: number): string | undefined {
+  if (now >= endsAt) return `expired at ${timeText(endsAt)}`;
+  if (now < startsAt) return `is valid only from ${timeText(startsAt)} on`;
+  return endsAt - now < expirySoonMs ? `expires at ${timeText(endsAt)}` : undefined;
+}
+
+function timeText(time: number): string {
+  return new Date(time).toISOString();
+}
+
+function isValid({ startsAt, endsAt }: TlsPeriod, now: number): boolean {
+  return startsAt <= now && now < endsAt;
+}
+
+interface FollowDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Declares the metrics of the certificate, which have no value without TLS. */
+export function tlsMetrics(metrics: Metrics) {
+  return {
+    expires: metrics.gauge(
+      "sluice_tls_expires_timestamp_seconds",
+      "Time at which the certificate in use expires, in seconds since 1970. Missing without `server.tls`.",
+    ),
+    reloadFailed: metrics.gauge(
+      "sluice_tls_reload_failed",
+      "1 while the files of the certificate cannot be used and the listener keeps the previous certificate, else 0.",
+    ),
+  };
+}
+
 /**
- * Uses new files for new connections. If they cannot be used, the listener keeps the certificate that it has, and the
- * log says why, once per change.
+ * Uses new files for new connections. If they cannot be used, or if they would replace a valid certificate by one that
+ * is not valid now, the listener keeps the certificate that it has, and the log says why, once per change. Logs when the
+ * certificate in use expires soon, and when it has expired.
  */
 export function followTls(
   server: Pick<Server, "setSecureContext">,
   files: TlsFiles,
   used: TlsMaterial,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  { clock, log, metrics }: FollowDeps,
 ): Disposable {
-  let seen = digestOf(used);
-  return clock.every(pollMs, () => {
+  const gauges = tlsMetrics(metrics);
+  let inUse = { digest: digestOf(used), period: used.period };
+  /** The state of the files that was logged last. */
+  let seen = inUse.digest;
+  let reported: string | undefined;
+  const look = (): void => {
     const state = stateOf(files);
-    if (state === seen) return;
-    seen = state;
-    try {
-      const material = readTls(files);
-      server.setSecureContext(material);
-      const { validTo } = new X509Certificate(material.cert);
-      log.info({ cert: files.cert, validTo }, "the new certificate is in use");
-    } catch (error) {
-      const reason = messageOf(error);
-      log.error(
-        { reason },
-        "the new certificate cannot be used; the listener keeps the previous one",
-      );
+    let failed = false;
+    if (state !== inUse.digest) {
+      try {
+        const material = readTls(files);
+        const { period } = material;
+        const now = clock.now();
+        if (isValid(inUse.period, now) && !isValid(period, now)) {
+          throw new TlsError(`the certificate ${files.cert} ${expiryProblem(period, now)}`);
+        }
+        server.setSecureContext(material);
+        inUse = { digest: digestOf(material), period };
+        log.info(
+          { cert: files.cert, validTo: timeText(period.endsAt) },
+          "the new certificate is in use",
+        );
+      } catch (error) {
+        failed = true;
+        const message = "the new certificate cannot be used; the listener keeps the previous one";
+        if (state !== seen) log.error({ reason: messageOf(error) }, message);
+      }
     }
-  });
+    seen = state;
+    gauges.reloadFailed.with({}).set(failed ? 1 : 0);
+    gauges.expires.with({}).set(inUse.period.endsAt / 1000);
+    const problem = expiryProblem(inUse.period, clock.now());
+    if (problem !== undefined && problem !== reported) {
+      log.error({ cert: files.cert }, `the certificate of the listener ${problem}`);
+    }
+    reported = problem;
+  };
+  look();
+  return clock.every(pollMs, look);
 }
 
 /** Returns a text that changes when the files change, or when they become unreadable. */
@@ -90,6 +161,6 @@ function stateOf({ cert, key }: TlsFiles): string {
   }
 }
 
-function digestOf({ cert, key }: TlsMaterial): string {
+function digestOf({ cert, key }: Pick<TlsMaterial, "cert" | "key">): string {
   return createHash("sha256").update(cert).update("\0").update(key).digest("hex");
 }

@@ -56,6 +56,7 @@ test("every code of a fault in pipeline.yaml has a golden case", () => {
     "SLUICE_FILE_UNREADABLE",
     "SLUICE_LISTEN_FAILED",
     "SLUICE_TLS_INVALID",
+    "SLUICE_STRICT_CERTIFICATE",
     "SLUICE_START_FAILED",
     "SLUICE_STOPPING",
     "SLUICE_RESTART_NEEDED",

@@ -1,10 +1,8 @@
 /** The chart in deploy/chart, rendered by a stand-in for Helm (chart/render.go). No cluster is used. */
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1/HTTPRoute";
 import { PrometheusRule } from "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule";
 import { ServiceMonitor } from "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor";
@@ -13,67 +11,31 @@ import { Deployment } from "kubernetes-models/apps/v1/Deployment";
 import { StatefulSet } from "kubernetes-models/apps/v1/StatefulSet";
 import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler";
 import { Job } from "kubernetes-models/batch/v1/Job";
+import { Ingress } from "kubernetes-models/networking.k8s.io/v1/Ingress";
 import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1/NetworkPolicy";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBudget";
 import { ConfigMap } from "kubernetes-models/v1/ConfigMap";
 import { Service } from "kubernetes-models/v1/Service";
 import { ServiceAccount } from "kubernetes-models/v1/ServiceAccount";
-import { parse, parseAllDocuments } from "yaml";
-import { skipWithout } from "../skip-without.ts";
-
-const root = join(import.meta.dirname, "../..");
-const chart = join(root, "deploy/chart");
-const gopath = "/usr/share/gocode";
-const hasGo =
-  spawnSync("go", ["version"]).error === undefined &&
-  existsSync(join(gopath, "src/github.com/Masterminds/sprig"));
-const skip = skipWithout("Go with its packages yaml.v3 and sprig", hasGo);
-const folder = mkdtempSync(join(tmpdir(), "sluice-chart-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
-const renderer = join(folder, "render");
-if (hasGo) {
-  const env = { ...process.env, GO111MODULE: "off", GOPATH: gopath, GOFLAGS: "" };
-  const source = join(import.meta.dirname, "chart/render.go");
-  execFileSync("go", ["build", "-o", renderer, source], {
-    env: { ...env, GOCACHE: join(folder, "cache") },
-  });
-}
-
-type Labels = Readonly<Record<string, string>>;
-
-/** The members of a rendered document that the tests read. */
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly labels: Labels };
-  readonly data?: Readonly<Record<string, string>>;
-  readonly spec?: {
-    readonly replicas?: number;
-    readonly groups?: unknown;
-    readonly selector?: Labels & { readonly matchLabels?: Labels };
-    readonly ports?: readonly { readonly targetPort: string }[];
-    readonly template?: {
-      readonly metadata: { readonly labels: Labels };
-      readonly spec: {
-        readonly initContainers?: readonly Container[];
-        readonly containers: readonly Container[];
-        readonly volumes: readonly { readonly name: string }[];
-      };
-    };
-    readonly volumeClaimTemplates?: readonly { readonly metadata: { readonly name: string } }[];
-  };
-}
-
-interface Container {
-  readonly env: readonly { readonly name: string; readonly value?: string }[];
-  readonly ports?: readonly { readonly name: string }[];
-  readonly volumeMounts: readonly { readonly name: string }[];
-}
+import { parse } from "yaml";
+import {
+  chart,
+  podOf,
+  render,
+  root,
+  run,
+  skip,
+  workloadOf,
+  type Labels,
+  type Manifest,
+} from "./chart/render.ts";
 
 const models = {
   ConfigMap,
   Deployment,
   HTTPRoute,
   HorizontalPodAutoscaler,
+  Ingress,
   Job,
   NetworkPolicy,
   PodDisruptionBudget,
@@ -84,38 +46,36 @@ const models = {
   StatefulSet,
 };
 
-function run(values: object) {
-  const file = join(folder, "values.json");
-  writeFileSync(file, JSON.stringify(values));
-  return spawnSync(renderer, [chart, file, "test"], { encoding: "utf8" });
-}
-
-function render(values: object): Manifest[] {
-  const { status, stdout, stderr } = run(values);
-  assert.equal(status, 0, stderr);
-  return parseAllDocuments(stdout).flatMap((document) => {
-    assert.deepEqual(document.errors, []);
-    const manifest = document.toJS() as Manifest | null;
-    return manifest === null ? [] : [manifest];
-  });
-}
-
 const schema = JSON.parse(readFileSync(join(chart, "values.schema.json"), "utf8")) as object;
 const isValues = new Ajv({ allErrors: true, strict: false }).compile(schema);
 const defaults = parse(readFileSync(join(chart, "values.yaml"), "utf8")) as object;
 const secret = { existingSecret: "sluice" };
+const variables = { LEDGER_RPC_URL: "https://node.example" };
+const database = { existingSecret: "database" };
 const everything = {
   secret,
   durability: "none",
   replicas: 2,
-  database: { existingSecret: "database" },
+  database,
   storeUpgrade: { existingSecret: "owner" },
   redis: { existingSecret: "redis" },
-  env: [{ name: "LEDGER_RPC_URL", value: "https://node.example" }],
+  variables: { ...variables, PRICE_PER_TOKEN_NANO: 12 },
+  env: [{ name: "LEDGER_KEY", value: "b" }],
   envFrom: [{ configMapRef: { name: "more" } }],
   image: { repository: "registry.example/sluice", digest: `sha256:${"0".repeat(64)}` },
   imagePullSecrets: [{ name: "registry" }],
   autoscaling: { enabled: true },
+  pipeline: readFileSync(join(root, "pipeline.yaml"), "utf8"),
+  tls: { existingSecret: "certificate" },
+  extraVolumes: [{ name: "ca", configMap: { name: "ca" } }],
+  extraVolumeMounts: [{ name: "ca", mountPath: "/etc/ca", readOnly: true }],
+  ingress: {
+    enabled: true,
+    className: "nginx",
+    hosts: ["api.example"],
+    tls: [{ hosts: ["api.example"], secretName: "certificate" }],
+    annotations: { a: "b" },
+  },
   httpRoute: { enabled: true, parentRefs: [{ name: "public" }], hostnames: ["api.example"] },
   metrics: {
     serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
@@ -143,10 +103,10 @@ const nothing = {
   serviceAccount: { create: false },
 };
 const valueSets = {
-  "the defaults": { secret },
+  "the defaults": { secret, variables },
   everything,
   "as little as possible": nothing,
-  "a database and a volume": { secret, database: { existingSecret: "database" } },
+  "a database and a volume": { secret, variables, database },
 };
 
 for (const [title, values] of Object.entries(valueSets)) {
@@ -183,10 +143,6 @@ for (const [title, values] of Object.entries(valueSets)) {
   });
 }
 
-function workloadOf(manifests: readonly Manifest[]): Manifest["spec"] {
-  return manifests.find(({ kind }) => kind === "StatefulSet" || kind === "Deployment")?.spec;
-}
-
 function assertLabels(labels: Labels, selector: Labels | undefined): void {
   assert.ok(selector !== undefined && Object.keys(selector).length > 0);
   for (const [name, value] of Object.entries(selector)) assert.equal(labels[name], value, name);
@@ -194,23 +150,21 @@ function assertLabels(labels: Labels, selector: Labels | undefined): void {
 
 test("durability decides between a StatefulSet with a volume and a Deployment", { skip }, () => {
   const kinds = (values: object) => render(values).map(({ kind }) => kind);
-  assert.ok(kinds({ secret }).includes("StatefulSet"));
+  assert.ok(kinds({ secret, variables }).includes("StatefulSet"));
   const none = kinds(everything);
   assert.ok(none.includes("Deployment") && none.includes("HorizontalPodAutoscaler"));
 });
 
-test("gateways without a volume have a data folder only without a database", { skip }, () => {
+test("only gateways with a volume have a data folder", { skip }, () => {
   const hasFolder = (values: object): boolean => {
-    const workload = workloadOf(render(values));
-    const pod = workload?.template?.spec ?? assert.fail("no workload");
+    const pod = podOf(workloadOf(render({ secret, variables, ...values })));
     const names = pod.containers.flatMap(({ env }) => env.map(({ name }) => name));
-    const volumes = pod.volumes.map(({ name }) => name);
-    assert.equal(names.includes("DATA_DIR"), volumes.includes("data"));
-    return volumes.includes("data");
+    const mounts = pod.containers.flatMap((each) => each.volumeMounts.map(({ name }) => name));
+    assert.equal(names.includes("DATA_DIR"), mounts.includes("data"));
+    return mounts.includes("data");
   };
-  const database = { existingSecret: "database" };
-  assert.ok(hasFolder({ secret, durability: "none" }));
-  assert.ok(!hasFolder({ secret, durability: "none", database, replicas: 3 }));
+  assert.ok(hasFolder({}));
+  assert.ok(!hasFolder({ durability: "none", database, replicas: 3 }));
 });
 
 test(
@@ -218,34 +172,72 @@ test(
   { skip },
   () => {
     const delay = (values: object): string | undefined => {
-      const pod = workloadOf(render(values))?.template?.spec ?? assert.fail("no workload");
+      const pod = podOf(workloadOf(render({ secret, variables, ...values })));
       return pod.containers[0]?.env.find(({ name }) => name === "DRAIN_DELAY_SECONDS")?.value;
     };
-    assert.equal(delay({ secret }), "5");
-    assert.equal(delay({ secret, drainDelaySeconds: 0 }), "0");
+    assert.equal(delay({}), "5");
+    assert.equal(delay({ drainDelaySeconds: 0 }), "0");
   },
 );
 
 test("a Job changes the tables with the secret of their owner", { skip }, () => {
   const job = (values: object): Manifest | undefined =>
-    render(values).find(({ kind }) => kind === "Job");
-  assert.equal(job({ secret }), undefined);
-  const database = { existingSecret: "database" };
-  assert.equal(job({ secret, database, storeUpgrade: { enabled: false } }), undefined);
-  assert.match(JSON.stringify(job({ secret, database })), /"name":"database"/);
+    render({ secret, variables, ...values }).find(({ kind }) => kind === "Job");
+  assert.equal(job({}), undefined);
+  assert.equal(job({ database, storeUpgrade: { enabled: false } }), undefined);
+  assert.match(JSON.stringify(job({ database })), /"name":"database"/);
   const ofOwner = JSON.stringify(job(everything));
   assert.match(ofOwner, /"args":\["store","upgrade"\]/);
   assert.match(ofOwner, /"name":"owner"/);
   assert.match(ofOwner, /"helm.sh\/hook":"pre-install,pre-upgrade"/);
+  // The file of the image may need the variables and the files of the user.
+  assert.match(ofOwner, /"LEDGER_RPC_URL".*"LEDGER_KEY".*"envFrom":.*"\/etc\/ca".*"configMap"/);
 });
 
-test("replicas that would each grant the whole credit are refused", { skip }, () => {
+test("values that lose credit, keys or metrics, or have no backend, are refused", { skip }, () => {
+  const fault = (values: object): string => run({ secret, variables, ...values }).stderr;
   const cannotShare = /a data folder belongs to one gateway/;
-  assert.match(run({ secret, replicas: 2 }).stderr, cannotShare);
-  assert.equal(run({ secret, replicas: 2, database: { existingSecret: "database" } }).stderr, "");
-  assert.match(run({ secret, autoscaling: { enabled: true } }).stderr, cannotShare);
-  assert.match(run({}).stderr, /secret\.existingSecret is required/);
-  assert.match(run({ secret, httpRoute: { enabled: true } }).stderr, /parentRefs is required/);
+  assert.match(fault({ replicas: 2 }), cannotShare);
+  assert.equal(fault({ replicas: 2, database }), "");
+  assert.match(fault({ autoscaling: { enabled: true } }), cannotShare);
+  assert.match(fault({ durability: "none" }), /none needs database\.existingSecret/);
+  assert.match(fault({ secret: {} }), /secret\.existingSecret is required/);
+  assert.match(fault({ httpRoute: { enabled: true } }), /parentRefs is required/);
+  assert.match(fault({ ingress: { enabled: true } }), /ingress\.hosts is required/);
+  assert.match(run({ secret }).stderr, /no backend: set variables\.LEDGER_RPC_URL/);
+  assert.match(fault({ tls: { existingSecret: "a" } }), /needs your own pipeline/);
+  const metrics = { serviceMonitor: { enabled: true } };
+  assert.match(fault({ metrics }), /needs networkPolicy\.scrapers/);
+  assert.equal(fault({ metrics, networkPolicy: { enabled: false } }), "");
+});
+
+test("with a certificate the probes and the Service use HTTPS", { skip }, () => {
+  const pod = podOf(workloadOf(render(everything)));
+  const [{ startupProbe, livenessProbe, readinessProbe } = assert.fail()] = pod.containers;
+  for (const probe of [startupProbe, livenessProbe, readinessProbe]) {
+    assert.equal(probe?.httpGet.scheme, "HTTPS");
+  }
+});
+
+test(
+  "a change of a section that needs a restart replaces the pods, other changes do not",
+  { skip },
+  () => {
+    const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
+    const sum = (pipeline: string): string | undefined =>
+      workloadOf(render({ secret, variables, pipeline }))?.template?.metadata.annotations?.[
+        "sluice/restart"
+      ];
+    assert.match(sum(text) ?? "", /^[0-9a-f]{64}$/);
+    assert.equal(sum(text.replace("rps: 2", "rps: 3")), sum(text));
+    assert.notEqual(sum(text.replace("drainSeconds: 30", "drainSeconds: 20")), sum(text));
+    assert.notEqual(sum(text.replace("durability: settled", "durability: async")), sum(text));
+  },
+);
+
+test("the autoscaler does not add gateways before one is busy", { skip }, () => {
+  const scaler = render(everything).find(({ kind }) => kind === "HorizontalPodAutoscaler");
+  assert.match(JSON.stringify(scaler), /"type":"AverageValue","averageValue":"700m"/);
 });
 
 test("values.schema.json accepts the values, and refuses misspelled ones", () => {
@@ -258,7 +250,7 @@ test("values.schema.json accepts the values, and refuses misspelled ones", () =>
 });
 
 test("pipeline.yaml in the ConfigMap passes the check and reads the variables", { skip }, () => {
-  const manifests = render({ secret, database: { existingSecret: "database" } });
+  const manifests = render({ secret, variables, database });
   const text = manifests.find(({ kind }) => kind === "ConfigMap")?.data?.["pipeline.yaml"] ?? "";
   assert.equal(text, readFileSync(join(root, "pipeline.yaml"), "utf8"));
   const pod = workloadOf(manifests)?.template?.spec;

@@ -1,77 +1,24 @@
-/**
- * The file tree of the image's last stage, run under bubblewrap as the image runs: as user 65532, with a read-only
- * root, and with /tmp and /data as the only writable folders.
- */
+/** The image's last stage, the health checks of the Compose files and an image with a plugin, run under bubblewrap. */
 import assert from "node:assert/strict";
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  cpSync,
-  existsSync,
-  globSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { DockerfileParser } from "dockerfile-ast";
 import { parse, parseAllDocuments } from "yaml";
-import { packedPackage, productionPackages } from "../package/package-fixture.ts";
-import { skipWithout } from "../skip-without.ts";
+import {
+  hasBubblewrap,
+  imageSettings,
+  inImage,
+  openImageTree,
+  skipWithoutBubblewrap,
+  type ImageParts,
+  type ImageTree,
+} from "./image-tree.ts";
 
 const root = join(import.meta.dirname, "../..");
-const hasBubblewrap = spawnSync("bwrap", ["--version"]).error === undefined;
-
-/** Returns the entry point, the default command and the environment of the image. */
-function imageSettings(): {
-  readonly entry: string[];
-  readonly command: string[];
-  readonly env: Record<string, string>;
-} {
-  const file = DockerfileParser.parse(readFileSync(join(root, "deploy/Dockerfile"), "utf8"));
-  const words = (keyword: string): string[] => {
-    const found = file.getInstructions().findLast((each) => each.getKeyword() === keyword);
-    return JSON.parse(found?.getArgumentsContent() ?? "[]") as string[];
-  };
-  const properties = file.getENVs().flatMap((env) => env.getProperties());
-  return {
-    entry: words("ENTRYPOINT"),
-    command: words("CMD"),
-    env: Object.fromEntries(properties.map((each) => [each.getName(), each.getValue() ?? ""])),
-  };
-}
-
-/** Folders of the host by their place in the image, and variables in addition to those of the image. */
-interface ImageParts {
-  readonly folders: Readonly<Record<string, string>>;
-  readonly more?: Readonly<Record<string, string>>;
-}
-
-/** Returns the arguments with which bubblewrap runs a program of the image. */
-function inImage({ folders, more = {} }: ImageParts, program: readonly string[]): string[] {
-  const libraries = ["/lib", "/lib64", "/usr/lib"].filter((path) => existsSync(path));
-  const { env } = imageSettings();
-  const settings = { ...env, ...more, HOST: "127.0.0.1", PORT: "0", ADMIN_PORT: "0" };
-  return [
-    ..."--unshare-all --share-net --die-with-parent --uid 65532 --gid 65532".split(" "),
-    ...libraries.flatMap((path) => ["--ro-bind", realpathSync(path), path]),
-    "--ro-bind",
-    realpathSync(process.execPath),
-    "/nodejs/bin/node",
-    ...Object.entries(folders).flatMap(([place, folder]) => ["--ro-bind", folder, place]),
-    ..."--proc /proc --dev /dev --tmpfs /tmp --tmpfs /data".split(" "),
-    ..."--remount-ro / --chdir /app --clearenv".split(" "),
-    ...Object.entries(settings).flatMap(([name, value]) => ["--setenv", name, value]),
-    ...program,
-  ];
-}
 
 /** Runs a command of the image until it prints its URL, which `use` gets. */
 async function runInImage(
@@ -101,22 +48,17 @@ async function runInImage(
 
 let folder: string;
 let app: string;
+let tree: ImageTree | undefined;
 before(async () => {
   if (!hasBubblewrap) return;
-  folder = mkdtempSync(join(tmpdir(), "sluice-image-"));
-  app = join(folder, "app");
-  cpSync((await packedPackage()).dist, app, { recursive: true });
-  for (const path of productionPackages()) {
-    cpSync(join(root, path), join(app, path), { recursive: true });
-  }
+  tree = await openImageTree();
+  ({ folder, app } = tree);
 });
-after(() => {
-  if (hasBubblewrap) rmSync(folder, { recursive: true, force: true });
-});
+after(() => tree?.[Symbol.dispose]());
 
 test(
   "the tree of the image serves requests with a read-only root, also for the demo of compose.yaml",
-  { skip: skipWithout("bubblewrap", hasBubblewrap) },
+  { skip: skipWithoutBubblewrap },
   async () => {
     const { services } = parse(readFileSync(join(root, "deploy/compose.yaml"), "utf8")) as {
       services: { demo: { command: string[] } };
@@ -150,7 +92,7 @@ function healthChecks(): string[][] {
 
 test(
   "the health checks of the Compose files and the sidecar run in the image and report its state",
-  { skip: skipWithout("bubblewrap", hasBubblewrap) },
+  { skip: skipWithoutBubblewrap },
   async () => {
     const [program = [], ...others] = healthChecks();
     for (const other of others) assert.deepEqual(other, program);
@@ -236,7 +178,7 @@ function copyAndInstall(text: string, from: string, to: string): void {
 
 test(
   "an image with a plugin that plugins.Dockerfile adds serves requests through the plugin",
-  { skip: skipWithout("bubblewrap", hasBubblewrap) },
+  { skip: skipWithoutBubblewrap },
   async () => {
     const machine = join(folder, "machine");
     mkdirSync(machine);

@@ -34,11 +34,21 @@ test("the guide of the chart sets values that exist", () => {
   const values: unknown = parse(read("deploy/chart/values.yaml"));
   const guide = read("docs/deploy/kubernetes.md");
   const set = [...guide.matchAll(/--set(?:-file)? ([\w.]+)=/g)].map(([, name = ""]) => name);
-  const named = [...guide.matchAll(/`((?:httpRoute|networkPolicy|metrics)\.[\w.]+)`/g)].map(
-    ([, name = ""]) => name,
-  );
+  const named = [
+    ...guide.matchAll(/`((?:httpRoute|ingress|tls|autoscaling|networkPolicy|metrics)\.[\w.]+)`/g),
+  ].map(([, name = ""]) => name);
   assert.ok(set.length >= 3 && named.length >= 3);
-  for (const name of [...set, ...named, "terminationGracePeriodSeconds", "durability", "env"]) {
+  // Each variable is a member of `variables`.
+  const known = set.map((name) => name.replace(/^variables\..*/, "variables"));
+  for (const name of [
+    ...known,
+    ...named,
+    "terminationGracePeriodSeconds",
+    "durability",
+    "env",
+    "envFrom",
+    "extraVolumes",
+  ]) {
     let value: unknown = values;
     for (const part of name.split(".")) {
       assert.ok(typeof value === "object" && value !== null && part in value, name);
@@ -50,8 +60,13 @@ test("the guide of the chart sets values that exist", () => {
 test("the guide of the unit names the paths of the unit", () => {
   const unit = read("deploy/systemd/sluice.service");
   const guide = read("docs/deploy/systemd.md");
-  const paths = ["/etc/sluice/environment", "/var/lib/sluice", "/etc/sluice/gateway-secret"];
-  for (const path of [...paths, "/opt/sluice", "/etc/sluice/pipeline.yaml", "/usr/bin/node"]) {
+  const main = "/opt/sluice/node_modules/sluice-gateway/src/main.js";
+  for (const path of [
+    main,
+    "/etc/sluice/environment",
+    "/etc/sluice/pipeline.yaml",
+    "/usr/bin/node",
+  ]) {
     assert.ok(unit.includes(path), path);
     assert.ok(guide.includes(path), path);
   }

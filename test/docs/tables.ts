@@ -120,6 +120,7 @@ async function askOneGateway(
       // The metrics of Redis are declared while it is away, too.
       REDIS_URL: "redis://127.0.0.1:1",
       GATEWAY_SECRET: secret,
+      CONFIDENTIAL_CLASSIC_URL: "http://127.0.0.1:1",
     },
   });
   return {

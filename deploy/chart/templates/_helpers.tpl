@@ -28,16 +28,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ default (include "sluice.name" .) .Values.existingConfigMap }}
 {{- end }}
 
-{{- /* Gateways with a database and without a volume write to no data folder. */}}
-{{- define "sluice.hasDataFolder" -}}
-{{- if or (eq .Values.durability "volume") (not .Values.database.existingSecret) }}true{{ end }}
+{{- /* The text of pipeline.yaml. Empty if the chart does not write the ConfigMap. */}}
+{{- define "sluice.pipeline" -}}
+{{- if not .Values.existingConfigMap }}{{ .Values.pipeline | default (.Files.Get "files/pipeline.yaml") }}{{ end }}
 {{- end }}
 
-{{- /* Without a database, replicas with a volume would each grant the whole credit of every key. */}}
+{{- /* Refuses values with which the gateways would not work, or would lose accounts and credit. */}}
 {{- define "sluice.validate" -}}
 {{- if eq .Values.durability "volume" }}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.database.existingSecret) }}{{ fail "durability: volume has one replica without a database, because a data folder belongs to one gateway" }}{{ end }}
 {{- if .Values.autoscaling.enabled }}{{ fail "autoscaling needs durability: none, because a data folder belongs to one gateway" }}{{ end }}
+{{- else if not .Values.database.existingSecret }}{{ fail "durability: none needs database.existingSecret, because keys and charges would be lost with the pod" }}
+{{- end }}
+{{- if not (or .Values.pipeline .Values.existingConfigMap .Values.variables .Values.env .Values.envFrom) }}{{ fail "the gateway has no backend: set variables.LEDGER_RPC_URL, variables.CONFIDENTIAL_CLASSIC_URL or your own pipeline" }}{{ end }}
+{{- if and .Values.tls.existingSecret (not .Values.pipeline) (not .Values.existingConfigMap) }}{{ fail "tls.existingSecret needs your own pipeline with server.tls" }}{{ end }}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.scrapers) }}{{ fail "metrics.serviceMonitor needs networkPolicy.scrapers: the peers of Prometheus, which may reach the admin port" }}{{ end }}
+{{- end }}
+
+{{- /* Variables that the user sets, for every container that reads pipeline.yaml. */}}
+{{- define "sluice.userEnv" -}}
+{{- range $name, $value := .Values.variables }}
+- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -47,9 +61,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - { name: GATEWAY_SECRET_FILE, value: /run/secrets/sluice/gateway-secret }
 - { name: HOST, value: 0.0.0.0 }
 - { name: DRAIN_DELAY_SECONDS, value: {{ .Values.drainDelaySeconds | quote }} }
-- name: ADMIN_HOST # only the NetworkPolicy decides who reaches this address
-  valueFrom: { fieldRef: { fieldPath: status.podIP } }
-{{- if include "sluice.hasDataFolder" . }}
+- { name: ADMIN_HOST, value: 0.0.0.0 } # scrapers and `kubectl port-forward`; the NetworkPolicy decides who reaches it
+{{- if eq .Values.durability "volume" }}
 - { name: DATA_DIR, value: /data }
 {{- end }}
 - { name: LOG_LEVEL, value: {{ .Values.logLevel | quote }} }
@@ -61,18 +74,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.redis.existingSecret }}
 - { name: REDIS_URL_FILE, value: /run/secrets/sluice/redis-url }
 {{- end }}
-{{- with .Values.env }}
-{{ toYaml . }}
-{{- end }}
+{{- include "sluice.userEnv" . }}
 {{- end }}
 
 {{- define "sluice.mounts" -}}
 - { name: config, mountPath: /etc/sluice, readOnly: true } # a folder, so that a change is reloaded
 - { name: secrets, mountPath: /run/secrets/sluice, readOnly: true }
-{{- if include "sluice.hasDataFolder" . }}
+{{- if eq .Values.durability "volume" }}
 - { name: data, mountPath: /data }
 {{- end }}
+{{- if .Values.tls.existingSecret }}
+- { name: tls, mountPath: /run/secrets/tls, readOnly: true } # a folder, so that a renewed certificate is used
+{{- end }}
 - { name: tmp, mountPath: /tmp }
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.probe" -}}
+httpGet: { path: {{ .path }}, port: http, scheme: {{ if .root.Values.tls.existingSecret }}HTTPS{{ else }}HTTP{{ end }} }
 {{- end }}
 
 {{- define "sluice.podSecurity" -}}
@@ -96,10 +117,12 @@ metadata:
     {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- with .Values.podAnnotations }}
   annotations:
+    # Changes with the sections that a running gateway cannot reload, so that the pods are replaced.
+    sluice/restart: {{ pick (fromYaml (include "sluice.pipeline" .)) "environment" "server" "admin" "store" "metering" "log" "secret" "fastify" | toJson | sha256sum }}
+    {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- end }}
 spec:
   serviceAccountName: {{ include "sluice.serviceAccount" . }}
   automountServiceAccountToken: false
@@ -144,16 +167,16 @@ spec:
         - { name: http, containerPort: 8080 }
         - { name: admin, containerPort: 9090 }
       startupProbe:
-        httpGet: { path: /healthz, port: http }
+        {{- include "sluice.probe" (dict "root" . "path" "/healthz") | nindent 8 }}
         periodSeconds: 1
         failureThreshold: 60
       livenessProbe:
-        httpGet: { path: /healthz, port: http }
+        {{- include "sluice.probe" (dict "root" . "path" "/healthz") | nindent 8 }}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
       readinessProbe:
-        httpGet: { path: /readyz, port: http }
+        {{- include "sluice.probe" (dict "root" . "path" "/readyz") | nindent 8 }}
         periodSeconds: 5
         timeoutSeconds: 5
       resources:
@@ -181,11 +204,14 @@ spec:
               name: {{ .Values.redis.existingSecret }}
               items: [{ key: {{ .Values.redis.key | quote }}, path: redis-url }]
           {{- end }}
+    {{- with .Values.tls.existingSecret }}
+    - name: tls
+      secret: { secretName: {{ . }} }
+    {{- end }}
     - name: tmp
       emptyDir: {}
-    {{- if and (eq .Values.durability "none") (include "sluice.hasDataFolder" .) }}
-    - name: data
-      emptyDir: {}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- with .Values.nodeSelector }}
   nodeSelector:

@@ -9,6 +9,22 @@ export type AlertType =
   | "disk.recovered"
   | "export.stuck"
   | "export.recovered"
+  | "journal.failed"
+  | "journal.recovered"
+  | "database.down"
+  | "database.recovered"
+  | "redis.down"
+  | "redis.recovered"
+  | "gateways.silent"
+  | "gateways.returned"
+  | "gateway.fenced"
+  | "settings.differ"
+  | "settings.equal"
+  | "clock.wrong"
+  | "clock.recovered"
+  | "certificate.invalid"
+  | "certificate.recovered"
+  | "chat.unpriced"
   | "limit.reached";
 
 /** An event without the members that all events of a gateway share. */

@@ -1,5 +1,6 @@
 /** Finds problems of the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
 import { statfs } from "node:fs/promises";
+import { serversOf } from "sluice-gateway/http";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 import { cut } from "./event.ts";
@@ -16,8 +17,10 @@ export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">):
   return backends.filter(({ isDefault }) => isDefault !== true).flatMap(ejectedServers);
 }
 
-function ejectedServers({ kind, title, ready, details }: BackendStatus): Problem[] {
-  const found = serversOf(details).map(({ name, state }) => {
+function ejectedServers(status: BackendStatus): Problem[] {
+  const { kind, title, ready } = status;
+  const ejected = serversOf(status).filter(({ state }) => !expectedStates.has(state));
+  const found = ejected.map(({ name, state }) => {
     const server = cut(name);
     const data = { kind, backend: cut(title), server };
     return backendProblem(`${title} ${name}`, data, `${server} of ${cut(title)}`, cut(state));
@@ -40,22 +43,6 @@ function backendProblem(id: string, data: object, name: string, reason: string):
 
 /** States of servers that are in use, or that an operator or the network has taken out of use. */
 const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
-
-/** Reads the servers that are ejected from the details of an upstream (`urls`), a pool of nodes, or a network. */
-function serversOf(
-  details: object | undefined,
-): { readonly name: string; readonly state: string }[] {
-  if (details === undefined) return [];
-  const { urls, nodes, workers } = details as Readonly<Record<string, unknown>>;
-  return [urls, nodes, workers].flatMap((list) =>
-    (Array.isArray(list) ? (list as unknown[]) : []).flatMap((server) => {
-      if (!isObject(server)) return [];
-      const { name, state } = server;
-      if (typeof name !== "string" || typeof state !== "string") return [];
-      return expectedStates.has(state) ? [] : [{ name, state }];
-    }),
-  );
-}
 
 export function failedReload({
   reload,

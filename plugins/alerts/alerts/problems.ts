@@ -9,7 +9,8 @@ export interface Problem {
   /** Identifies the problem from one check to the next. */
   readonly id: string;
   readonly raised: Alert;
-  readonly resolved: Alert;
+  /** Undefined for something that happened, such as the loss of credit, and has no end. */
+  readonly resolved: Alert | undefined;
 }
 
 /** Minimum time between two alerts about the same problem. */
@@ -20,8 +21,9 @@ const maxProblems = 1_000;
 interface Known {
   /** Milliseconds since 1970. */
   readonly raisedAt: number;
-  /** The alert to send when the problem has ended. Undefined if it has ended. */
-  resolved: Alert | undefined;
+  isOpen: boolean;
+  /** The alert to send when the problem has ended. */
+  readonly resolved: Alert | undefined;
 }
 
 export class Problems {
@@ -36,17 +38,17 @@ export class Problems {
     const alerts: Alert[] = [];
     for (const [id, known] of this.#known) {
       if (!id.startsWith(prefix) || ids.has(id)) continue;
-      if (known.resolved !== undefined) alerts.push(known.resolved);
-      known.resolved = undefined;
+      if (known.isOpen && known.resolved !== undefined) alerts.push(known.resolved);
+      known.isOpen = false;
       // The wall clock can jump back.
       if (Math.abs(now - known.raisedAt) >= quietMs) this.#known.delete(id);
     }
     for (const { id, raised, resolved } of current) {
       const known = this.#known.get(id);
-      if (known?.resolved !== undefined) continue;
+      if (known?.isOpen === true) continue;
       if (known !== undefined && Math.abs(now - known.raisedAt) < quietMs) continue;
       if (known === undefined && this.#known.size >= maxProblems) continue;
-      this.#known.set(id, { raisedAt: now, resolved });
+      this.#known.set(id, { raisedAt: now, isOpen: true, resolved });
       alerts.push(raised);
     }
     return alerts;

@@ -13,11 +13,12 @@ import {
   stuckExport,
 } from "./gateway-problems.ts";
 import { LimitWatch } from "./limits.ts";
+import { MetricWatch } from "./metric-problems.ts";
 import { alertMetrics } from "./metrics.ts";
 import type { ActiveOptions } from "./options.ts";
 import { Problems } from "./problems.ts";
 
-/** Interval between two checks of the backends, the reload, the export and the disk. */
+/** Interval between two checks of everything except the limits. */
 export const lookMs = 10_000;
 /** Interval between two checks of the limits, which read the charges. */
 export const limitsMs = 60_000;
@@ -25,6 +26,7 @@ export const limitsMs = 60_000;
 /** The parts that a reload with other options keeps. */
 interface Kept {
   readonly problems: Problems;
+  readonly watch: MetricWatch;
   readonly waiting: WaitingAlert[];
 }
 
@@ -36,8 +38,12 @@ export function startAlerts(
   const { clock, log, metrics, store, environment } = host;
   const { url, secret, minFreePercent } = options;
   const gateway = host.use("gateway");
-  const open = (): Kept => ({ problems: new Problems(), waiting: [] });
-  const { problems, waiting } = keep("alerts", open, () => undefined);
+  const open = (): Kept => ({
+    problems: new Problems(),
+    watch: new MetricWatch(),
+    waiting: [],
+  });
+  const { problems, watch, waiting } = keep("alerts", open, () => undefined);
   const delivery = new Delivery(
     { url, secret, send: requestSender(), clock, log, metrics: alertMetrics(metrics) },
     waiting,
@@ -58,6 +64,8 @@ export function startAlerts(
       reload: failedReload(running),
       export: stuckExport(running, stuckAfterMs),
       disk: lowDisk(space, store.folder, minFreePercent),
+      state: watch.states(running, clock.now()),
+      event: watch.events(running),
     };
     for (const [prefix, current] of Object.entries(found)) {
       for (const alert of problems.update(prefix, current, clock.now())) send(alert);

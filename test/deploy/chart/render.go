@@ -2,7 +2,8 @@
 // sprig and a few of its own. Only what the chart uses is here. Needs Debian's packages golang-go,
 // golang-github-masterminds-sprig-dev and golang-gopkg-yaml.v3-dev.
 //
-//	render CHART VALUES RELEASE    VALUES is a YAML or JSON file that is merged over values.yaml
+//	render CHART VALUES RELEASE [NOTES.txt]    VALUES is a YAML or JSON file that is merged over values.yaml. With a
+//	                                            fourth argument, only that template is printed
 package main
 
 import (
@@ -78,6 +79,14 @@ func main() {
 	all := template.New("chart").Option("missingkey=zero")
 	functions := sprig.TxtFuncMap()
 	functions["toYaml"] = toYaml
+	// As Helm's function, it returns the fault in a map.
+	functions["fromYaml"] = func(text string) values {
+		found := values{}
+		if err := yaml.Unmarshal([]byte(text), &found); err != nil {
+			found = values{"Error": err.Error()}
+		}
+		return found
+	}
 	functions["include"] = func(name string, data interface{}) (string, error) {
 		var text bytes.Buffer
 		err := all.ExecuteTemplate(&text, name, data)
@@ -103,7 +112,11 @@ func main() {
 		name := filepath.Base(path)
 		var text bytes.Buffer
 		check(all.ExecuteTemplate(&text, name, root))
-		if strings.HasSuffix(name, ".yaml") {
+		if len(os.Args) > 4 {
+			if name == os.Args[4] {
+				fmt.Print(text.String())
+			}
+		} else if strings.HasSuffix(name, ".yaml") {
 			fmt.Printf("---\n%s\n", strings.ReplaceAll(text.String(), "<no value>", ""))
 		}
 	}

@@ -2,12 +2,15 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { limitsMs, lookMs } from "../../../plugins/alerts/alerts/start.ts";
 import { startBareGateway, type BareGateway } from "../../../src/testing/gateway.ts";
 import { startTestGateway } from "../../../plugins/contracts/testing.ts";
+import { expiredCert, expiredKey } from "../../certificate.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 
 const key = Buffer.alloc(24, 1);
@@ -153,6 +156,24 @@ routes: [{ path: /api, methods: [GET], run: [], to: { forward: { upstream: api }
       ["backend.returned", "upstream api", `127.0.0.1:${port}`],
     ],
   );
+});
+
+test("a certificate that has expired is reported", async (t) => {
+  const receiver = await startReceiver(t);
+  const alerts = `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 1 }`;
+  const clock = manualClock(Date.UTC(2027, 0, 15));
+  await using _gateway = await startBareGateway({
+    pipeline: pipelineWith(alerts).replace("server: {", "server: { tls: { cert: ./c, key: ./k },"),
+    clock,
+    prepare(folder) {
+      writeFileSync(join(folder, "c"), expiredCert);
+      writeFileSync(join(folder, "k"), expiredKey);
+    },
+  });
+  clock.advance(lookMs);
+  await until(() => receiver.received.length === 1);
+  const { type, data } = receiver.received[0]?.event ?? assert.fail();
+  assert.deepEqual([type, data["reason"]], ["certificate.invalid", "expired"]);
 });
 
 test("a redirect of the receiver is not followed, and a full disk is reported until it is accepted", async (t) => {

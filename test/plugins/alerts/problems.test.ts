@@ -79,7 +79,7 @@ function ejected(backend: Partial<BackendStatus>): (object | string)[] {
   return ejectedBackends({ backends: [status] }).flatMap(({ raised, resolved }) => [
     raised.data,
     raised.summary,
-    resolved.type,
+    resolved?.type ?? "",
   ]);
 }
 

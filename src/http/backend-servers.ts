@@ -1,0 +1,25 @@
+/** Reads the servers of a backend from the values that it reports for the dashboard. */
+import { isObject } from "../is-object.ts";
+import type { BackendStatus } from "../plugin.ts";
+
+export interface BackendServer {
+  readonly name: string;
+  /** `usable`, `active`, `busy`, or a word that says why the server is not used. */
+  readonly state: string;
+}
+
+/**
+ * Returns the URLs of an upstream, the nodes of a pool or the workers of a network, each with its state. Members in
+ * another form are left out, because a service can be the code of a third party.
+ */
+export function serversOf({ details }: Pick<BackendStatus, "details">): BackendServer[] {
+  if (details === undefined) return [];
+  const { urls, nodes, workers } = details as Readonly<Record<string, unknown>>;
+  return [urls, nodes, workers].flatMap((list) =>
+    (Array.isArray(list) ? (list as unknown[]) : []).flatMap((server) => {
+      if (!isObject(server)) return [];
+      const { name, state } = server;
+      return typeof name === "string" && typeof state === "string" ? [{ name, state }] : [];
+    }),
+  );
+}
