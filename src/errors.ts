@@ -197,6 +197,7 @@ const coreFaults = {
   SLUICE_OPTION_INVALID: "Correct the option.",
   SLUICE_PLUGIN_OPERATION: "Correct the `operation` of the surface or of a step of the route.",
   SLUICE_PLUGIN_START: "Correct the cause that the message names.",
+  SLUICE_PLUGIN_STOP: "Correct `stop` of the plugin, so that it ends soon and without an error.",
 
   SLUICE_SERVICE_UNKNOWN: "Declare the plugin that provides the service under `plugins:`.",
   SLUICE_SERVICE_CYCLE: "Remove one of these names from `uses` in a plugin's manifest.",

@@ -52,8 +52,8 @@ export interface Served extends AsyncDisposable {
   /** Error lines that the core logged, for example for a bug of a plugin. */
   readonly errors: string[];
   readonly generation: Generation;
-  /** Loads other routes, as a reload does. */
-  reload(routes: readonly TestRoute[]): Promise<Generation>;
+  /** Loads other routes, as a reload does. `plugins`: replace those of the same name. */
+  reload(routes: readonly TestRoute[], plugins?: readonly Plugin[]): Promise<Generation>;
 }
 
 const at = { file: "pipeline.yaml", line: 1, col: 1 };
@@ -106,8 +106,13 @@ export async function serve(
   const closer = new Closer(resources);
   const core = coreMetrics(noMetrics);
   const serverConfig = { ...server, ...options.server };
-  const load = async (wanted: readonly TestRoute[], previous?: Generation): Promise<Generation> => {
+  const load = async (
+    wanted: readonly TestRoute[],
+    previous?: Generation,
+    replaced: readonly Plugin[] = [],
+  ): Promise<Generation> => {
     const { config, plugins } = describe(wanted, options.unmatched ?? [], serverConfig);
+    for (const plugin of replaced) plugins.set(plugin.name, plugin);
     const validated = { config, plugins, origins: new Map<string, PluginOrigin>() };
     const { generation, faults } = await provision(validated, resources, core, previous);
     if (generation === undefined) throw new Error(JSON.stringify(faults));
@@ -132,8 +137,8 @@ export async function serve(
     get generation() {
       return generation;
     },
-    async reload(wanted) {
-      const next = await load(wanted, generation);
+    async reload(wanted, replaced) {
+      const next = await load(wanted, generation, replaced);
       const old = generation;
       generation = next;
       listener.swap(next);
@@ -181,14 +186,16 @@ function describe(
   const plugins = new Map<string, Plugin>();
   const uses = (steps: readonly TestStep[]): StepUse[] =>
     steps.map((step) => {
+      const { name: _, mode: __, when: ___, timeoutMs: ____, onError: _____, ...rest } = step;
+      const { onStart, ...hooks } = rest;
       plugins.set(
         step.name,
         defineStep<never>({
           name: step.name,
           description: "",
           start(_: never, host: Host) {
-            step.onStart?.(host);
-            return step;
+            onStart?.(host);
+            return hooks;
           },
         }),
       );

@@ -2,7 +2,6 @@
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
-import { isObject } from "../../is-object.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { deprecatedHooks } from "../../contract/version.ts";
 import { storeFault } from "../../config/store-fault.ts";
@@ -20,6 +19,7 @@ import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts"
 import { countedService } from "./counted-service.ts";
 import { documentRoute } from "./document.ts";
 import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
+import { hookProblems } from "./hook-problems.ts";
 import type { HostResources } from "./host-resources.ts";
 import { enforceManifest } from "./strict.ts";
 import { stableJson } from "../../canonical-json.ts";
@@ -34,6 +34,9 @@ import { messageOf } from "../../message-of.ts";
 /** A plugin that has started in this load. */
 type NewlyStarted = StartedPlugin & { readonly hooks: object };
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
+
+/** Maximum time for the start of a plugin. Without it, a reload could wait forever, and all later reloads with it. */
+const startMs = 30_000;
 
 export class Builder {
   readonly faults: Fault[] = [];
@@ -205,7 +208,7 @@ export class Builder {
       if (wrong.length > 0) return undefined;
       const start = async (): Promise<StartedPlugin> => {
         const starting = (): Promise<NewlyStarted> => this.#startInstance(plugin, options, host);
-        const started = await counts("start").call(starting);
+        const started = await this.#inTime(counts("start").call(starting));
         hasStarted = true;
         for (const problem of deprecatedHooks(plugin.kind, started.hooks)) {
           host.log.warn({}, problem);
@@ -247,9 +250,20 @@ export class Builder {
     }
   }
 
+  /** Rejects if a plugin does not start in time. It is stopped if it starts later. */
+  async #inTime(starting: Promise<NewlyStarted>): Promise<NewlyStarted> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    using _limit = this.#resources.clock.after(startMs, () => {
+      reject(new Error(`\`start\` did not return within ${startMs / 1_000} s`));
+      starting.then(({ stop }) => stop()).catch(() => {});
+    });
+    return await Promise.race([starting, late]);
+  }
+
   async #startInstance(plugin: Plugin, options: never, host: Host): Promise<NewlyStarted> {
     if (plugin.kind === "service") return this.#startService(plugin, options, host);
     const hooks = await plugin.start(options, host);
+    checkHooks(plugin.kind, hooks);
     return { hooks, stop: () => hooks.stop?.(), isService: false };
   }
 
@@ -267,8 +281,7 @@ export class Builder {
       const { keep } = holder;
       const isDefault = (pointer: string): boolean => this.#config.isDefault(pointer);
       const hooks = await service.start(options, host, { keep, isDefault });
-      // A plugin in JavaScript can return anything.
-      if (!isObject(hooks)) throw new Error("`start` must return an object with hooks");
+      checkHooks("service", hooks);
       const stop = async (): Promise<void> => {
         try {
           await hooks.stop?.();
@@ -290,4 +303,10 @@ export class Builder {
   #fault(code: SluiceCode, message: string, at: Position): void {
     this.faults.push(fault(code, message, { at }));
   }
+}
+
+/** Throws an Error if the hooks are not valid for a plugin of this kind. */
+function checkHooks(kind: Plugin["kind"], hooks: object): void {
+  const problems = hookProblems(kind, hooks);
+  if (problems.length > 0) throw new Error(problems.join("; "));
 }

@@ -2,13 +2,15 @@
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
-const closeMs = 4_000;
+export const closeMs = 4_000;
 /** The limit once something has not ended in time, because a stop must end the process. */
 const shortLimitMs = 1_000;
 
 export class Closer {
   readonly #clock: Clock;
   readonly #log: Log;
+  /** The parts that did not end in time. */
+  readonly late: string[] = [];
   #limitMs = closeMs;
 
   constructor({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
@@ -27,6 +29,7 @@ export class Closer {
     using _limit = this.#clock.after(this.#limitMs, () => resolve("late"));
     if ((await Promise.race([Promise.try(end), late])) !== "late") return;
     this.shortenLimit();
+    this.late.push(part);
     this.#log.error({ part }, "a part did not end in time: the gateway stops without it");
   }
 }

@@ -8,11 +8,13 @@ import { fault, orderFaults, type Fault } from "../../config/fault.ts";
 import { startablePart } from "../../config/startable.ts";
 import { readTls, TlsError } from "../../http/tls.ts";
 import { createLog } from "../../log.ts";
+import { messageOf } from "../../message-of.ts";
 import { createMetrics } from "../../metrics.ts";
 import type { ComputeOutcome } from "../../plugin.ts";
 import type { CheckResult, ValidatedConfig } from "./check-file.ts";
+import { closeMs, Closer } from "./closer.ts";
 import { gatewayInfo } from "./gateway-info.ts";
-import { provision } from "./generation.ts";
+import { provision, type Generation } from "./generation.ts";
 import { noEntries } from "../../store/plugin-entries.ts";
 import { createSeal } from "../../store/seal.ts";
 import { KeptParts } from "./kept-parts.ts";
@@ -38,13 +40,35 @@ async function startFaults(whole: ValidatedConfig, env: Env): Promise<readonly F
   const startable = { ...whole, config: startablePart(whole.config, hasCode) };
   const resources = inertResources(env);
   const core = coreMetrics(resources.metrics);
-  const { generation, faults } = await provision(startable, resources, core);
-  await generation?.retire();
-  const all = [...faults, ...tlsFaults(startable.config)];
+  // The clock keeps no process alive, and a plugin that hangs must be reported.
+  const keepAlive = setInterval(() => {}, 1_000);
+  const all: Fault[] = [];
+  try {
+    const { generation, faults } = await provision(startable, resources, core);
+    all.push(
+      ...faults,
+      ...(generation === undefined ? [] : await stopFaults(generation, resources)),
+    );
+  } finally {
+    clearInterval(keepAlive);
+  }
+  all.push(...tlsFaults(startable.config));
   const { fastify } = startable.config;
   if (fastify.length === 0) return all;
   const { fastifyFaults } = await import("./fastify-app.ts");
   return [...all, ...(await fastifyFaults(fastify, resources.log))];
+}
+
+async function stopFaults(generation: Generation, resources: HostResources): Promise<Fault[]> {
+  const closer = new Closer(resources);
+  try {
+    await generation.retire(closer);
+  } catch (error) {
+    return [fault("SLUICE_PLUGIN_STOP", messageOf(error))];
+  }
+  return closer.late.map((part) =>
+    fault("SLUICE_PLUGIN_STOP", `the ${part} did not stop within ${closeMs / 1_000} s`),
+  );
 }
 
 function tlsFaults(config: Config): Fault[] {

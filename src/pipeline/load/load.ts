@@ -255,7 +255,7 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
   importedModules.set(fileURLToPath(url), name);
   let module: unknown;
   try {
-    module = await import(currentUrl(url));
+    module = await importInTime(currentUrl(url));
   } catch (error) {
     importAgain(url);
     const reason = await describeImportError(error, localFiles(url));
@@ -268,6 +268,23 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
     return [fault("SLUICE_PLUGIN_EXPORT", `plugin "${name}" has no default export`, { at })];
   }
   return checkedPlugin(name, plugin, at);
+}
+
+/** A module can wait at its top level, and a reload waits for it. */
+const importMs = 30_000;
+
+async function importInTime(url: string): Promise<unknown> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  // The timer keeps the process alive, so that `sluice check` can report the module.
+  const timer = setTimeout(
+    () => reject(new Error(`the module was not evaluated within ${importMs / 1_000} s`)),
+    importMs,
+  );
+  try {
+    return await Promise.race([import(url) as Promise<unknown>, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Returns the plugin, or the faults of its manifest. */
