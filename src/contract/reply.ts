@@ -21,7 +21,10 @@ export interface LimitReached {
  */
 export interface Reply {
   readonly status: number;
-  /** A flat list of name, value, name, value … in the order in which they are sent. The core adds `Content-Length`. */
+  /**
+   * A flat list of name, value, name, value … in the order in which they are sent. The core adds `Content-Length`, and
+   * drops headers that belong to a connection, such as `Keep-Alive`. In strict mode they are an error.
+   */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array;
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */

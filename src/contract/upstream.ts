@@ -88,8 +88,16 @@ export interface UpstreamRequest {
 /** The answer of a server, of any status. */
 export interface UpstreamAnswer {
   readonly status: number;
-  /** The headers by name in lower case. The values of equal names are joined with commas. */
+  /**
+   * The headers by name in lower case. The values of equal names are joined with commas. `set-cookie`, whose values
+   * cannot be joined, is only in `replyHeaders`.
+   */
   readonly headers: Readonly<Record<string, string>>;
+  /**
+   * The headers for a surface that returns the answer, as `Reply.headers` takes them: without those that belong to the
+   * connection with the server, such as `content-length`.
+   */
+  readonly replyHeaders: readonly string[];
   readonly body: Buffer;
 }
 

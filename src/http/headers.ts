@@ -74,6 +74,21 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
 /** Response fields that only the gateway may set. */
 const ownFields = new Set<string>();
 
+/**
+ * Returns the fields of an answer that another answer may repeat: without those of its connection, its length, and those
+ * that only the gateway may set. `raw`: a flat list of names and values.
+ */
+export function repeatableFields(raw: readonly string[]): readonly string[] {
+  const connection = raw.filter(
+    (_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === "connection",
+  );
+  const named = connectionOptions(connection.join());
+  return fieldsExcept(raw, (name) => {
+    const lower = name.toLowerCase();
+    return connectionFields.has(lower) || ownFields.has(lower) || named?.has(lower) === true;
+  });
+}
+
 /** Removes response fields from the answers of upstreams, because only the gateway may set them. */
 export function reserveFields(names: readonly string[]): void {
   for (const name of names) ownFields.add(name);

@@ -105,7 +105,7 @@ describe("the gateway starts, reloads and serves if", () => {
           name: "bad",
           description: "Fails.",
           ...(hook === "update" && { update: fail }),
-          start: () => failing(hook, fail),
+          start: () => (hook === "update" ? { service: {} } : failing(hook, fail)),
         });
         const surface = defineSurface({
           name: "answers",

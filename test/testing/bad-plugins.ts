@@ -290,6 +290,62 @@ export const badPlugins: readonly BadPlugin[] = [
     }),
   },
   {
+    rule: "settles",
+    problem: /reply: a plugin failed: .* returned the header "content-length"/,
+    plugin: defineSurface({
+      ...about,
+      name: "copying-surface",
+      start: () => ({
+        answer: () => ({ status: 200, headers: ["content-length", "16"], body: "other" }),
+      }),
+    }),
+  },
+  {
+    rule: "starts",
+    problem: /unknown hook "responseHeader"; did you mean "responseHeaders"\?/,
+    plugin: defineStep({
+      ...about,
+      name: "misspelled-step",
+      start: () => ({ responseHeader() {}, requestHeaders() {} }),
+    }),
+  },
+  {
+    rule: "starts",
+    problem: /^`stop` does not end$/,
+    plugin: defineStep({
+      ...about,
+      name: "endless-step",
+      start: () => ({ stop: () => (isOver ? undefined : new Promise(() => {})) }),
+    }),
+  },
+  {
+    rule: "frees",
+    problem: /1 listeners of `process` remain/,
+    plugin: defineStep({
+      ...about,
+      name: "listening-step",
+      start() {
+        const listener = (): void => {};
+        process.on("SIGUSR2", listener);
+        leftovers.push({ [Symbol.dispose]: () => void process.off("SIGUSR2", listener) });
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "frees",
+    problem: /the global `fetch` was replaced/,
+    plugin: defineStep({
+      ...about,
+      name: "patching-step",
+      start() {
+        const { fetch } = globalThis;
+        globalThis.fetch = (...given) => fetch(...given);
+        return {};
+      },
+    }),
+  },
+  {
     rule: "chunks",
     problem: /changes if a chunk is overwritten/,
     plugin: defineStep<Record<string, never>, { chunk?: Uint8Array }>({

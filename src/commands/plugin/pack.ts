@@ -19,7 +19,8 @@ import {
   type PackageManifest,
 } from "./find-plugins.ts";
 import { addOptions } from "./new.ts";
-import { asText, isGood, judgeAll, withPackage } from "./test.ts";
+import { judgePackage } from "./judge-package.ts";
+import { asText, isGood, titleOf, withPackage } from "./test.ts";
 
 const run = promisify(execFile);
 
@@ -32,12 +33,15 @@ export const pack: Subcommand = {
       const folder = resolve(given);
       const manifest = readManifest(folder);
       checkBundled(manifest);
-      const found = await findPlugins(folder);
-      const judged = await judgeAll(found);
+      const judged = await judgePackage(folder, { signal: context.signal });
       if (!isGood(judged)) {
-        for (const line of asText(judged)) context.printToStderr(line);
+        for (const each of judged) {
+          const lines = [titleOf(each), ...each.findings.flatMap(asText)];
+          for (const line of lines) context.printToStderr(line);
+        }
         throw new PackageError("nothing was packed, because the package breaks these rules");
       }
+      const found = await findPlugins(folder);
       const dist = join(folder, "dist");
       rmSync(dist, { recursive: true, force: true });
       const hasTypes = await build(folder, dist, manifest);

@@ -1,14 +1,11 @@
 /** `sluice plugin test`: runs the contract suite on the plugins of a package. */
 import { resolve } from "node:path";
-import { judge, requiredRules, ruleNames, type Finding } from "../../testing/suite/suite.ts";
+import { requiredRules, ruleNames, type Finding } from "../../testing/suite/suite.ts";
 import type { CommandContext } from "../command.ts";
 import { checkWord, optionTexts } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
-import { findPlugins, PackageError, type FoundPlugin } from "./find-plugins.ts";
-
-interface Judged extends FoundPlugin {
-  readonly findings: readonly Finding[];
-}
+import { PackageError } from "./find-plugins.ts";
+import { judgePackage, type Judged } from "./judge-package.ts";
 
 export const test: Subcommand = {
   options: ["rule"],
@@ -16,11 +13,14 @@ export const test: Subcommand = {
   optional: ["FOLDER"],
   run: (context, values, folder = ".") =>
     withPackage(context, async () => {
+      const { json, print, signal } = context;
       const only = optionTexts(values, "rule")?.map((each) => checkWord(each, ruleNames, "rule"));
-      const judged = await judgeAll(await findPlugins(resolve(folder)), only);
-      if (context.json)
-        context.print(JSON.stringify({ ok: isGood(judged), plugins: asJson(judged) }));
-      else for (const line of asText(judged)) context.print(line);
+      const onProgress = (each: Judged, finding?: Finding): void => {
+        if (json) return;
+        for (const line of finding === undefined ? [titleOf(each)] : asText(finding)) print(line);
+      };
+      const judged = await judgePackage(resolve(folder), { signal, only, onProgress });
+      if (json) print(JSON.stringify({ ok: isGood(judged), plugins: judged }));
       return isGood(judged) ? 0 : 1;
     }),
 };
@@ -39,46 +39,21 @@ export async function withPackage(
   }
 }
 
-export async function judgeAll(
-  found: readonly FoundPlugin[],
-  only?: readonly string[],
-): Promise<Judged[]> {
-  const judged: Judged[] = [];
-  for (const each of found) {
-    const { plugin, example } = each;
-    const findings = await judge(plugin, { example, ...(only !== undefined && { only }) });
-    judged.push({ ...each, findings });
-  }
-  return judged;
-}
-
 export function isGood(judged: readonly Judged[]): boolean {
   return judged.every(({ findings }) => findings.every(({ problems }) => problems.length === 0));
 }
 
-export function asText(judged: readonly Judged[]): string[] {
-  return judged.flatMap(({ plugin, file, findings }) => [
-    `${plugin.name} (${plugin.kind}, ${file})`,
-    ...findings.flatMap(({ rule, problems }) =>
-      problems.length === 0
-        ? [`  ok    ${rule}`]
-        : problems.map((problem) => `  FAIL  ${rule}: ${problem.replaceAll("\n", "\n        ")}`),
-    ),
-    ...(isStopped(findings) ? ["  The other rules were not checked, because of this one."] : []),
-  ]);
+export function titleOf({ name, kind, file }: Judged): string {
+  return `${name} (${kind}, ${file})`;
 }
 
-/** Returns whether the plugin broke a rule without which it cannot be judged further. */
-function isStopped(findings: readonly Finding[]): boolean {
-  const last = findings.at(-1);
-  return last !== undefined && requiredRules.has(last.rule) && last.problems.length > 0;
-}
-
-function asJson(judged: readonly Judged[]): object[] {
-  return judged.map(({ plugin: { name, kind }, file, findings }) => ({
-    name,
-    kind,
-    file,
-    findings,
-  }));
+export function asText({ rule, problems }: Finding): string[] {
+  if (problems.length === 0) return [`  ok    ${rule}`];
+  const lines = problems.map(
+    (problem) => `  FAIL  ${rule}: ${problem.replaceAll("\n", "\n        ")}`,
+  );
+  // Without these rules, the plugin cannot be judged further.
+  if (requiredRules.has(rule))
+    lines.push("  The other rules were not checked, because of this one.");
+  return lines;
 }

@@ -7,7 +7,7 @@ import type {
   UpstreamClientOptions,
   UpstreamRequest,
 } from "../../contract/upstream.ts";
-import { fieldLines, withUpstreamField } from "../headers.ts";
+import { fieldLines, repeatableFields, withUpstreamField } from "../headers.ts";
 import { BodyCollector } from "./http1/body-collector.ts";
 import { Http1Client } from "./http1/client.ts";
 import type {
@@ -148,10 +148,16 @@ class PluginExchange implements UpstreamExchange {
   onEnd(): void {
     const { bytes, start, end } = this.#collector;
     this.#carrier = undefined;
-    const headers = byName(this.#fields);
-    // The bytes are borrowed.
-    const body = Buffer.from(bytes.subarray(start, end));
-    this.answer.resolve({ status: this.#status, headers, body });
+    const fields = this.#fields;
+    this.answer.resolve({
+      status: this.#status,
+      headers: byName(fields),
+      get replyHeaders() {
+        return repeatableFields(fields);
+      },
+      // The bytes are borrowed.
+      body: Buffer.from(bytes.subarray(start, end)),
+    });
   }
 
   onError(failure: UpstreamFailure): void {
@@ -164,6 +170,7 @@ function byName(fields: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = Object.create(null) as Record<string, string>;
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = (fields[at] ?? "").toLowerCase();
+    if (name === "set-cookie") continue;
     const value = fields[at + 1] ?? "";
     const earlier = headers[name];
     headers[name] = earlier === undefined ? value : `${earlier}, ${value}`;

@@ -22,9 +22,14 @@ export function createFetch(url: URL, request: UpstreamClient["request"]): Upstr
       ...(standard.body !== null && { body: Buffer.from(await standard.arrayBuffer()) }),
       ...(signal !== undefined && { signal }),
     });
-    const { status } = answer;
+    const { status, replyHeaders } = answer;
     const body = withoutBody.has(status) ? null : new Uint8Array(answer.body);
-    return new Response(body, { status, headers: answer.headers });
+    const response = new Response(body, { status, headers: answer.headers });
+    for (let at = 0; at < replyHeaders.length; at += 2) {
+      const [name = "", value = ""] = replyHeaders.slice(at);
+      if (name.toLowerCase() === "set-cookie") response.headers.append(name, value);
+    }
+    return response;
   };
 }
 

@@ -5,6 +5,8 @@
  */
 import { phases } from "../../config/order.ts";
 import { grantsOf } from "../../contract/permissions.ts";
+import { isObject } from "../../is-object.ts";
+import { isConnectionField } from "../run/response-head.ts";
 import type {
   Exchange,
   Phase,
@@ -21,6 +23,15 @@ const phaseOf: Readonly<Record<string, number>> = {
   createState: 0,
   message: phases.indexOf("answer"),
 };
+
+/** The hooks whose result can be a reply. */
+const replyingHooks: ReadonlySet<string | symbol> = new Set([
+  "requestHeaders",
+  "requestBody",
+  "answer",
+  "message",
+  "responseEnd",
+]);
 
 /** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
 export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
@@ -46,7 +57,10 @@ export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
         view.phase = phase;
         const result: unknown = Reflect.apply(member, target, [view.exchange, ...rest]);
         if (name === "responseChunk" && result instanceof Uint8Array) view.mustChangeBodies();
-        return result;
+        if (!replyingHooks.has(name)) return result;
+        return result instanceof Promise
+          ? result.then((reply: unknown) => view.checkReply(reply))
+          : view.checkReply(result);
       };
     },
   });
@@ -70,6 +84,7 @@ class View {
         if (typeof member !== "function") return member;
         return (...given: readonly unknown[]): unknown => {
           this.#check(String(name), given[0]);
+          if (name === "stream") this.#checkFields(given[1], Number(given[0]), false);
           return Reflect.apply(member, target, given);
         };
       },
@@ -115,6 +130,26 @@ class View {
   mustChangeBodies(): void {
     const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body === "write";
     if (!isPermitted) this.#fail("changed a body", '`permissions.body` must be "write"');
+  }
+
+  /** Returns the result of a hook. Throws for a reply with headers that the core would drop. */
+  checkReply(reply: unknown): unknown {
+    if (isObject(reply)) this.#checkFields(reply["headers"], Number(reply["status"]), true);
+    return reply;
+  }
+
+  /** Throws for fields that the core sets itself. `isSized`: the core knows the length of the body. */
+  #checkFields(fields: unknown, status: number, isSized: boolean): void {
+    if (!Array.isArray(fields)) return;
+    if (fields.length % 2 === 1) {
+      this.#fail("returned `headers` of an odd length", "expected name, value, name, value …");
+    }
+    for (let at = 0; at < fields.length; at += 2) {
+      const name = String(fields[at]);
+      const isLength = isSized && name.toLowerCase() === "content-length";
+      if (!isLength && !isConnectionField(name, fields[at + 1], status)) continue;
+      this.#fail(`returned the header "${name}"`, "the gateway sets it for each connection");
+    }
   }
 
   #mustBeSurface(method: string): void {

@@ -116,7 +116,7 @@ function write(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   const length = byteLength(bytes);
   // 204 and 304 have no body and must not announce one (RFC 9110 section 8.6).
   if (head.status !== 204 && head.status !== 304) {
-    head.fields.push("content-length", String(length));
+    head.set("content-length", String(length));
   }
   writeHead(x, head);
   x.record.bodyBytes = length;

@@ -15,7 +15,7 @@ export class LiveResponseHead implements ResponseHead {
     this.from = from;
     this.streamed = streamed;
     this.code = reply.code;
-    this.fields = reply.headers === undefined ? [] : reply.headers.slice();
+    this.fields = reply.headers === undefined ? [] : sentFields(reply.headers, reply.status);
   }
 
   get(name: string): string | undefined {
@@ -48,6 +48,44 @@ export class LiveResponseHead implements ResponseHead {
     }
     return -1;
   }
+}
+
+/** Fields that belong to one connection (RFC 9110 section 7.6.1), so that an answer cannot repeat them for another one. */
+const connectionFields: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+/** Bit n is set if one of these names has n characters. It saves converting most names to lower case. */
+const connectionLengths = [...connectionFields].reduce(
+  (bits, { length }) => bits | (1 << length),
+  0,
+);
+
+/**
+ * Returns whether a field of an answer belongs to one connection. An answer may ask for the end of its
+ * connection, and 426 must name the protocol to upgrade to (RFC 9110 section 15.5.22).
+ */
+export function isConnectionField(name: string, value: unknown, status: number): boolean {
+  if (((connectionLengths >> name.length) & 1) === 0) return false;
+  const lower = name.toLowerCase();
+  if (!connectionFields.has(lower)) return false;
+  return !(lower === "connection" && value === "close") && !(lower === "upgrade" && status === 426);
+}
+
+/** Returns a copy of the fields without those of a connection. Throws if a name has no value. */
+function sentFields(headers: readonly string[], status: number): string[] {
+  if (headers.length % 2 === 1) throw new TypeError("a header has a name without a value");
+  const fields = headers.slice();
+  for (let at = 0; at < fields.length; at += 2) {
+    if (!isConnectionField(fields[at] ?? "", fields[at + 1], status)) continue;
+    fields.splice(at, 2);
+    at -= 2;
+  }
+  return fields;
 }
 
 /** Sends 103 Early Hints if the flat fields have a link. */

@@ -21,8 +21,14 @@ export const freesRule: Rule = {
   async check(subject) {
     const { patienceMs } = subject;
     const before = countTypes(process.getActiveResourcesInfo());
+    const listenersBefore = processListeners();
     const left = await timersLeft(subject);
     const problems = left > 0 ? [`${left} timers of \`host.clock\` still run after the stop`] : [];
+    const listeners = processListeners() - listenersBefore;
+    if (listeners > 0) problems.push(`${listeners} listeners of \`process\` remain after the stop`);
+    if (globalThis.fetch !== originalFetch) {
+      problems.push("the global `fetch` was replaced, which all plugins share");
+    }
     const remaining = (): string[] => {
       const now = countTypes(process.getActiveResourcesInfo());
       return [...now].flatMap(([type, count]) => {
@@ -36,6 +42,13 @@ export const freesRule: Rule = {
     return problems;
   },
 };
+
+/** The function before a plugin was imported. */
+const originalFetch = globalThis.fetch;
+
+function processListeners(): number {
+  return process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), 0);
+}
 
 /** Starts the plugin, sends a request and stops it. Returns the number of its timers that still run. */
 async function timersLeft(subject: Subject): Promise<number> {

@@ -1,6 +1,6 @@
 /** The contract suite: rules that every plugin must follow. `sluice plugin test` runs it. */
 import { shippedModules } from "../../pipeline/load/modules.ts";
-import type { Plugin } from "../../plugin.ts";
+import type { Awaitable, Plugin } from "../../plugin.ts";
 import { messageOf } from "../../message-of.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { chunksRule } from "./chunks-rule.ts";
@@ -13,8 +13,10 @@ const startsRule: Rule = {
   name: "starts",
   kinds: allKinds,
   async check(subject) {
-    await using _gateway = await openFor(subject);
-    return [];
+    const gateway = await openFor(subject);
+    await gateway[Symbol.asyncDispose]();
+    const isStuck = gateway.lines.some((line) => line.startsWith("a part did not end in time"));
+    return isStuck ? ["`stop` does not end"] : [];
   },
 };
 
@@ -50,6 +52,10 @@ export interface SuiteOptions {
   readonly patienceMs?: number;
   /** Names of the rules to run. Default: all. */
   readonly only?: readonly string[];
+  /** Called before a rule runs. The rule waits for the result. */
+  readonly begins?: (rule: string) => Awaitable<void>;
+  /** Called when a rule has ended. */
+  readonly found?: (finding: Finding) => Awaitable<void>;
 }
 
 /** Judges a plugin. Returns the findings of the rules that apply to its kind. */
@@ -64,8 +70,10 @@ export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise
     if (!only.includes(rule.name)) continue;
     // The manifest may have no valid kind.
     if (rule !== manifestRule && !rule.kinds.includes(plugin.kind)) continue;
+    await options.begins?.(rule.name);
     const problems = await problemsOf(rule, subject);
     findings.push({ rule: rule.name, problems });
+    await options.found?.({ rule: rule.name, problems });
     if (problems.length > 0 && requiredRules.has(rule.name)) break;
   }
   return findings;

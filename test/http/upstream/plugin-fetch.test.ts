@@ -21,7 +21,11 @@ function mirror() {
     req.setEncoding("utf8").on("data", (text: string) => (body += text));
     req.on("end", () => {
       const { method, url, headers } = req;
-      res.writeHead(201, { "content-type": "application/json", "x-a": "1" });
+      res.writeHead(201, {
+        "content-type": "application/json",
+        "x-a": "1",
+        "set-cookie": ["a=1", "b=2"],
+      });
       const seen = { method, url, tenant: headers["x-tenant"], type: headers["content-type"] };
       res.end(JSON.stringify({ ...seen, body }));
     });
@@ -39,6 +43,7 @@ test("sends standard requests and returns standard responses", async () => {
     assert.ok(response instanceof Response && response.ok);
     assert.equal(response.status, 201);
     assert.equal(response.headers.get("X-A"), "1");
+    assert.deepEqual(response.headers.getSetCookie(), ["a=1", "b=2"]);
     return (await response.json()) as Seen;
   };
   assert.deepEqual(await sent(base), { method: "GET", url: "/base", body: "" });
