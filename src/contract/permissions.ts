@@ -6,7 +6,7 @@
 import { isObject } from "../is-object.ts";
 
 /**
- * Access of the hooks of a step to bodies. `none`: the step has neither `requestBody` nor `responseChunk`. `read`: its
+ * Access of the hooks of a step to bodies. `none`: the step has none of the hooks `requestBody`, `responseChunk` and `responseFlush`. `read`: its
  * hooks get bodies, but do not change them.
  */
 export type BodyAccess = "none" | "read" | "write";
@@ -74,10 +74,14 @@ export function grantsOf({
  */
 export function bodyHookProblem(
   manifest: GrantingMembers,
-  hooks: { readonly requestBody?: unknown; readonly responseChunk?: unknown },
+  hooks: {
+    readonly requestBody?: unknown;
+    readonly responseChunk?: unknown;
+    readonly responseFlush?: unknown;
+  },
 ): string | undefined {
   if (grantsOf(manifest).body !== "none") return undefined;
-  const name = (["requestBody", "responseChunk"] as const).find(
+  const name = (["requestBody", "responseChunk", "responseFlush"] as const).find(
     (hook) => hooks[hook] !== undefined,
   );
   if (name === undefined) return undefined;

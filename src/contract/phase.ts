@@ -1,7 +1,8 @@
 /** The phases of an exchange, and the ways in which it can end. */
 
 /**
- * The phases in which a plugin can act, in the order in which an exchange passes them.
+ * The phases in which a plugin can act, in the order in which an exchange passes them. The hook `responseFlush` belongs
+ * to `responseChunk`.
  *
  * | phase | runs | may |
  * |---|---|---|

@@ -62,8 +62,16 @@ export interface StepHooks<State = unknown> {
     ...state: StateOf<State>
   ): Awaitable<Reply | void>;
   responseHeaders?(x: Exchange, head: ResponseHead, ...state: StateOf<State>): Awaitable<void>;
-  /** Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. */
+  /**
+   * Returns a replacement or nothing. The chunk is borrowed: do not keep it after the call. An empty replacement sends
+   * nothing, so a step can hold bytes back, and send them with a later chunk or in `responseFlush`.
+   */
   responseChunk?(x: Exchange, chunk: Uint8Array, ...state: StateOf<State>): Uint8Array | void;
+  /**
+   * Returns the bytes that the step has held back, or adds to the end of the body. Runs once, after the last chunk and
+   * before `responseEnd`, for bodies of known size, too. The steps above get the bytes as a chunk.
+   */
+  responseFlush?(x: Exchange, ...state: StateOf<State>): Uint8Array | void;
   /**
    * Runs before the last byte is sent. A returned Reply replaces the answer if nothing has been sent yet; otherwise the
    * connection is cut. `outcome`: set if the answer itself reports that it is incomplete.

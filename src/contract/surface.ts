@@ -17,6 +17,12 @@ export interface SurfaceHooks {
     readonly bytes: number;
     readonly types?: readonly string[];
     readonly json?: boolean;
+    /**
+     * Returns the parsed JSON in the form that the surface reads, if clients can write the same request in several ways,
+     * and `value` itself if it has this form. Called before the hooks `requestBody`, so that a step which checks or
+     * replaces members of the body sees those that the surface uses.
+     */
+    readonly normalize?: (value: unknown) => unknown;
   };
   /**
    * True if the surface answers with a Reply and changes nothing outside of the data folder. It may wait for these

@@ -2,7 +2,7 @@
  * The version of the plugin contract. The first number changes when a plugin that follows the contract may stop
  * working; the second one when plugins can use something new. docs/contract-changes.md lists the changes.
  */
-export const contractVersion = "1.2";
+export const contractVersion = "1.3";
 
 /** A hook or a member of a hooks object that a later version of the contract removes. */
 export interface Deprecation {

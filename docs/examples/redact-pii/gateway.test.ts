@@ -19,16 +19,19 @@ test("the model gets the request without personal data, and a large request is r
   await using gateway = await startTestGateway({ pipeline, env: { MODELS_URL: models.url } });
   // The gateway is ready when it has read the models.
   while ((await fetch(`${gateway.url}/readyz`)).status !== 200) await new Promise(setImmediate);
-  const send = (content: string): Promise<Response> =>
+  const send = (body: object): Promise<Response> =>
     fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "acme/m-1", messages: [{ role: "user", content }] }),
+      body: JSON.stringify({ model: "acme/m-1", ...body }),
     });
-  const answer = await send("I am ada@acme.test, +49 30 1234567, 4111 1111 1111 1111.");
-  assert.equal(answer.status, 200, await answer.text());
-  const { body } = models.requests.at(-1) ?? assert.fail();
-  const { messages } = JSON.parse(body) as { messages: object[] };
-  assert.deepEqual(messages, [{ role: "user", content: "I am [EMAIL], [PHONE], [CARD]." }]);
-  assert.equal((await send("x".repeat(1_048_576))).status, 413);
+  const messagesOf = (content: string): object => ({ messages: [{ role: "user", content }] });
+  const asked = messagesOf("I am ada@acme.test, +49 30 1234567, 4111 1111 1111 1111.");
+  for (const body of [asked, { extra_body: asked }]) {
+    const answer = await send(body);
+    assert.equal(answer.status, 200, await answer.text());
+    const { messages } = JSON.parse(models.requests.at(-1)?.body ?? "") as { messages: object[] };
+    assert.deepEqual(messages, [{ role: "user", content: "I am [EMAIL], [PHONE], [CARD]." }]);
+  }
+  assert.equal((await send(messagesOf("x".repeat(1_048_576)))).status, 413);
 });

@@ -28,6 +28,17 @@ test("personal data in texts and parts is replaced, and nothing else", async () 
   assert.deepEqual(JSON.parse(passed), request("I am [EMAIL], [CARD]", "[IBAN], 1234567890123"));
 });
 
+test("names and the variables of the template are redacted", async () => {
+  await using tested = await testStep(plugin, { surface });
+  const request = (text: string, number: unknown): object => ({
+    messages: [{ role: "user", content: "hi", name: text }],
+    chat_template_kwargs: { documents: [{ text, number }] },
+  });
+  const body = request("ada@acme.test", 4_111_111_111_111_111);
+  const { body: passed } = await tested.send({ body });
+  assert.deepEqual(JSON.parse(passed), request("[EMAIL]", "[CARD]"));
+});
+
 test("a request without personal data keeps its bytes", async () => {
   await using tested = await testStep(plugin, { surface });
   const body = '{ "messages" : [ { "content" : "hello" } ] }';

@@ -17,7 +17,7 @@ const size = { type: "integer", minimum: 1, maximum: 2_097_152, default: 1_048_5
 
 export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes: number }>({
   name: "redact-pii",
-  contract: "^1.2",
+  contract: "^1.3",
   description: "Replaces personal data in chat requests.",
   options: {
     type: "object",
@@ -49,7 +49,17 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       return mapObjects(content, ({ text }) => typeof text === "string" && { text: redact(text) });
     }
 
-    /** Redacts the arguments of a tool call: JSON text, which remains JSON because a number becomes a string. */
+    /** Redacts all texts and numbers in a value of JSON. A number that is replaced becomes a text. */
+    function redactAll(whole: unknown): unknown {
+      const text = JSON.stringify(whole, (_, value: unknown) => {
+        if (typeof value !== "string" && typeof value !== "number") return value;
+        const redacted = redact(String(value));
+        return redacted === String(value) ? value : redacted;
+      });
+      return text === undefined ? undefined : parseJson(text);
+    }
+
+    /** Redacts the arguments of a tool call: JSON text, which remains JSON. */
     function redactArguments(text: string): string {
       let parsed: unknown;
       try {
@@ -57,11 +67,7 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       } catch {
         return redact(text);
       }
-      const after = JSON.stringify(parsed, (_, value: unknown) => {
-        if (typeof value !== "string" && typeof value !== "number") return value;
-        const redacted = redact(String(value));
-        return redacted === String(value) ? value : redacted;
-      });
+      const after = JSON.stringify(redactAll(parsed));
       return after === JSON.stringify(parsed) ? text : after;
     }
 
@@ -71,17 +77,19 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       requestBody(x) {
         const parsed = x.json();
         if (!parsed.ok || !isObject(parsed.value)) return;
-        const { messages } = parsed.value;
-        const redacted = mapObjects(messages, ({ content, tool_calls: calls }) => ({
+        const { messages, chat_template_kwargs: variables } = parsed.value;
+        const redacted = mapObjects(messages, ({ content, name, tool_calls: calls }) => ({
           content: redactContent(content),
+          name: redactContent(name),
           tool_calls: mapObjects(calls, ({ function: called }) => {
             if (!isObject(called) || typeof called["arguments"] !== "string") return false;
             return { function: { ...called, arguments: redactArguments(called["arguments"]) } };
           }),
         }));
+        const changed = { messages: redacted, chat_template_kwargs: redactAll(variables) };
+        const after = JSON.stringify({ ...parsed.value, ...changed });
         // A request without personal data keeps its bytes.
-        if (JSON.stringify(redacted) === JSON.stringify(messages)) return;
-        x.replaceBody(Buffer.from(JSON.stringify({ ...parsed.value, messages: redacted })));
+        if (after !== JSON.stringify(parsed.value)) x.replaceBody(Buffer.from(after));
       },
     };
   },

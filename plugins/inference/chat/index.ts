@@ -18,7 +18,7 @@ import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { operation } from "./operation.ts";
-import { readChatRequest, type ChatRequest } from "./request.ts";
+import { readChatRequest, withoutExtraBody, type ChatRequest } from "./request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { WholeCompletion } from "./whole-completion.ts";
@@ -40,7 +40,7 @@ export default defineSurface({
     const networks = host.use("networks");
     const parts = { networks, clock, countIgnored: ignoredCounter(metrics) };
     return {
-      body: { bytes: bodyBytes, types: ["application/json"] },
+      body: { bytes: bodyBytes, types: ["application/json"], normalize: withoutExtraBody },
       answer: (x) => answer(x, parts),
     };
   },

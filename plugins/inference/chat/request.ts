@@ -79,13 +79,20 @@ export const maxTokenLimit = 10_000_000;
 /** Maximum nesting of chat_template_kwargs. Forwarded values are serialized again, which uses the stack. */
 export const maxTemplateLevels = 64;
 
-/** Reads a request. `value`: the parsed body. */
-export function readChatRequest(value: unknown): ChatRequestResult {
-  if (!isObject(value)) return wrong("the body must be a JSON object");
-  const { extra_body: extra } = value;
-  if (!isAbsent(extra) && !isObject(extra)) return wrong("extra_body must be an object");
-  // If a member is in both places, the one of the body is used.
-  const body: Json = isAbsent(extra) ? value : { ...extra, ...value };
+/**
+ * Returns the body with the members of `extra_body` as its own. If a member is in both places, the one of the body is
+ * used. Returns `value` itself if it has no such object.
+ */
+export function withoutExtraBody(value: unknown): unknown {
+  if (!isObject(value) || !isObject(value["extra_body"])) return value;
+  const { extra_body: _, ...body } = { ...value["extra_body"], ...value };
+  return body;
+}
+
+/** Reads a request. `body`: the parsed body, after `withoutExtraBody`. */
+export function readChatRequest(body: unknown): ChatRequestResult {
+  if (!isObject(body)) return wrong("the body must be a JSON object");
+  if (!isAbsent(body["extra_body"])) return wrong("extra_body must be an object");
   const { model, stream } = body;
   if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
   if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");

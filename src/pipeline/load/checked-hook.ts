@@ -16,7 +16,7 @@ type Run = (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unkno
  * elsewhere.
  */
 export function checkedHook(name: string, run: Run): Run {
-  if (name === "settled" || name === "responseChunk") return run;
+  if (name === "settled" || name === "responseChunk" || name === "responseFlush") return run;
   if (name === "responseHeaders") return editingCopy(run);
   return function (x, arg, state) {
     const result = run.call(this, x, arg, state);

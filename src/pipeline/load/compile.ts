@@ -33,8 +33,8 @@ export interface PlacedStep {
   readonly shadowRefusals: Counter;
 }
 
-/** The hooks that `runHooks` runs: those of the phases, and those for messages of WebSockets. */
-export type HookName = Exclude<Phase, "answer"> | "message";
+/** The hooks that `runHooks` runs: those of the phases, and those that belong to a phase. */
+export type HookName = Exclude<Phase, "answer"> | "message" | "responseFlush";
 
 /** One hook of a step at its place in a route. */
 export interface PlacedHook {
@@ -72,6 +72,7 @@ export interface CompiledRoute {
   readonly message: readonly PlacedHook[];
   readonly responseHeaders: readonly PlacedHook[];
   readonly responseChunk: readonly PlacedHook[];
+  readonly responseFlush: readonly PlacedHook[];
   readonly responseEnd: readonly PlacedHook[];
   readonly settled: readonly PlacedHook[];
 }
@@ -107,6 +108,7 @@ export function compileRoute(
     message: hooksOf(steps, "message"),
     responseHeaders: hooksOf(upwards, "responseHeaders"),
     responseChunk: hooksOf(upwards, "responseChunk"),
+    responseFlush: hooksOf(upwards, "responseFlush"),
     responseEnd: hooksOf(upwards, "responseEnd"),
     settled: hooksOf(upwards, "settled"),
   };
@@ -117,10 +119,18 @@ function hooksOf(steps: readonly PlacedStep[], name: HookName | "around"): Place
     const hook = step.hooks[name];
     if (hook === undefined) return [];
     // `runHooks` passes each phase the arguments that its hooks take.
-    const plain = hook as PlacedHook["run"];
+    const plain = name === "responseFlush" ? withoutArgument(hook) : (hook as PlacedHook["run"]);
     const run = step.isSkippable ? checkedHook(name, plain) : plain;
     return { step, depth: step.depth, hasState: step.hooks.createState !== undefined, run };
   });
+}
+
+/** `responseFlush` has no argument of its own. */
+function withoutArgument(hook: unknown): PlacedHook["run"] {
+  const flush = hook as (this: StepHooks, x: Exchange, state: unknown) => unknown;
+  return function (x, _, state) {
+    return flush.call(this, x, state);
+  };
 }
 
 function smallestCap(steps: readonly PlacedStep[], surface: SurfaceHooks): number | undefined {

@@ -17,6 +17,7 @@ const stepTypes: TypesOf<StepHooks> = {
   message: "function",
   responseHeaders: "function",
   responseChunk: "function",
+  responseFlush: "function",
   responseEnd: "function",
   settled: "function",
   stop: "function",

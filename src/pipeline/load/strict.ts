@@ -17,11 +17,12 @@ import type {
   SurfaceHooks,
 } from "../../plugin.ts";
 
-/** Position of each phase in an exchange. `message` has the position of the surface's answer, as `around` has. */
+/** Position of each hook's phase in an exchange. `message` has that of the surface's answer, as `around` has. */
 const phaseOf: Readonly<Record<string, number>> = {
   ...Object.fromEntries(phases.map((phase, index) => [phase, index])),
   createState: 0,
   message: phases.indexOf("answer"),
+  responseFlush: phases.indexOf("responseChunk"),
 };
 
 /** The hooks whose result can be a reply. */
@@ -56,7 +57,8 @@ export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
         const view = viewOf(x);
         view.phase = phase;
         const result: unknown = Reflect.apply(member, target, [view.exchange, ...rest]);
-        if (name === "responseChunk" && result instanceof Uint8Array) view.mustChangeBodies();
+        const isOfBody = name === "responseChunk" || name === "responseFlush";
+        if (isOfBody && result instanceof Uint8Array) view.mustChangeBodies();
         if (!replyingHooks.has(name)) return result;
         return result instanceof Promise
           ? result.then((reply: unknown) => view.checkReply(reply))

@@ -75,7 +75,7 @@ export const responseChunk: HookPhase<ReplaceableChunk> = {
   argument: (_, chunk) => chunk.bytes,
   accept(x, step, chunk, result) {
     if (result === undefined || result === null) return;
-    if (!(result instanceof Uint8Array)) throw invalidChunk(result);
+    if (!(result instanceof Uint8Array)) throw invalidChunk("responseChunk", result);
     if (step.isSkippable) (x.record.changedBody ??= new Set()).add(step.depth);
     chunk.bytes = result;
   },
@@ -84,11 +84,12 @@ export const responseChunk: HookPhase<ReplaceableChunk> = {
     x.record.changedBody?.has(step.depth) !== true && isFailureIgnored(x, step, error),
 };
 
-function invalidChunk(result: unknown): TypeError {
+/** Returns the error for a result of a hook that is not a chunk. */
+export function invalidChunk(hook: HookName, result: unknown): TypeError {
   // Nothing waits for a promise, so its rejection would end the process.
   if (result instanceof Promise) result.catch(() => {});
   const what = result instanceof Promise ? "a promise" : `a value of type ${typeof result}`;
-  return new TypeError(`responseChunk returned ${what}, expected a Uint8Array or nothing`);
+  return new TypeError(`${hook} returned ${what}, expected a Uint8Array or nothing`);
 }
 
 /** Begin at `x.nextResponseEnd`, so that each hook runs at most once, even if one of them replaces the reply. */

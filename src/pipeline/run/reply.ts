@@ -3,6 +3,7 @@ import { refuse } from "../../errors.ts";
 import type { Reply } from "../../plugin.ts";
 import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";
+import { flush } from "./flush.ts";
 import { responseChunk, responseEnd, responseHeaders } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";
 import { LiveResponseHead } from "./response-head.ts";
@@ -112,12 +113,9 @@ function finish(x: LiveExchange, head: LiveResponseHead, body: Body, refusal?: R
 /** Throws for a head that HTTP does not allow: a status or a field that a plugin has set. */
 function write(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   const { res } = x.arrival;
-  const bytes = filterBody(x, body);
+  const bytes = filterBody(x, body, head.status);
   const length = byteLength(bytes);
-  // 204 and 304 have no body and must not announce one (RFC 9110 section 8.6).
-  if (head.status !== 204 && head.status !== 304) {
-    head.set("content-length", String(length));
-  }
+  if (!isBodiless(head.status)) head.set("content-length", String(length));
   writeHead(x, head);
   x.record.bodyBytes = length;
   // Text with as many characters as bytes is ASCII. latin1 writes it several µs faster (at 20 KB).
@@ -140,11 +138,27 @@ function byteLength(body: Body): number {
   return body === undefined ? 0 : body.length;
 }
 
-function filterBody(x: LiveExchange, body: Body): Body {
-  if (x.compiled.responseChunk.length === 0 || body === undefined) return body;
-  const chunk = { bytes: typeof body === "string" ? Buffer.from(body) : body };
-  void runHooks(x, responseChunk, chunk);
-  return chunk.bytes;
+/** Returns the body after the hooks `responseChunk` and `responseFlush`. */
+function filterBody(x: LiveExchange, body: Body, status: number): Body {
+  const { responseChunk: chunkHooks, responseFlush } = x.compiled;
+  if (chunkHooks.length === 0 && responseFlush.length === 0) return body;
+  let filtered = body;
+  if (chunkHooks.length > 0 && body !== undefined) {
+    const chunk = { bytes: bytesOf(body) };
+    void runHooks(x, responseChunk, chunk);
+    filtered = chunk.bytes;
+  }
+  const rest = isBodiless(status) ? undefined : flush(x);
+  return rest === undefined ? filtered : Buffer.concat([bytesOf(filtered ?? ""), rest]);
+}
+
+function bytesOf(body: string | Uint8Array): Uint8Array {
+  return typeof body === "string" ? Buffer.from(body) : body;
+}
+
+/** 204 and 304 have no body and must not announce one (RFC 9110 section 8.6). */
+export function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
 }
 
 /** Maximum number of bytes of an unread request body that are read to keep the connection open. */

@@ -75,7 +75,25 @@ function readBody(x: LiveExchange): void {
   else bodies.begin(x, bodyBytes);
 }
 
-const bodies = new RequestBodyReader((x) => descend(x, requestBody, enterSurface));
+const bodies = new RequestBodyReader((x) => {
+  if (normalizeBody(x)) descend(x, requestBody, enterSurface);
+});
+
+/** Brings the body into the form that the surface reads, before steps read it. Returns false if the exchange has failed. */
+function normalizeBody(x: LiveExchange): boolean {
+  const normalize = x.compiled.surface.body?.normalize;
+  if (normalize === undefined) return true;
+  const json = x.json();
+  if (!json.ok) return true;
+  try {
+    const value = normalize(json.value);
+    if (value !== json.value) x.replaceBody(Buffer.from(JSON.stringify(value)));
+    return true;
+  } catch (error) {
+    fail(x, error);
+    return false;
+  }
+}
 
 function enterSurface(x: LiveExchange): void {
   const refusal = x.compiled.config.websocket ? refuseUpgrade(x) : undefined;

@@ -1,6 +1,7 @@
 /** The streamed answer: chunks are sent as they come, and the last byte waits for the `responseEnd` hooks. */
 import type { Sink } from "../../plugin.ts";
 import type { LiveExchange } from "./exchange.ts";
+import { flush } from "./flush.ts";
 import {
   responseChunk,
   responseEnd,
@@ -8,7 +9,7 @@ import {
   type ReplaceableChunk,
 } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";
-import { fail, writeHead } from "./reply.ts";
+import { fail, isBodiless, writeHead } from "./reply.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import type { FailedOutcome } from "./states.ts";
 import { countFailure } from "./step-failures.ts";
@@ -41,13 +42,17 @@ class ResponseSink implements Sink {
   /** The chunk with the last byte, which is kept until the exchange may end. */
   #held: Uint8Array | undefined;
   #hasEnded = false;
+  /** True if a hook can add bytes after the last chunk. */
+  readonly #flushes: boolean;
 
   constructor(x: LiveExchange, head: LiveResponseHead) {
     this.#x = x;
     const { req, res } = x.arrival;
     // A hook may change the size of a chunk, so the announced length can be wrong.
-    const hasBody = req.method !== "HEAD" && head.status !== 204 && head.status !== 304;
-    if (hasBody && x.compiled.responseChunk.length > 0) head.remove("content-length");
+    const hasBody = req.method !== "HEAD" && !isBodiless(head.status);
+    const { responseChunk: chunkHooks, responseFlush } = x.compiled;
+    this.#flushes = hasBody && responseFlush.length > 0;
+    if (this.#flushes || (hasBody && chunkHooks.length > 0)) head.remove("content-length");
     const length = head.get("content-length");
     const holds = length !== undefined && x.compiled.responseEnd.length > 0;
     this.#remaining = holds ? Number(length) : undefined;
@@ -119,6 +124,15 @@ class ResponseSink implements Sink {
     }
   }
 
+  #flush(): void {
+    try {
+      const rest = flush(this.#x);
+      if (rest !== undefined) this.#hold(rest);
+    } catch (error) {
+      fail(this.#x, error);
+    }
+  }
+
   async end(
     trailers?: readonly string[],
     last?: Uint8Array,
@@ -129,6 +143,7 @@ class ResponseSink implements Sink {
     x.setReportedOutcome(outcome);
     const lastBytes = last === undefined || x.hasEnded ? undefined : this.#filtered(last);
     if (lastBytes !== undefined && lastBytes.length > 0) this.#hold(lastBytes);
+    if (this.#flushes && !x.hasEnded) this.#flush();
     if (!(await this.#mayEnd())) return this.fail("upstreamFailed");
     if (this.#hasEnded || x.hasEnded) return;
     this.#hasEnded = true;

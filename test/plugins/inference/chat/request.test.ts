@@ -5,11 +5,17 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { requestSchema } from "../../../../plugins/inference/chat/operation.ts";
 import {
-  readChatRequest,
+  readChatRequest as readNormalized,
+  withoutExtraBody,
   type ChatRequest,
   unpooledBytes,
 } from "../../../../plugins/inference/chat/request.ts";
 import { chatBody } from "./gateway.ts";
+
+/** Reads a body as the surface does. */
+function readChatRequest(value: unknown): ReturnType<typeof readNormalized> {
+  return readNormalized(withoutExtraBody(value));
+}
 
 function read(members: object = {}): ChatRequest {
   const reading = readChatRequest(chatBody(members));
