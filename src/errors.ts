@@ -237,6 +237,8 @@ const coreFaults = {
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
     "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",
+  SLUICE_STRICT_PUBLIC:
+    "Add `run:` with the steps of the route, or write `run: []` if everyone may call it without a limit.",
   SLUICE_STRICT_LINKED:
     "Install the package that `sluice plugin pack` writes, or write the path of the folder if it is your own code.",
   SLUICE_LISTEN_FAILED:

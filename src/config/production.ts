@@ -27,6 +27,7 @@ const minSecretLength = 32;
 export function productionFaults(config: Config, checks: readonly ProductionCheck[]): Fault[] {
   const problems = [
     ...gatewayProblems(config),
+    ...routeProblems(config),
     ...upstreamProblems(config),
     ...checks.flatMap((check) => check(config.sections)),
   ];
@@ -57,6 +58,16 @@ function gatewayProblems({ environment, secret, admin, server }: Config): Produc
     add("SLUICE_STRICT_LISTENER", "/server/host", message);
   }
   return problems;
+}
+
+/** A route without `run:` may be public by mistake. `run: []` says that it is meant to be public. */
+function routeProblems({ routes, keysOf }: Config): ProductionProblem[] {
+  return routes.flatMap(({ path }, index): ProductionProblem[] => {
+    const pointer = `/routes/${index}`;
+    if (keysOf(pointer).includes("run")) return [];
+    const message = `the route ${path} is public: it has no \`run:\``;
+    return [{ code: "SLUICE_STRICT_PUBLIC", pointer, message }];
+  });
 }
 
 function upstreamProblems(config: Config): ProductionProblem[] {

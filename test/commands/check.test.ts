@@ -107,7 +107,7 @@ test("a missing file is a fault", async (t) => {
 test("--write-schema writes a schema that knows the file's own plugins", async (t) => {
   const line = commandLine(t);
   const plugin = `export default {
-    kind: "surface", name: "own", description: "Our own.", start: () => ({}),
+    kind: "surface", name: "own", description: "Our own.", start: () => ({ answer() {} }),
     options: { type: "object", additionalProperties: false, properties: { colour: { type: "string" } } },
   };`;
   writeFileSync(join(line.folder, "own.js"), plugin);

@@ -186,8 +186,7 @@ function describe(
   const plugins = new Map<string, Plugin>();
   const uses = (steps: readonly TestStep[]): StepUse[] =>
     steps.map((step) => {
-      const { name: _, mode: __, when: ___, timeoutMs: ____, onError: _____, ...rest } = step;
-      const { onStart, ...hooks } = rest;
+      const { name, mode, when, timeoutMs, onError, onStart, ...hooks } = step;
       plugins.set(
         step.name,
         defineStep<never>({
@@ -204,10 +203,10 @@ function describe(
         options: {},
         at,
         positionOf: () => at,
-        mode: step.mode ?? "enforce",
-        when: step.when,
-        timeoutMs: step.timeoutMs ?? 30_000,
-        onError: step.onError ?? "refuse",
+        mode: mode ?? "enforce",
+        when,
+        timeoutMs: timeoutMs ?? 30_000,
+        onError: onError ?? "refuse",
       };
     });
   const routeConfigs = routes.map((route, index): RouteConfig => {

@@ -1,8 +1,6 @@
 /** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
-import { execFile } from "node:child_process";
-import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
-import { promisify } from "node:util";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { addEntry, hasKey, valueAt, yamlError } from "../../config/edit-yaml.ts";
 import type { Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
@@ -10,8 +8,6 @@ import { isObject } from "../../is-object.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
 import {
   grantsOfData,
-  isLinked,
-  packageIn,
   pluginFileName,
   readPluginFile,
   type InstalledPackage,
@@ -28,12 +24,10 @@ import { UsageError, type CommandContext, type OptionValues } from "../command.t
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
 import { PackageError } from "./find-plugins.ts";
+import { install, packagesWithScripts } from "./install.ts";
 import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
-import { npmErrors } from "./pack.ts";
 import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
-
-const run = promisify(execFile);
 
 /** A plugin of the package. `source`: the value under `plugins:` in pipeline.yaml. */
 interface Added {
@@ -53,7 +47,9 @@ export const add: Subcommand = {
       const before = readFileSync(configFile, "utf8");
       checkPlaces(configFile, before, values);
       const folder = dirname(configFile);
+      const scriptsBefore = new Set(packagesWithScripts(folder));
       const installed = await install(spec, folder);
+      const withScripts = packagesWithScripts(folder).filter((name) => !scriptsBefore.has(name));
       const plugins = pluginsOf(installed);
       const provenance = await provenanceOf(installed, spec, folder);
       if (values["require-provenance"] === true && provenance.state !== "verified") {
@@ -72,6 +68,12 @@ export const add: Subcommand = {
       writeFileSync(configFile, text);
       writeLock(configFile, lock);
       report(context, installed, plugins, text, provenance);
+      if (withScripts.length > 0) {
+        const names = withScripts.join(" ");
+        context.printToStderr(
+          `plugin add: the install scripts of ${names} did not run. If the plugin needs them, review them and run npm rebuild ${names}.`,
+        );
+      }
       for (const unused of unusedOptions(plugins, values)) {
         context.printToStderr(`plugin add: ${unused}.`);
       }
@@ -104,9 +106,10 @@ function checkPlaces(file: string, text: string, values: OptionValues): void {
 /** Returns a sentence for each option that no plugin of the package needs. */
 function unusedOptions(plugins: readonly Added[], values: OptionValues): string[] {
   const has = (kind: PluginData["kind"]): boolean => plugins.some(({ data }) => data.kind === kind);
+  const usesList = has("step") || (has("surface") && values["path"] !== undefined);
   return [
-    ...(values["list"] !== undefined && !has("step")
-      ? ["--list has no effect, because the package has no step"]
+    ...(values["list"] !== undefined && !usesList
+      ? ["--list has no effect, because the package has no step and no surface with --path"]
       : []),
     ...(values["path"] !== undefined && !has("surface")
       ? ["--path has no effect, because the package has no surface"]
@@ -139,68 +142,6 @@ function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
   }
 }
 
-/** Installs the package next to pipeline.yaml. Its install scripts do not run. */
-async function install(spec: string, folder: string): Promise<InstalledPackage> {
-  checkPath(spec);
-  const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
-  const wanted = isFile ? resolve(spec) : spec;
-  // The peer of a plugin is this gateway, which must not be installed again.
-  const quiet = ["--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
-  const args = ["install", wanted, "--save", ...quiet];
-  // Without a package.json, npm would install into a parent folder that has one.
-  const own = join(folder, "package.json");
-  const isNew = !existsSync(own);
-  if (isNew) writeFileSync(own, '{ "private": true, "type": "module" }\n');
-  const before = dependenciesOf(own);
-  try {
-    await run("npm", args, { cwd: folder });
-  } catch (error) {
-    if (isNew) rmSync(own);
-    throw new PackageError(
-      `nothing was installed: npm install ${spec} failed:\n${npmErrors(error)}`,
-    );
-  }
-  const after = Object.entries(dependenciesOf(own));
-  const name = isFile
-    ? (after.find(([, range]) => range.endsWith(basename(spec)))?.[0] ??
-      after.find(([each, range]) => before[each] !== range)?.[0])
-    : /^(@?[^@]+)/.exec(spec)?.[1];
-  const installed = packageIn(join(folder, "node_modules", name ?? ""));
-  if (name === undefined || installed === undefined) {
-    throw new PackageError(`npm installed ${spec}, but the package cannot be found in ${folder}`);
-  }
-  if (isLinked(installed)) {
-    const target = realpathSync(installed.folder);
-    throw new PackageError(
-      `${name} was installed but not added: it is a link to ${target}, so it is local code. ${remedyForFolder}`,
-    );
-  }
-  return installed;
-}
-
-const remedyForFolder =
-  "Write its path under `plugins:`, or add the tarball that sluice plugin pack writes";
-
-/** Throws PackageError for a path to nothing, and for a folder, which npm would link. */
-function checkPath(spec: string): void {
-  const isPath = /^([./]|file:)/.test(spec);
-  if (!isPath && (!spec.endsWith(".tgz") || spec.includes(":"))) return;
-  const path = resolve(spec.replace(/^file:(\/\/)?/, ""));
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined) throw new PackageError(`nothing was installed: ${path} does not exist`);
-  if (!found.isDirectory()) return;
-  throw new PackageError(
-    `nothing was installed: ${path} is a folder, so it is local code. ${remedyForFolder}`,
-  );
-}
-
-function dependenciesOf(path: string): Readonly<Record<string, string>> {
-  const manifest: unknown = JSON.parse(readFileSync(path, "utf8"));
-  const dependencies = isObject(manifest) ? manifest["dependencies"] : undefined;
-  // npm writes strings.
-  return isObject(dependencies) ? (dependencies as Record<string, string>) : {};
-}
-
 /** Throws PackageError if the package has no plugin that this gateway can load. */
 function pluginsOf(installed: InstalledPackage): Added[] {
   const file = readPluginFile(installed);
@@ -223,7 +164,8 @@ function pluginsOf(installed: InstalledPackage): Added[] {
 
 /**
  * Returns the text of pipeline.yaml with the plugins added under `plugins:`. Tools are also added under `tools:`, steps
- * to the list of `--list`, and surfaces to a route with the path of `--path`. Entries that exist stay as they are.
+ * to the list of `--list`, and surfaces to a route with the path of `--path` and the steps of a list. Entries that exist
+ * stay as they are.
  */
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
   const list = optionText(values, "list");
@@ -250,10 +192,25 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
     if (kind === "tools") addOnce(["tools"], name, name);
     if (kind === "step" && list !== undefined) addOnce(["lists", list], name, name);
     if (kind === "surface" && path !== undefined) {
-      addOnce(["routes"], `{ path: ${JSON.stringify(path)}, to: ${name} }`, name);
+      const guard = list ?? mostUsedList(text);
+      const steps = guard === undefined ? "[]" : `[{ use: ${guard} }]`;
+      addOnce(["routes"], `{ path: ${JSON.stringify(path)}, run: ${steps}, to: ${name} }`, name);
     }
   }
   return result;
+}
+
+/** Returns the list that most routes of the file use. Undefined if none uses a list. */
+function mostUsedList(text: string): string | undefined {
+  const routes = valueAt(text, ["routes"]);
+  const steps: unknown[] = Array.isArray(routes)
+    ? routes.flatMap((route: unknown) => (isObject(route) ? route["run"] : []))
+    : [];
+  const names = steps.flatMap((step) =>
+    isObject(step) && typeof step["use"] === "string" ? [step["use"]] : [],
+  );
+  const counted = [...Map.groupBy(names, (name) => name)];
+  return counted.toSorted(([, a], [, b]) => b.length - a.length)[0]?.[0];
 }
 
 function report(
@@ -277,6 +234,8 @@ function report(
     for (const line of grantLines(grants)) print(`  ${line}`);
   }
   for (const { data } of plugins) {
+    const run = data.kind === "surface" ? stepsOfRoute(text, data.name) : undefined;
+    if (run !== undefined) print(`\nThe route of ${data.name} runs ${run}.`);
     const remaining = remainingStep(text, data);
     if (remaining !== undefined) print(`\nTo use ${data.name}, ${remaining}.`);
   }
@@ -284,6 +243,20 @@ function report(
   print(
     "A plugin is trusted code: it runs in the process of the gateway. Review it before you start.",
   );
+}
+
+/** Describes `run:` of the route to a surface. Undefined if there is none. */
+function stepsOfRoute(text: string, surface: string): string | undefined {
+  const routes = valueAt(text, ["routes"]);
+  const route: unknown = Array.isArray(routes)
+    ? routes.find((each: unknown) => isObject(each) && placesIn(each["to"], surface).length > 0)
+    : undefined;
+  if (!isObject(route)) return undefined;
+  const { run: steps = [] } = route;
+  if (Array.isArray(steps) && steps.length === 0) {
+    return "no steps, so it is public and has no rate limit";
+  }
+  return `the steps ${JSON.stringify(steps)}, as \`run:\` says; check that they refuse whom they should`;
 }
 
 function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {

@@ -20,14 +20,15 @@ new    writes a package with a plugin of the kind: code, test, README, licence a
 test   checks every plugin of a package against the rules of the contract: ${ruleNames.join(", ")}
 pack   builds the JavaScript of a package, runs the rules, writes sluice-plugin.json (the manifests as data) and packs the
        result for npm
-add    installs a package or a tarball next to pipeline.yaml without its install scripts, checks its signatures with npm,
-       shows what its plugins get from the gateway, and writes pipeline.yaml and pipeline.lock
+add    installs a package or a tarball next to pipeline.yaml without running its code, checks its signatures with npm,
+       shows what its plugins get from the gateway, and writes pipeline.yaml and pipeline.lock. Packages that depend on a
+       git repository or on a URL are refused
 
 --kind KIND    kind of the new plugin
 --dir FOLDER   folder of the new package (default: its name)
 --rule NAME    check this rule only; it can be repeated
---list LIST    add a step to the end of this list of pipeline.yaml
---path PATH    add a route with this path to a surface
+--list LIST    add a step to the end of this list of pipeline.yaml; with --path, the list that the new route runs
+--path PATH    add a route with this path to a surface (default of --list: the list that most routes run)
 --require-provenance
                refuse a package whose provenance npm cannot verify
 --json         print one JSON document

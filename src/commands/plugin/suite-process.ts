@@ -39,10 +39,15 @@ async function report(error: unknown): Promise<void> {
   else await send({ thrown: messageOf(error) });
 }
 
+async function fail(error: unknown): Promise<never> {
+  await report(error);
+  process.exit(1);
+}
+
 // The command has ended, so nothing reads the result.
 process.once("disconnect", () => process.exit(1));
 // An exception in a timer or a callback of the plugin.
-process.on("uncaughtException", (error) => void report(error).then(() => process.exit(1)));
+process.on("uncaughtException", (error) => void fail(error));
 
 const [folder = ".", ...only] = process.argv.slice(2);
 try {

@@ -7,8 +7,20 @@ import { ask, serve } from "../harness.ts";
 
 /** The headers of an answer of a server, as a plugin may copy them. */
 const copied = [
-  ...["Content-Length", "16", "Connection", "keep-alive", "Keep-Alive", "timeout=5"],
-  ...["Transfer-Encoding", "chunked", "X-A", "1", "set-cookie", "a=1", "set-cookie", "b=2"],
+  "Content-Length",
+  "16",
+  "Connection",
+  "keep-alive",
+  "Keep-Alive",
+  "timeout=5",
+  "Transfer-Encoding",
+  "chunked",
+  "X-A",
+  "1",
+  "set-cookie",
+  "a=1",
+  "set-cookie",
+  "b=2",
 ];
 
 test("a surface that returns all headers of an upstream gets one length and its own connection", async () => {
