@@ -179,7 +179,7 @@ const coreFaults = {
   SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
   SLUICE_PLUGIN_CONTRACT:
-    "Install a release of the plugin that supports this version, or another release of Sluice.",
+    "Install a release of the plugin that supports this version, or another release of Sluice. For your own plugin, docs/contract-changes.md lists the changes.",
   SLUICE_PLUGIN_PERMISSION:
     "Install a release of the plugin whose manifest has the permission, or add it to the manifest of your own plugin.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",

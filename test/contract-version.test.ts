@@ -15,11 +15,26 @@ test("a range covers its first number, from its second one on", () => {
   assert.ok(!supportsContract("^1", "2.0"));
   assert.ok(!supportsContract("^2", "1.9"));
   assert.ok(!supportsContract("^10", "1.0"));
+  assert.ok(supportsContract("^1.3 || ^2", "2.0") && supportsContract("^1.3 || ^2", "1.3"));
+  assert.ok(!supportsContract("^1.3 || ^2", "1.2"));
 });
 
 test("only ranges of this form are valid", () => {
-  for (const range of ["^1", "^1.0", "^12.34"]) assert.ok(isContractRange(range), range);
-  for (const range of ["1", "^0", "^1.2.3", ">=1", "*", "^1 ", "", 1, undefined]) {
+  for (const range of ["^1", "^1.0", "^12.34", "^1 || ^2", "^1.3 || ^2.1"])
+    assert.ok(isContractRange(range), range);
+  for (const range of [
+    "1",
+    "^0",
+    "^1.2.3",
+    ">=1",
+    "*",
+    "^1 ",
+    "^1 || 2",
+    "^1||^2",
+    "",
+    1,
+    undefined,
+  ]) {
     assert.ok(!isContractRange(range), String(range));
   }
   assert.throws(() => supportsContract("latest"), /not a range of contract versions: latest/);

@@ -2,7 +2,7 @@
 
 /**
  * A streamed answer of a surface. The head has already passed `responseHeaders` and has been sent. The surface MUST
- * call exactly one of `end` and `fail`, exactly once.
+ * call exactly one of `end` and `fail`, exactly once, before it returns.
  */
 export interface Sink {
   /**

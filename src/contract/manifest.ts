@@ -11,7 +11,8 @@ export interface Manifest<Options> {
   /** Name of the plugin in kebab case, as used in pipeline.yaml. It is also the name of the plugin's folder. */
   readonly name: string;
   /**
-   * The versions of this contract that the plugin works with: `^1`, or `^1.2` if it needs something that came with 1.2.
+   * The versions of this contract that the plugin works with: `^1`, `^1.2` if it needs something that came with 1.2, or
+   * `^1 || ^2`.
    * A gateway with another version refuses to load it. Missing only in plugins that are not published.
    */
   readonly contract?: string;

@@ -34,15 +34,17 @@ export function deprecatedHooks(
 /** A version range such as `^1` or `^1.2`: this first number, and at least this second one. */
 const rangePattern = /^\^([1-9]\d{0,3})(?:\.(\d{1,4}))?$/;
 
+/** Returns whether the value is a range, or several with `||` between them. */
 export function isContractRange(value: unknown): value is string {
-  return typeof value === "string" && rangePattern.test(value);
+  return typeof value === "string" && value.split(" || ").every((one) => rangePattern.test(one));
 }
 
 /** Returns whether plugins for `range` work with `version` of the contract. Throws an Error if it is not a range. */
 export function supportsContract(range: string, version: string = contractVersion): boolean {
-  const wanted = rangePattern.exec(range);
-  if (wanted === null) throw new Error(`not a range of contract versions: ${range}`);
-  const [, major, minor = "0"] = wanted;
+  if (!isContractRange(range)) throw new Error(`not a range of contract versions: ${range}`);
   const [ourMajor, ourMinor] = version.split(".");
-  return major === ourMajor && Number(minor) <= Number(ourMinor);
+  return range.split(" || ").some((one) => {
+    const [, major, minor = "0"] = rangePattern.exec(one) ?? [];
+    return major === ourMajor && Number(minor) <= Number(ourMinor);
+  });
 }

@@ -1,6 +1,7 @@
 /**
- * Ends exchanges whose surface does not return after the client got its answer or left. Otherwise what they
- * hold would remain reserved, and the generation that they run on could never be stopped.
+ * Ends exchanges whose surface does not return after the client got its answer or left, and those whose surface has
+ * returned without ending its stream. Otherwise what they hold would remain reserved, and the generation that they run
+ * on could never be stopped.
  */
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ExchangeWatch } from "../pipeline/run/runtime.ts";
@@ -14,17 +15,22 @@ export function createSurfaceWatch(
   clock: Clock,
   log: Log,
 ): ExchangeWatch<LiveExchange> & Disposable {
-  /** The monotonic time at which each response ended, oldest first. */
+  /** The monotonic time at which each response ended or its surface returned, oldest first. */
   const waiting = new Map<LiveExchange, number>();
   const sweep = (): void => {
     const due = clock.monotonic() - limitMs;
     for (const [x, since] of waiting) {
       if (since > due) return;
-      log.error(
-        { plugin: x.route.surface, route: x.route.path },
-        "a surface did not return in time",
-      );
-      x.surfaceReturned();
+      waiting.delete(x);
+      if (x.hasSettled) continue;
+      const fields = { plugin: x.route.surface, route: x.route.path };
+      if (x.isSurfaceRunning) {
+        log.error(fields, "a surface did not return in time");
+        x.surfaceReturned();
+      } else {
+        log.error(fields, "a surface returned without ending its stream, which was cut");
+        x.cutOff("upstreamFailed");
+      }
     }
   };
   const timer = clock.every(sweepMs, sweep);

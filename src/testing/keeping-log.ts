@@ -12,6 +12,8 @@ function withCause(fields: object): object {
 /** Returns a log that adds its lines to `lines`, as `message {fields}`, and the JSON lines of the access log. */
 export function keepingLog(lines: string[]): Log {
   const keep = (fields: object, message: string): void => {
+    // A plugin in JavaScript can pass the message alone, as the log of a gateway allows.
+    if (typeof fields === "string") return void lines.push(`${String(fields)} {}`);
     lines.push(`${message} ${JSON.stringify(withCause(fields))}`);
   };
   const line = (text: string): void => void lines.push(text);

@@ -188,9 +188,9 @@ function describe(
     steps.map((step) => {
       const { name, mode, when, timeoutMs, onError, onStart, ...hooks } = step;
       plugins.set(
-        step.name,
+        name,
         defineStep<never>({
-          name: step.name,
+          name: name,
           description: "",
           start(_: never, host: Host) {
             onStart?.(host);
@@ -199,7 +199,7 @@ function describe(
         }),
       );
       return {
-        name: step.name,
+        name: name,
         options: {},
         at,
         positionOf: () => at,

@@ -118,6 +118,8 @@ function surfaceAnswered(x: LiveExchange, reply: Reply | undefined): void {
   if (x.hasEnded) return;
   if (reply !== undefined) replyFromSurface(x, reply);
   else if (!x.isStreaming) fail(x, new Error("the surface neither replied nor streamed"));
+  // The surface may have left its sink to a callback, but not for long.
+  else if (!x.hasClosedStream && x.arrival.upgrade === undefined) x.runtime.surfaceWatch.add(x);
 }
 
 function surfaceFailed(x: LiveExchange, error: unknown): void {

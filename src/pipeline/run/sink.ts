@@ -140,6 +140,7 @@ class ResponseSink implements Sink {
   ): Promise<void> {
     const x = this.#x;
     if (this.#hasEnded) return;
+    x.hasClosedStream = true;
     x.setReportedOutcome(outcome);
     const lastBytes = last === undefined || x.hasEnded ? undefined : this.#filtered(last);
     if (lastBytes !== undefined && lastBytes.length > 0) this.#hold(lastBytes);
@@ -160,6 +161,7 @@ class ResponseSink implements Sink {
   fail(outcome: FailedOutcome): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    this.#x.hasClosedStream = true;
     this.#x.cutOff(outcome);
   }
 

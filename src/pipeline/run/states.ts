@@ -22,6 +22,8 @@ export class ExchangeState {
   #isSurfaceRunning = false;
   #answerOutcome: FailedOutcome | undefined = undefined;
   #hasFailed = false;
+  /** True after the surface has called `end` or `fail` of its stream. */
+  hasClosedStream = false;
 
   enterSurface(): void {
     if (!this.hasEnded) this.#state = "surface";

@@ -97,6 +97,22 @@ describe("a surface affects only its own request if", () => {
     });
   });
 
+  it("answer returns without ending its stream, which is cut after two minutes", async () => {
+    const surface: SurfaceHooks = {
+      async answer(x) {
+        const sink = await x.stream(200, []);
+        sink.write("one");
+        return undefined;
+      },
+    };
+    const clock = manualClock();
+    await using served = await serve([{ path: "/x", surface }], { clock });
+    const response = await fetch(`${served.url}/x`);
+    clock.advance(130_000);
+    await assert.rejects(response.text());
+    assert.match(served.errors.join(), /without ending its stream, which was cut .*"surface-0"/);
+  });
+
   it("answer fails in a callback", async () => {
     await costsOwnRequest({
       surface: {
