@@ -36,15 +36,20 @@ const rangePattern = /^\^([1-9]\d{0,3})(?:\.(\d{1,4}))?$/;
 
 /** Returns whether the value is a range, or several with `||` between them. */
 export function isContractRange(value: unknown): value is string {
-  return typeof value === "string" && value.split(" || ").every((one) => rangePattern.test(one));
+  return typeof value === "string" && rangesOf(value).every((range) => range !== null);
+}
+
+function rangesOf(text: string): readonly (RegExpExecArray | null)[] {
+  return text.split(" || ").map((range) => rangePattern.exec(range));
 }
 
 /** Returns whether plugins for `range` work with `version` of the contract. Throws an Error if it is not a range. */
 export function supportsContract(range: string, version: string = contractVersion): boolean {
-  if (!isContractRange(range)) throw new Error(`not a range of contract versions: ${range}`);
   const [ourMajor, ourMinor] = version.split(".");
-  return range.split(" || ").some((one) => {
-    const [, major, minor = "0"] = rangePattern.exec(one) ?? [];
+  const fits = rangesOf(range).map((wanted) => {
+    if (wanted === null) throw new Error(`not a range of contract versions: ${range}`);
+    const [, major, minor = "0"] = wanted;
     return major === ourMajor && Number(minor) <= Number(ourMinor);
   });
+  return fits.includes(true);
 }
