@@ -88,10 +88,8 @@ if (unknownTypes.length > 0) {
   );
 }
 const bundled = await bundle(root, dist, gatewayModules, browserModules);
-// npm leaves links out, and the chart has two. (`cpSync` with `dereference` takes a link to a file for a folder.)
-for (const asset of assetsOf(root)) {
-  cpSync(realpathSync(join(root, asset)), join(dist, asset));
-}
+// npm leaves links out, and the chart has two. The option `dereference` of cpSync fails for a link to a file.
+for (const asset of assetsOf(root)) cpSync(realpathSync(join(root, asset)), join(dist, asset));
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
 }

@@ -64,12 +64,12 @@ test("the first example works beside `npm start` as the page shows", async (t) =
 
 test("the ticket of the page is read from the relayed answer of the gateway", async (t) => {
   const folder = project(t);
-  const page = examples
+  const sample = examples
     .find((example) => example.includes("/my/ticket"))
     ?.replace(/^import .*$/m, "const connect = ({ ticket }: { ticket(): unknown }) => ticket();");
   const answer = { ticket: "one-ticket", expires_at: "2026-11-24T00:00:00Z" };
   const server = `globalThis.fetch = async () => Response.json(${JSON.stringify(answer)});`;
-  writeFileSync(join(folder, "page.ts"), `${server}\n${page}\nconsole.log(session);`);
+  writeFileSync(join(folder, "page.ts"), `${server}\n${sample}\nconsole.log(session);`);
   const { stdout } = await run(process.execPath, [join(folder, "page.ts")]);
   assert.equal(stdout, "one-ticket\n");
 });

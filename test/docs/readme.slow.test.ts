@@ -45,7 +45,7 @@ async function serve(
     printed += String(piece);
     if (ready.test(printed)) return printed;
   }
-  assert.fail(`${command} ended: ${printed}`);
+  throw new Error(`${command} ended: ${printed}`);
 }
 
 test("a chat through a simulated enclave is answered and charged at the price that was set", async (t) => {

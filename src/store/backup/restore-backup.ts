@@ -1,24 +1,16 @@
 /** Restores a backup into the data folder. The previous files are kept in a folder inside it. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { existsSync, readdirSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { makeFolder } from "../make-folder.ts";
 import { explain, StoreError } from "../store-error.ts";
 import { lockStore } from "../lock.ts";
-import { describeFile, manifestName, parseManifest, type Manifest } from "./manifest.ts";
+import { damaged, explainReading, readContents, type RestoreTarget } from "./archive-contents.ts";
+import { describeFile, type Manifest } from "./manifest.ts";
 import { markerName } from "./restore-marker.ts";
+import { schemaVersion as versionOf } from "../sqlite.ts";
 import { sync } from "./write-backup.ts";
-import { messageOf } from "../../message-of.ts";
-
-export interface RestoreTarget {
-  readonly dataDir: string;
-  /** Schema versions of the databases that this release supports, by name. */
-  readonly databases: Readonly<Record<string, number>>;
-  /** Names of the files with positions (`Module.positions`). Those that exist are kept. */
-  readonly positions?: readonly string[];
-  readonly now: () => number;
-}
 
 export interface Restored {
   readonly manifest: Manifest;
@@ -40,9 +32,10 @@ export async function restoreBackup(target: RestoreTarget, archive: string): Pro
   using _lock = lockStore(dataDir);
   let folder: string | undefined;
   try {
+    const manifest = await readContents(archive, target);
     folder = await mkdtemp(join(dataDir, ".restore-"));
     await extract(archive, folder);
-    const manifest = await checkedManifest(archive, folder, target.databases);
+    await checkFiles(archive, folder, manifest);
     const replaced = await install(target, manifest, folder);
     return { manifest, replaced };
   } catch (error) {
@@ -64,76 +57,34 @@ async function extract(archive: string, folder: string): Promise<void> {
       filter: (_, entry) => "type" in entry && entry.type === "File",
     });
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
-    if (code === "ENOSPC" || code === "EDQUOT") throw explain(error, folder);
-    const isMissing = ["ENOENT", "EACCES", "EISDIR", "EPERM"].includes(code);
-    if (!isMissing) throw damaged(archive, messageOf(error));
-    throw new StoreError(
-      "SLUICE_BACKUP_UNREADABLE",
-      `cannot read ${archive} (${code})`,
-      "Pass the path of a file that `sluice backup` wrote and that this user can read.",
-      error,
-    );
+    throw explainReading(error, archive, folder);
   }
 }
 
 /** Compares the extracted files with the manifest. */
-async function checkedManifest(
-  archive: string,
-  folder: string,
-  supported: RestoreTarget["databases"],
-): Promise<Manifest> {
-  const path = join(folder, manifestName);
-  const manifest = existsSync(path) ? parseManifest(readFileSync(path, "utf8")) : undefined;
-  if (manifest === undefined) throw damaged(archive, "it has no valid manifest.json");
-  const found = readdirSync(folder).filter((name) => name !== manifestName);
-  const unlisted = found.filter((name) => !Object.hasOwn(manifest.files, name));
-  if (unlisted.length > 0) throw damaged(archive, `its manifest does not list ${unlisted[0]}`);
-  for (const [name, { sha256, bytes, schemaVersion }] of Object.entries(manifest.files)) {
-    if (!found.includes(name)) throw damaged(archive, `${name} is missing`);
-    const actual = await describeFile(join(folder, name));
-    if (actual.bytes !== bytes || actual.sha256 !== sha256) {
+async function checkFiles(archive: string, folder: string, { files }: Manifest): Promise<void> {
+  for (const [name, { sha256, schemaVersion }] of Object.entries(files)) {
+    const path = join(folder, name);
+    // The archive does not decide who may read the secret.
+    await chmod(path, 0o600);
+    const actual = await describeFile(path);
+    if (actual.sha256 !== sha256) {
       throw damaged(archive, `the checksum of ${name} differs from the manifest`);
     }
-    if (schemaVersion === undefined) continue;
-    refuseNewer(name, schemaVersion, supported[name], manifest.version);
-    refuseDamaged(archive, name, join(folder, name));
+    if (schemaVersion !== undefined) refuseDamaged(archive, name, path, schemaVersion);
   }
-  return manifest;
 }
 
-function refuseNewer(
-  name: string,
-  version: number,
-  supported: number | undefined,
-  release: string,
-): void {
-  if (supported !== undefined && version <= supported) return;
-  const limit = supported === undefined ? "does not know it" : `supports ${supported}`;
-  throw new StoreError(
-    "SLUICE_STORE_NEWER",
-    `${name} in the backup has schema version ${version}, and this release ${limit}`,
-    `Restore it with release ${release}, which wrote the backup, or with a later one.`,
-  );
-}
-
-function refuseDamaged(archive: string, name: string, path: string): void {
+function refuseDamaged(archive: string, name: string, path: string, version: number): void {
   try {
     using db = new DatabaseSync(path, { readOnly: true });
     const result = db.prepare("PRAGMA quick_check(1)").get()?.["quick_check"];
     if (result !== "ok") throw damaged(archive, `${name}: ${String(result)}`);
+    if (versionOf(db) !== version) throw damaged(archive, `${name} has another schema version`);
   } catch (error) {
     if (error instanceof StoreError) throw error;
     throw damaged(archive, `${name} is not a database`);
   }
-}
-
-function damaged(archive: string, reason: string): StoreError {
-  return new StoreError(
-    "SLUICE_BACKUP_DAMAGED",
-    `${archive} cannot be restored: ${reason}`,
-    "Restore another backup. Nothing has been changed.",
-  );
 }
 
 /**

@@ -25,7 +25,8 @@ export interface BackupSource {
   readonly now: () => number;
 }
 
-const secretName = "secret";
+/** Name of the file in the data folder with the secret that a gateway made. */
+export const secretName = "secret";
 /** Pages that are copied before other work of the process runs. */
 const pagesPerStep = 1_000;
 

@@ -48,7 +48,10 @@ describe("collateral from a service", () => {
     };
     const server = createServer(({ url = "" }, response) => {
       const answer = answers[url.split("?")[0] ?? ""];
-      if (answer === undefined) return void response.writeHead(404).end();
+      if (answer === undefined) {
+        response.writeHead(404).end();
+        return;
+      }
       for (const name of ["PCK-CRL", "TCB-Info", "Enclave-Identity"]) {
         response.setHeader(`SGX-${name}-Issuer-Chain`, encodeURIComponent(answer.chain));
       }
