@@ -4,7 +4,15 @@
  * it is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { allCommands } from "../src/commands/all.ts";
 import { assetsOf, copiedFiles } from "./assets.ts";
@@ -82,7 +90,7 @@ if (unknownTypes.length > 0) {
 const bundled = await bundle(root, dist, gatewayModules, browserModules);
 // npm leaves links out, and the chart has two.
 for (const asset of assetsOf(root)) {
-  cpSync(join(root, asset), join(dist, asset), { dereference: true });
+  cpSync(realpathSync(join(root, asset)), join(dist, asset));
 }
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
