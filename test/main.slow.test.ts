@@ -110,6 +110,15 @@ test("commands that store data need the user's own pipeline.yaml, and explain ho
   assert.deepEqual(readdirSync(cwd), []);
 });
 
+test("explain names the option for another admin listener when it gets no answer", () => {
+  const { status, stderr } = sluice(["explain", "some-id", "--admin", "http://127.0.0.1:1"]);
+  assert.equal(status, 1);
+  assert.match(
+    stderr,
+    /^no answer from http:\/\/127\.0\.0\.1:1: .*Pass another one with --admin\./,
+  );
+});
+
 test("check falls back on the file that ships with Sluice", (t) => {
   const { status, stdout } = sluice(["check"], { cwd: temporaryFolder(t) });
   assert.equal(status, 0);

@@ -67,8 +67,9 @@ const contrast = `(element) => {
   };
   let ground = element;
   // A background that is partly transparent hardly changes the one below it.
-  while (getComputedStyle(ground).backgroundColor.startsWith("rgba(")) ground = ground.parentElement;
-  const [a, b] = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor].map(light).sort((x, y) => x - y);
+  while (ground !== null && getComputedStyle(ground).backgroundColor.startsWith("rgba(")) ground = ground.parentElement;
+  const background = ground === null ? "Canvas" : getComputedStyle(ground).backgroundColor;
+  const [a, b] = [getComputedStyle(element).color, background].map(light).sort((x, y) => x - y);
   return (b + 0.05) / (a + 0.05);
 }`;
 

@@ -18,10 +18,13 @@ export interface RowSource<F, R> {
   readonly pageRows: number;
   readonly isByUse: boolean;
   /** Returns rows of the store, newest first. */
-  search(range: { readonly skip: number; readonly limit: number }): Promise<readonly F[]>;
-  row(found: F): Promise<R>;
-  /** Share of the limits that is used. Undefined without a limit. */
-  share(row: R): number | undefined;
+  readonly search: (range: {
+    readonly skip: number;
+    readonly limit: number;
+  }) => Promise<readonly F[]>;
+  readonly row: (found: F) => Promise<R>;
+  /** Returns the share of the limits that is used. Undefined without a limit. */
+  readonly share: (row: R) => number | undefined;
 }
 
 export async function readRows<F, R>(source: RowSource<F, R>): Promise<RowPage<R>> {

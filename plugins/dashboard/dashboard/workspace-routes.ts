@@ -141,7 +141,7 @@ async function list(
     search: async (range) =>
       viewer.only === undefined ? admin.searchWorkspaces({ text, ...range }) : own,
     row: (each) => workspaceRow(parts, each, choices === undefined),
-    share: ({ used_cu_milli: used = 0, limit_cu_milli: limit }) => largestShare([[used, limit]]),
+    share: ({ used_cu_milli: used = 0, limit_cu_milli: total }) => largestShare([[used, total]]),
   });
   return sendJson(reply, 200, { workspaces, page, ...more });
 }

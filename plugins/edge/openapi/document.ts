@@ -47,7 +47,7 @@ export function documentOf(
   const tags = new Map<string, string>();
   const ids = new Set<string>();
   for (const route of routes) {
-    tags.set(route.surface.name, route.surface.description);
+    tags.set(tagOf(route), route.surface.description);
     const path = openApiPath(route.path);
     const operations = (paths[path] ??= {});
     for (const { method, parts } of route.operations) {
@@ -75,18 +75,19 @@ export function documentOf(
 const describable = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]);
 
 function operationOf(
-  { path, websocket, surface }: DocumentedRoute,
+  route: DocumentedRoute,
   parts: readonly Operation[],
   components: Components,
   id: string,
 ): OperationObject {
+  const { path, websocket, surface } = route;
   const summary = parts.findLast((part) => part.summary !== undefined)?.summary;
   const descriptions = parts.flatMap(({ description }) => description ?? []);
   const parameters = parametersOf(path, parts);
   const body = parts.findLast((part) => part.body !== undefined)?.body;
   return {
     operationId: id,
-    tags: [surface.name],
+    tags: [tagOf(route)],
     summary: summary ?? surface.description.replace(/\.$/, ""),
     ...(descriptions.length > 0 && { description: descriptions.join("\n\n") }),
     security: securityOf(parts),
@@ -96,6 +97,23 @@ function operationOf(
     }),
     responses: answersOf(parts, websocket, components),
   };
+}
+
+/** Spellings of words in the names of plugins that are not ordinary words. */
+const spellings: Readonly<Record<string, string>> = {
+  rpc: "RPC",
+  mcp: "MCP",
+  ws: "WebSocket",
+  openapi: "OpenAPI",
+};
+
+/** Returns the title of the section with the operations of a surface, such as `Ledger RPC`. */
+function tagOf({ surface: { name } }: DocumentedRoute): string {
+  const text = name
+    .split("-")
+    .map((word) => spellings[word] ?? word)
+    .join(" ");
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 /**

@@ -40,7 +40,13 @@ followScheme();
 const spec = await (await fetch("?asset=openapi.json")).json();
 spec.servers = [{ url: gateway.href.replace(/\/$/, "") }];
 for (const operations of Object.values(spec.paths)) {
-  for (const operation of Object.values(operations)) describeOptional(operation);
+  for (const operation of Object.values(operations)) {
+    // Agents set these headers about themselves. They would take most of the form of every operation.
+    operation.parameters = operation.parameters?.filter(
+      ({ name, required }) => required || !name.toLowerCase().startsWith("x-agent-"),
+    );
+    describeOptional(operation);
+  }
 }
 
 /**

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startDemos } from "../../../../src/commands/demo.ts";
 import { launchChromium } from "../../../browser.ts";
-import { openWatchedPage, saveScreenshot } from "../../../watched-page.ts";
+import { openWatchedPage, faintTexts, saveScreenshot } from "../../../watched-page.ts";
 
 // A file for browsers, whose types another TypeScript project checks.
 const file = "../../../../plugins/edge/openapi/viewer/samples.js";
@@ -44,7 +44,7 @@ test("a reader enters a key, runs an operation and gets the code for it", async 
   const headings = page.getByRole("heading", { level: 2 });
   assert.equal(await headings.first().textContent(), "Authentication");
   await page.getByLabel("API key for trying operations").fill(gateway.key);
-  const operation = page.locator("#operations-ledger-rpc-postV1LedgerRpc");
+  const operation = page.locator("#operations-Ledger_RPC-postV1LedgerRpc");
   await operation.getByRole("button", { name: "/v1/ledger/rpc" }).first().click();
   await operation.getByText("This operation needs an API key with ledger:read.").waitFor();
   const code = operation.locator(".samples pre");
@@ -68,7 +68,7 @@ test("a reader enters a key, runs an operation and gets the code for it", async 
   assert.deepEqual(stored, [0, 0]);
   assert.deepEqual(await page.context().cookies(), []);
   // A WebSocket cannot be tried here.
-  const socket = page.locator("#operations-ledger-ws-getV1LedgerRpc");
+  const socket = page.locator("#operations-Ledger_WebSocket-getV1LedgerRpc");
   await socket.getByRole("button", { name: "/v1/ledger/rpc" }).first().click();
   await socket.getByText("Connect to this path with a WebSocket client.").waitFor();
   assert.equal(await socket.getByRole("button", { name: "Execute" }).count(), 0);
@@ -77,12 +77,18 @@ test("a reader enters a key, runs an operation and gets the code for it", async 
     problems.filter((problem) => !problem.startsWith("verbose: [DOM]")),
     [],
   );
+  assert.deepEqual(await faintTexts(page), []);
   await saveScreenshot(page, "api-light");
   // On a narrow screen and in the dark, the page needs no horizontal scrolling.
   await page.setViewportSize({ width: 360, height: 740 });
   await page.emulateMedia({ colorScheme: "dark" });
   assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 360);
   assert.ok(await page.evaluate('document.documentElement.classList.contains("dark-mode")'));
+  // Swagger UI changes its colours gradually.
+  await page.evaluate(
+    "Promise.allSettled(document.getAnimations().map(({ finished }) => finished))",
+  );
+  assert.deepEqual(await faintTexts(page), []);
   await saveScreenshot(page, "api-dark");
   await page.reload();
   assert.equal(await page.getByLabel("API key for trying operations").inputValue(), "");
