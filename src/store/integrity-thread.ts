@@ -1,0 +1,13 @@
+/** A thread that checks databases one by one, and posts the errors of the damaged ones at the end. */
+import { parentPort, workerData } from "node:worker_threads";
+import { damageOf } from "./integrity.ts";
+
+/** Only src/gateway/check-data-folder.ts starts this thread, with the paths of the files. */
+const files = workerData as readonly string[];
+
+const found = files.flatMap((file) => {
+  const damage = damageOf(file);
+  return damage === undefined ? [] : [{ message: damage.message, remedy: damage.remedy }];
+});
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- parentPort is not a window
+parentPort?.postMessage(found);
