@@ -60,6 +60,8 @@ export interface Reservation {
 /** Charges cannot be recorded at the moment, and no request is served unmetered (503). */
 export interface MeterUnavailable {
   readonly kind: "unavailable";
+  /** The store that is the reason, and what is wrong with it, for the operator. */
+  readonly reason?: string;
 }
 
 /** The request that credit is reserved for. */

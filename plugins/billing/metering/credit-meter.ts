@@ -53,7 +53,10 @@ interface CreditMeterDeps {
 /** Interval between two attempts to correct the journal. */
 const correctMs = 60_000;
 
-const unavailable: MeterUnavailable = { kind: "unavailable" };
+const unavailable: MeterUnavailable = {
+  kind: "unavailable",
+  reason: "the journal cannot be written",
+};
 
 export class CreditMeter implements Meter {
   readonly #deps: CreditMeterDeps;
