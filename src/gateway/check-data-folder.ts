@@ -6,6 +6,7 @@ import { threadModule } from "../package-files.ts";
 import { knownDatabases } from "../pipeline/load/databases.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
+import type { Damage } from "../store/integrity-thread.ts";
 import { damageOf, setAside } from "../store/integrity.ts";
 import { StoreError } from "../store/store-error.ts";
 
@@ -16,8 +17,6 @@ const threadUrl = threadModule("src/store/integrity-thread");
  * slow disk. The check of larger files ends while the gateway runs, so that the time of a start is bounded.
  */
 const startWaitMs = 3_000;
-
-type Damage = Pick<StoreError, "message" | "remedy">;
 
 /**
  * Sets damaged databases aside that the gateway can do without, and rejects with StoreError if another one is damaged.

@@ -2,10 +2,16 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { damageOf } from "./integrity.ts";
 
+/** The error of a damaged database. */
+export interface Damage {
+  readonly message: string;
+  readonly remedy: string;
+}
+
 /** Only src/gateway/check-data-folder.ts starts this thread, with the paths of the files. */
 const files = workerData as readonly string[];
 
-const found = files.flatMap((file) => {
+const found = files.flatMap((file): Damage[] => {
   const damage = damageOf(file);
   return damage === undefined ? [] : [{ message: damage.message, remedy: damage.remedy }];
 });

@@ -228,13 +228,24 @@ test("a charge with a negative amount is refused, even from a user who may post"
   };
   const post = (change: object, no: number): Promise<unknown> => {
     const charge = {
-      ...{ time: "2026-11-24T00:00:00Z", seq: no, workspace_id: "ws_1", key_id: "key_1" },
-      ...{ surface: "s", method: "m", request_id: "r", input_tokens: 0, output_tokens: 0 },
-      ...{ estimated: false, outcome: "complete", taken: [5, 0, 0], ...amounts, ...change },
+      time: "2026-11-24T00:00:00Z",
+      seq: no,
+      workspace_id: "ws_1",
+      key_id: "key_1",
+      surface: "s",
+      method: "m",
+      request_id: "r",
+      input_tokens: 0,
+      output_tokens: 0,
+      estimated: false,
+      outcome: "complete",
+      taken: [5, 0, 0],
+      ...amounts,
+      ...change,
     };
     return runSql(
       url,
-      `SELECT sluice.credit_post(${row?.["replica"]}, ${no}, ${no}, '${JSON.stringify([charge])}')`,
+      `SELECT sluice.credit_post(${Number(row?.["replica"])}, ${no}, ${no}, '${JSON.stringify([charge])}')`,
     );
   };
   for (const change of [
