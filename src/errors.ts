@@ -236,7 +236,7 @@ const coreFaults = {
     "Put a valid certificate and its key in place of the files of server.tls. A running gateway uses them within 10 seconds.",
   SLUICE_STRICT_DEFAULT: "Set the variable to the URL of your own backend.",
   SLUICE_STRICT_PLAINTEXT:
-    "Use https or wss, or run a proxy that adds TLS on this machine and use its address.",
+    "Use https or wss (for a store rediss, or sslmode=verify-full), or run a proxy that adds TLS on this machine and use its address.",
   SLUICE_STRICT_PUBLIC:
     "Add `run:` with the steps of the route, or write `run: []` if everyone may call it without a limit.",
   SLUICE_STRICT_LINKED:

@@ -26,6 +26,11 @@ export interface Module {
    * `sluice restore` refuses newer ones.
    */
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
+  /**
+   * Names of databases in the data folder that can be replaced by empty ones. A gateway that starts sets a damaged one
+   * aside, and refuses to start if another database is damaged.
+   */
+  readonly disposable?: readonly string[];
   /** The scripts that make the tables of the module in PostgreSQL. Those of the core run before them. */
   readonly migrations?: () => Promise<readonly Migration[]>;
   /** The databases in the data folder whose rows `sluice store migrate` copies to the tables of the module. */

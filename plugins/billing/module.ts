@@ -35,6 +35,7 @@ export default {
     const { journalVersion } = await import("./metering/journal-schema.ts");
     return { "accounts.db": accountsVersion, "journal.db": journalVersion };
   },
+  disposable: ["spend.db"],
   async migrations() {
     const { chargeMigrations } = await import("./shipping/schema.ts");
     const { accountMigrations } = await import("./accounts/postgres/schema.ts");

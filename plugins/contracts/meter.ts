@@ -60,6 +60,8 @@ export interface Reservation {
 /** Charges cannot be recorded at the moment, and no request is served unmetered (503). */
 export interface MeterUnavailable {
   readonly kind: "unavailable";
+  /** The store that is the reason, and what is wrong with it, for the operator. */
+  readonly reason?: string;
 }
 
 /** The request that credit is reserved for. */
@@ -180,8 +182,8 @@ export interface PartOptions {
 /** The slot `charge` of the `meter` step: the account of an exchange. */
 export interface Charge {
   /**
-   * Reserves credit, in addition to an earlier reservation. A returned Reply is the refusal to send (429 with details,
-   * or 503). If the exchange ends while the credit is being requested, the credit is released, and the result is 503.
+   * Reserves credit, in addition to an earlier reservation. Always use `await`: with PostgreSQL, the result is now and
+   * then a promise. A resulting Reply is the refusal to send (429 with details, or 503). If the exchange ends while the credit is being requested, the credit is released, and the result is 503.
    */
   reserve(
     costMilliCu: number,

@@ -24,6 +24,8 @@ export type RateConfig =
       readonly url: string;
       readonly pointer: string;
       readonly everyMs: number;
+      /** Time for which the last value counts while the document cannot be read. */
+      readonly maxAgeMs: number;
     };
 
 /** An inference network of pipeline.yaml. Networks without a `url` are disabled and not listed. */

@@ -49,16 +49,17 @@ export async function testTools<Options>(
   }) as TestedTools<Options> & typeof tested;
 }
 
-/** Grants every reservation and writes nothing. */
+/** Grants every reservation and writes nothing. It always returns promises, as the gateway does with PostgreSQL. */
 const freeCharge: Charge = {
-  reserve: () => undefined,
+  reserve: () => Promise.resolve(undefined),
   settle() {},
-  open: (costMilliCu): ChargePart => ({
-    reservedMilliCu: costMilliCu,
-    settle() {},
-    written: () => Promise.resolve(undefined),
-    release() {},
-  }),
+  open: (costMilliCu): Promise<ChargePart> =>
+    Promise.resolve({
+      reservedMilliCu: costMilliCu,
+      settle() {},
+      written: () => Promise.resolve(undefined),
+      release() {},
+    }),
   usedMilliCu: undefined,
 };
 

@@ -17,6 +17,7 @@ export default {
     const { historyVersion } = await import("./dashboard/history/sqlite-store.ts");
     return { "history.db": historyVersion };
   },
+  disposable: ["history.db"],
   async migrations() {
     const { historyMigrations } = await import("./dashboard/history/postgres-store.ts");
     return historyMigrations;

@@ -1,37 +1,47 @@
 /** `sluice backup`: copies the data folder while a gateway uses it. */
 import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";
-import { writeBackup } from "../store/backup/write-backup.ts";
+import { streamBackup, writeBackup } from "../store/backup/write-backup.ts";
 import { version } from "../version.ts";
 import { UsageError, type Command } from "./command.ts";
 import { withDataFolder } from "./data-folder.ts";
 
 export const backup: Command = {
   summary: "back up the data folder while the gateway runs",
-  help: `usage: sluice backup FILE [--config FILE] [--json]
+  help: `usage: sluice backup FILE|- [--config FILE] [--json]
 
 Writes the databases of the data folder (store.data) and its secret to a new archive FILE, which only you can read. All
 databases are copied as they were at one moment. A gateway may run meanwhile; its writes wait for about a millisecond.
 With the suffix .tgz or .gz, the archive is compressed.
 
+With - instead of FILE, the archive goes to standard output, uncompressed, and everything else to standard error.
+A database that is damaged is named, and nothing is written: the last good backup is then worth keeping.
+
   sluice backup /backups/sluice-monday.tgz
+  kubectl exec deploy/sluice -- sluice backup - | gzip > sluice-monday.tgz
 
 The archive contains hashes of keys and the secret that signs tokens. Keep it as private as the data folder.`,
   options: {},
   async run(context, _values, positionals) {
     const target = fileArgument(positionals, "backup");
-    return withDataFolder(context, async ({ dataDir, databases, positions }) => {
+    return withDataFolder(context, async ({ dataDir, databases, disposable, positions }) => {
       const source = {
         dataDir,
         databases: Object.keys(databases),
+        disposable,
         positions: Object.keys(positions),
         version,
         now: () => systemClock.now(),
       };
-      const manifest = await writeBackup(source, target, context.signal);
-      if (context.json) return context.print(JSON.stringify({ file: target, ...manifest }));
+      const isStream = positionals[0] === "-";
+      const manifest = isStream
+        ? await streamBackup(source, process.stdout, context.signal)
+        : await writeBackup(source, target, context.signal);
+      const print = isStream ? context.printToStderr : context.print;
+      const file = isStream ? "-" : target;
+      if (context.json) return print(JSON.stringify({ file, ...manifest }));
       const files = Object.keys(manifest.files).toSorted().join(", ");
-      context.print(`${target} contains ${files} as of ${manifest.takenAt}`);
+      print(`${isStream ? "the archive" : file} contains ${files} as of ${manifest.takenAt}`);
     });
   },
 };

@@ -3,9 +3,8 @@ import { printFault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
 import type { Config } from "../config/config.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
+import { knownDatabases } from "../pipeline/load/databases.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
-import { claimsVersion } from "../store/claims.ts";
-import { storageFile, storageVersion } from "../store/plugin-storage.ts";
 import { StoreError } from "../store/store-error.ts";
 import type { CommandContext } from "./command.ts";
 
@@ -13,6 +12,8 @@ export interface DataFolder {
   readonly dataDir: string;
   /** The databases that this release knows: their schema versions by file name. */
   readonly databases: Readonly<Record<string, number>>;
+  /** Names of databases that a gateway can do without. */
+  readonly disposable: readonly string[];
   /** The positions that a restore keeps, with notes for the operator: see `Module.positions`. */
   readonly positions: Readonly<Record<string, string>>;
 }
@@ -33,7 +34,8 @@ export async function withDataFolder(
   if (config === undefined || relevant.length > 0) return 1;
   try {
     const { positions } = await shippedModules();
-    await work({ dataDir: config.store.data, databases: await knownDatabases(), positions });
+    const { all: databases, disposable } = await knownDatabases();
+    await work({ dataDir: config.store.data, databases, disposable, positions });
     return 0;
   } catch (error) {
     return printError(context, config, error);
@@ -48,13 +50,4 @@ function printError(context: CommandContext, config: Config, error: unknown): 1 
   if (!(error instanceof StoreError)) throw error;
   context.printToStderr(printFault(storeFault(error, config), process.cwd()));
   return 1;
-}
-
-async function knownDatabases(): Promise<Readonly<Record<string, number>>> {
-  const { databases } = await shippedModules();
-  const known = await Promise.all(databases.map((versions) => versions()));
-  return Object.assign(
-    { "claims.db": claimsVersion, [storageFile]: storageVersion },
-    ...known,
-  ) as Record<string, number>;
 }

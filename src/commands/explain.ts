@@ -110,6 +110,7 @@ function lines(exchange: Explanation): string[] {
     `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
     ...(exchange.calls === undefined ? [] : [`  ${callsLine(exchange.calls)}`]),
     ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),
+    ...(exchange.store === undefined ? [] : [`  ${exchange.store}`]),
     ...exchange.steps.map(({ step, did, reason, ms: took }) => {
       const what = (reason === undefined ? did : `${did}: ${reason}`).padEnd(12);
       return `    ${step.padEnd(width)}  ${what}${took === undefined ? "" : `  ${took} ms`}`.trimEnd();

@@ -119,8 +119,11 @@ export const formats = {
     pattern: "^redis(s|\\+sentinel|\\+cluster)?://",
   },
   "postgres-url": {
-    expected: "a postgres or postgresql URL",
-    test: (text) => isUrl(text, ["postgres:", "postgresql:"]),
+    // The driver connects to one host only.
+    expected: "a postgres or postgresql URL with one host",
+    test: (text) =>
+      isUrl(text, ["postgres:", "postgresql:"]) &&
+      URL.parse(text)?.hostname.includes(",") === false,
     pattern: "^postgres(ql)?://",
   },
   "address-block": {

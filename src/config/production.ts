@@ -6,6 +6,7 @@ import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { splitUrls } from "./formats.ts";
 import { isLoopback } from "./loopback.ts";
+import { hostsOf, parseRedisUrl } from "../store/redis/redis-url.ts";
 
 /** A setting of a section that belongs to a module. */
 export interface ProductionProblem {
@@ -28,6 +29,7 @@ export function productionFaults(config: Config, checks: readonly ProductionChec
   const problems = [
     ...gatewayProblems(config),
     ...routeProblems(config),
+    ...storeProblems(config),
     ...upstreamProblems(config),
     ...checks.flatMap((check) => check(config.sections)),
   ];
@@ -83,6 +85,33 @@ function upstreamProblems(config: Config): ProductionProblem[] {
     }
     return plaintextProblems(`the upstream "${name}"`, pointer, [entry?.urls ?? []].flat());
   });
+}
+
+/** The stores get hashes of keys, charges and tokens, and the connection has their password. */
+function storeProblems({ store }: Pick<Config, "store">): ProductionProblem[] {
+  const problem = (member: string, place: string): ProductionProblem => ({
+    code: "SLUICE_STRICT_PLAINTEXT",
+    pointer: `/store/${member}`,
+    message: `store.${member} is reached without TLS: ${place}`,
+  });
+  const problems: ProductionProblem[] = [];
+  const postgres = URL.parse(store.postgres ?? "");
+  if (postgres !== null && isPlainPostgres(postgres)) {
+    problems.push(problem("postgres", postgres.host));
+  }
+  const redis = parseRedisUrl(store.redis ?? "");
+  if (redis?.isTls === false && redis.hosts.some(({ host }) => !isLoopback(host))) {
+    problems.push(problem("redis", hostsOf(redis)));
+  }
+  return problems;
+}
+
+/** Without `sslmode`, the driver does not use TLS. A URL without a host names a socket of this machine. */
+function isPlainPostgres({ hostname, searchParams }: URL): boolean {
+  const mode = searchParams.get("sslmode") ?? "disable";
+  const isTls = mode !== "disable" || ["true", "1"].includes(searchParams.get("ssl") ?? "");
+  const host = decodeURIComponent(searchParams.get("host") ?? hostname);
+  return !isTls && host !== "" && !host.startsWith("/") && !isLoopback(host);
 }
 
 /** Returns a problem for each URL that sends plain text to another machine. `what`: the owner of the URLs. */

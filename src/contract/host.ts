@@ -26,6 +26,11 @@ export interface Host {
    * not refuse, either.
    */
   readonly mode: "enforce" | "shadow";
+  /**
+   * True in strict mode (tests and `sluice dev`). What a plugin offers to others then returns a promise wherever its
+   * type allows one, so that a caller that forgets to wait fails at once and not only with another store.
+   */
+  readonly strict: boolean;
   readonly log: Log;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -27,6 +27,8 @@ export interface Facts {
   traceId: string;
   spanId: string;
   caller: Caller;
+  /** Why a store made the gateway refuse the request with 503, in words. Only for the operator. */
+  store: string;
 }
 export type NotedFacts = { [F in keyof Facts]?: Facts[F] | undefined };
 

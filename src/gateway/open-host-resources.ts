@@ -9,6 +9,7 @@ import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
 import { openClaims } from "../store/claims.ts";
 import { openDataFolder } from "../store/data-folder.ts";
+import { checkDataFolder } from "./check-data-folder.ts";
 import type { PluginEntries } from "../store/plugin-entries.ts";
 import { openPluginEntries } from "../store/plugin-storage.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
@@ -42,7 +43,10 @@ export async function openHostResources(
   const metrics = createMetrics();
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
-  if (config.store.postgres === undefined) stack.use(openDataFolder(dataDir));
+  if (config.store.postgres === undefined) {
+    stack.use(openDataFolder(dataDir));
+    await checkDataFolder(dataDir, shared, stack);
+  }
   const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
   const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
   const redis = await openRedis(config, { seal, ...shared }, stack);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
@@ -23,15 +23,20 @@ routes:
 `;
 
 /** Runs a command on the data folder of a test gateway. */
-function sluice(folder: string, ...args: readonly string[]) {
+function sluice(
+  folder: string,
+  ...given: readonly (string | { readonly output: number | "pipe" })[]
+) {
+  const args = given.filter((each) => typeof each === "string");
+  const output = given.find((each) => typeof each === "object")?.output ?? "ignore";
   const { SLUICE_CONFIG: _, GATEWAY_ENV: __, ...env } = process.env;
   const command = [main, ...args, "--config", join(folder, "pipeline.yaml")];
   const child = spawn(process.execPath, command, {
     env: { ...env, DATA_DIR: join(folder, "data") },
-    stdio: ["ignore", "ignore", "pipe"],
+    stdio: ["ignore", output, "pipe"],
   });
   let errors = "";
-  child.stderr.on("data", (bytes: Buffer) => (errors += bytes.toString()));
+  child.stderr?.on("data", (bytes: Buffer) => (errors += bytes.toString()));
   const ended = once(child, "close").then(() => ({ code: child.exitCode, errors }));
   return { child, ended };
 }
@@ -68,6 +73,39 @@ test("a running gateway is backed up, and its keys and what plugins stored are t
   } finally {
     await again.stop();
   }
+});
+
+test("`backup -` writes the archive to standard output and nothing else, and a restore accepts it", async () => {
+  await using started = await startTestGateway({ pipeline });
+  const { folder } = started;
+  const archive = join(folder, "piped.tar");
+  const output = openSync(archive, "w");
+  const piped = await sluice(folder, "backup", "-", { output }).ended;
+  assert.equal(piped.code, 0);
+  assert.match(piped.errors, /^the archive contains accounts\.db, .* as of /);
+  assert.deepEqual(
+    readdirSync(join(folder, "data")).filter((name) => name.startsWith(".")),
+    [],
+  );
+  await started.gateway.stop();
+  assert.deepEqual(await sluice(folder, "restore", archive).ended, { code: 0, errors: "" });
+});
+
+test("`backup -` to a reader that goes away fails and leaves nothing", async () => {
+  await using started = await startTestGateway({ pipeline });
+  const { folder } = started;
+  const db = new DatabaseSync(join(folder, "data", "claims.db"), { timeout: 5_000 });
+  db.exec("CREATE TABLE filler (bytes BLOB); INSERT INTO filler VALUES (randomblob(4000000))");
+  db.close();
+  const { child, ended } = sluice(folder, "backup", "-", { output: "pipe" });
+  child.stdout?.once("data", () => child.stdout?.destroy());
+  const { code, errors } = await ended;
+  assert.equal(code, 1);
+  assert.match(errors, /SLUICE_BACKUP_UNWRITABLE/);
+  assert.deepEqual(
+    readdirSync(join(folder, "data")).filter((name) => name.startsWith(".")),
+    [],
+  );
 });
 
 test("a backup that is killed leaves no file, and the next one succeeds", async () => {

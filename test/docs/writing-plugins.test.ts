@@ -13,6 +13,7 @@ import { checkFile } from "../../src/pipeline/load/check-file.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import type { ToolsPlugin } from "../../src/plugin.ts";
 import { manualClock, startTestGateway, testTools } from "../../plugins/contracts/testing.ts";
+import { preparedDatabase } from "../plugins/billing/leases/gateway-fixture.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 
@@ -309,6 +310,40 @@ ${forTests}`;
   const events = await counted.text();
   assert.match(events, /"progress":1,"total":2[^]*"progress":2,"total":2[^]*"usedCUMilli":20/);
   assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
+});
+
+test("the surface that charges works with PostgreSQL, where a reservation may have to wait", async (t) => {
+  const folder = project(t);
+  writeSample(folder, "paid.ts");
+  const pipeline = `version: 1
+secret: a secret of these gateways
+plugins: { paid: ${folder}/paid.ts }
+routes:
+  - { path: /paid, run: [request-id, authenticate, { authorize: { require: key } }, meter], to: paid }
+${forTests.replace("data:", 'postgres: "${DATABASE_URL}", data:')}`;
+  const env = { DATABASE_URL: await preparedDatabase(t) };
+  for (const strict of [true, false]) {
+    await using gateway = await startTestGateway({ pipeline, env, strict });
+    const headers = { authorization: `Bearer ${gateway.key}` };
+    for (let call = 0; call < 2; call++) {
+      const paid = await fetch(`${gateway.url}/paid`, { headers });
+      assert.deepEqual([paid.status, await paid.text()], [200, "the work"]);
+    }
+  }
+});
+
+test("a surface that does not wait for its reservation fails in strict mode, with any store", async (t) => {
+  const folder = project(t);
+  const sample = samples.get("paid.ts") ?? "";
+  writeFileSync(join(folder, "paid.ts"), sample.replace("await charge", "charge"));
+  const pipeline = `version: 1
+plugins: { paid: ${folder}/paid.ts }
+routes:
+  - { path: /paid, run: [request-id, authenticate, { authorize: { require: key } }, meter], to: paid }
+${forTests}`;
+  await using gateway = await startTestGateway({ pipeline });
+  const headers = { authorization: `Bearer ${gateway.key}` };
+  assert.equal((await fetch(`${gateway.url}/paid`, { headers })).status, 500);
 });
 
 test("the step that identifies callers compiles, and its callers have the rights that it gives", async (t) => {

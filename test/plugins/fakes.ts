@@ -131,6 +131,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
   return {
     environment: "dev",
     mode: "enforce",
+    strict: false,
     log: silentLog,
     clock,
     metrics: createMetrics(),

@@ -3,7 +3,7 @@
  * that try many keys.
  */
 import { createAttemptLimiter } from "sluice-gateway/limits";
-import { defineStep, refuse, type Reply } from "sluice-gateway/plugin";
+import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import { setPrincipal, type Principal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import { identify } from "./credentials.ts";
@@ -70,11 +70,16 @@ export default defineStep<Options>({
   }),
   start({ failures, windowSeconds, blockSeconds, ipv6Prefix }, host) {
     const accounts = host.use("accounts");
+    const place = host.store.postgres === undefined ? "accounts.db" : "PostgreSQL";
+    const unavailable = (x: Exchange): Reply => {
+      x.note("store", `${place} does not answer, so the key cannot be checked`);
+      return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+    };
     if (failures === 0) {
       return {
         requestHeaders: (x) =>
           andThen(identify(x, accounts), (caller) => {
-            if (caller.kind === "unavailable") return unavailable;
+            if (caller.kind === "unavailable") return unavailable(x);
             setPrincipal(x, caller);
             return undefined;
           }),
@@ -94,7 +99,7 @@ export default defineStep<Options>({
     return {
       requestHeaders: (x) =>
         andThen(identify(x, accounts), (caller): Reply | undefined => {
-          if (caller.kind === "unavailable") return unavailable;
+          if (caller.kind === "unavailable") return unavailable(x);
           setPrincipal(x, caller);
           const blockedMs = isUnknownKey(caller) ? failedKeys.blockedMs(x.request.address) : 0;
           if (blockedMs === 0) return undefined;
@@ -108,8 +113,6 @@ export default defineStep<Options>({
     };
   },
 });
-
-const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
 /**
  * Codes of the responses that reveal whether a key exists: the 401, and the 400 for an idempotency key without a valid

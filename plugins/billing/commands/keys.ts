@@ -186,7 +186,7 @@ rotate   creates a key with the same capabilities and limits. The old key stays 
                        ${capabilities.join(", ")}
                        (default: ${defaultCapabilities.join(", ")})
 --rps N                maximum requests per second, if lower than the rate of the plan
---cu-24h MILLI         maximum credit in any 24 hours, in milli-CU
+--cu-24h MILLI         maximum credit in any 24 hours, in milli-CU (1000 milli-CU are 1 CU, which the dashboard shows)
 --cu-30d MILLI         maximum credit in any 30 days, in milli-CU
 --allow-ip CIDR        address or block, such as 10.0.0.0/8, from which the key may be used; may be given several
                        times (default: any address)

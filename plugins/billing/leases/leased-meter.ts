@@ -27,7 +27,10 @@ export interface LeasedMeterDeps extends MeterReservationDeps {
     | undefined;
 }
 
-const unavailable: MeterUnavailable = { kind: "unavailable" };
+const noAnswer: MeterUnavailable = {
+  kind: "unavailable",
+  reason: "PostgreSQL, or a gateway that holds the credit, did not answer in time",
+};
 /** Interval at which the open reservations and the slack are measured. The slack requires a look at every lease. */
 const sampleMs = 1_000;
 
@@ -55,7 +58,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     | Promise<Reservation | CuRefusal | MeterUnavailable> {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     const { link, metrics } = this.#deps;
-    if (!link.isAvailable) return unavailable;
+    if (!link.isAvailable) return this.#unavailable();
     const credit = link.reserve(accountOf(principal), costMilliCu);
     if (credit.state !== "waiting") return this.#resultOf(credit, about);
     metrics.waits.add(1);
@@ -76,7 +79,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   ): Reservation | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     const { link } = this.#deps;
-    if (!link.isAvailable) return unavailable;
+    if (!link.isAvailable) return this.#unavailable();
     return new MeterReservation(
       this.#deps,
       link.reserve(accountOf(principal), costMilliCu, true),
@@ -106,12 +109,16 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     await this.#deps.link.close();
   }
 
+  #unavailable(): MeterUnavailable {
+    return { kind: "unavailable", reason: this.problem };
+  }
+
   #resultOf(
     credit: LeasedReservation,
     about: ReservedFor,
   ): Reservation | CuRefusal | MeterUnavailable {
     if (credit.state === "open") return new MeterReservation(this.#deps, credit, about);
-    if (credit.state !== "refused" || credit.reached === undefined) return unavailable;
+    if (credit.state !== "refused" || credit.reached === undefined) return noAnswer;
     const { window, usedMilliCu, limitMilliCu, clearsAt } = credit.reached;
     return { kind: "refused", window, usedMilliCu, limitMilliCu, clearsAt };
   }

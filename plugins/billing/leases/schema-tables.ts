@@ -210,7 +210,7 @@ $$;
  * in the windows from `p_now` on, by the clock of the database, because until now they counted as granted. A charge
  * that no lease covers, which a gateway has made without a database (`taken` is null), counts at its own time.
  */
-const recordCharges = `
+export const recordCharges = `
 CREATE FUNCTION sluice.record_charges(p_replica bigint, p_rows json, p_now bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -227,8 +227,8 @@ BEGIN
       (extract(epoch FROM time) * 1000)::bigint AS at
     FROM json_to_recordset(p_rows) AS r (
       time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
-      model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli bigint,
-      purchased_cu_milli bigint, overage_cu_milli bigint, input_tokens bigint,
+      model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli sluice.amount,
+      purchased_cu_milli sluice.amount, overage_cu_milli sluice.amount, input_tokens bigint,
       output_tokens bigint, estimated boolean, outcome text, route text, taken bigint[])
   ), kept AS (
     INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,

@@ -115,7 +115,8 @@ END $$;
  * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database.
  * `p_check`: digest of the last commit of a journal.
  */
-const post = `
+/** Adds the charges of a replica. Amounts are of the type `sluice.amount`, so a negative one fails. */
+export const post = `
 CREATE FUNCTION sluice.credit_post(
   p_replica bigint, p_first bigint, p_last bigint, p_rows json, p_check bytea DEFAULT NULL)
 RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
@@ -133,7 +134,7 @@ BEGIN
   PERFORM sluice.record_charges(v_id, p_rows, v_now);
   WITH posted AS MATERIALIZED (
     SELECT * FROM json_to_recordset(p_rows)
-      AS r (workspace_id text, key_id text, taken bigint[], key_taken bigint)
+      AS r (workspace_id text, key_id text, taken sluice.amount[], key_taken sluice.amount)
   )
   INSERT INTO sluice.leases AS known
     SELECT scope, v_id, zero, taken, zero, 0

@@ -13,21 +13,31 @@ export interface CommitReplies {
 }
 
 export function createCommitReplies(
-  { log, mode }: Host,
+  host: Host,
   countShadowRefusal: CountShadowRefusal,
 ): CommitReplies {
+  const { log, mode } = host;
+  const meter = host.use("metering");
   /** Commits that could not be written. */
   const lost = new WeakSet<Promise<void>>();
   let lastCommit: Promise<void> | undefined;
   let lastReply: Promise<Reply | undefined> | undefined;
+  /** The exchanges that wait for the last commit. */
+  let waiting: Exchange[] = [];
 
-  const replyToFailure = (error: unknown, x: Exchange): Reply | undefined => {
+  const replyToFailure = (
+    error: unknown,
+    x: Exchange,
+    all: readonly Exchange[],
+  ): Reply | undefined => {
     if (error instanceof RangeError) {
       // An invalid charge is a bug of the surface.
       const { path, surface } = x.route;
       log.error({ err: error, route: path, surface }, "a charge cannot be made");
       return refuse("GATEWAY_INTERNAL_ERROR");
     }
+    const place = meter.outageMs === undefined ? "the journal" : "PostgreSQL or the journal";
+    for (const each of all) each.note("store", `the charge could not be written to ${place}`);
     if (mode === "enforce") return unavailable;
     countShadowRefusal("unavailable", x);
     return undefined;
@@ -38,14 +48,17 @@ export function createCommitReplies(
       // The charges of one fsync share one promise, so they also share its reply.
       if (commit !== lastCommit || lastReply === undefined) {
         lastCommit = commit;
+        const all: Exchange[] = [];
+        waiting = all;
         lastReply = commit.then(
           () => undefined,
           (error: unknown) => {
             lost.add(commit);
-            return replyToFailure(error, x);
+            return replyToFailure(error, x, all);
           },
         );
       }
+      waiting.push(x);
       return lastReply;
     },
     isLost: (commit) => lost.has(commit),

@@ -33,6 +33,8 @@ type Line = Omit<ChargeLine, "surface">;
 export interface ExchangeChargeDeps {
   readonly reserver: Reserver;
   readonly commits: CommitReplies;
+  /** Returns the result of a reservation as surfaces get it. */
+  readonly taken: <T>(result: Awaitable<T>) => Awaitable<T>;
 }
 
 export class ExchangeCharge implements Charge {
@@ -66,10 +68,11 @@ export class ExchangeCharge implements Charge {
   ): Awaitable<Reply | undefined> {
     const taking = this.#deps.reserver.reserve(this.#x, costMilliCu, options);
     const hasWaited = taking instanceof Promise;
-    return andThen(taking, (taken) => {
+    const result = andThen(taking, (taken) => {
       if (taken.kind !== "reserved") return replyTo(taken);
       return this.#hold(taken, hasWaited) ? undefined : unavailable;
     });
+    return this.#deps.taken(result);
   }
 
   open(
@@ -78,12 +81,13 @@ export class ExchangeCharge implements Charge {
   ): Awaitable<ChargePart | CuRefusal | MeterUnavailable> {
     const taking = this.#deps.reserver.reserve(this.#x, costMilliCu, { streamed, principal });
     const hasWaited = taking instanceof Promise;
-    return andThen(taking, (taken) => {
+    const result = andThen(taking, (taken): ChargePart | CuRefusal | MeterUnavailable => {
       if (taken.kind === "refused") return taken;
       if (taken.kind !== "reserved") return { kind: "unavailable" };
       if (!detached && !this.#hold(taken, hasWaited)) return { kind: "unavailable" };
       return this.#partOf(taken);
     });
+    return this.#deps.taken(result);
   }
 
   #partOf(taken: Reservation): ChargePart {

@@ -63,6 +63,7 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
       return freeReservation;
     }
     if (refusal.kind === "refused") x.limitReached(limitReached(refusal));
+    if (refusal.kind === "unavailable") x.note("store", refusal.reason);
     return refusal;
   };
 

@@ -47,7 +47,7 @@ export function* commitsWithin(
  * Returns the number of the first commit that can hold a charge at `from` or later. Times ascend with the numbers, so
  * this is a binary search.
  */
-function firstCommit(db: DatabaseSync, from: number, last: number): number {
+export function firstCommit(db: DatabaseSync, from: number, last: number): number {
   const lastAt = db.prepare("SELECT seq, last_at FROM commits WHERE seq >= ? ORDER BY seq LIMIT 1");
   let low = 1;
   let high = last + 1;

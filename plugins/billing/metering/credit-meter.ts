@@ -9,7 +9,7 @@
  * the journal, so that the next start finds the streams that the crash interrupted. No byte waits for this write: an
  * intent that is lost in a crash and an intent that expires lead to the same bill.
  */
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   ApiKey,
   CuRefusal,
@@ -31,6 +31,7 @@ import { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import type { Durability } from "./options.ts";
 import { periodOf } from "./periods.ts";
+import { clockIsBehind, ignoredMs } from "./redate.ts";
 import { CreditReservation, type ReservationDeps, type ReservedCredit } from "./reservation.ts";
 import { windowState } from "./windows.ts";
 
@@ -42,12 +43,23 @@ interface CreditMeterDeps {
   readonly durability: Durability;
   /** Time of the newest record in the journal, in milliseconds since 1970. */
   readonly newest: number;
+  readonly log: Log;
+  /** Returns true if a correction would move charges of a clock that ran ahead. Throws StoreError. */
+  canCorrect(): boolean;
+  /** Corrects a journal that has been closed, and opens it again. Rejects with StoreError. */
+  reopen(): Promise<{ readonly journal: Journal; readonly newest: number }>;
 }
 
-const unavailable: MeterUnavailable = { kind: "unavailable" };
+/** Interval between two attempts to correct the journal. */
+const correctMs = 60_000;
+
+const unavailable: MeterUnavailable = {
+  kind: "unavailable",
+  reason: "the journal cannot be written",
+};
 
 export class CreditMeter implements Meter {
-  readonly #journal: Journal;
+  readonly #deps: CreditMeterDeps;
   readonly #book: CreditBook;
   readonly #time: MeterTime;
   /** The objects that every reservation gets. */
@@ -55,14 +67,22 @@ export class CreditMeter implements Meter {
   readonly #sweeper: Disposable;
   readonly #sampler: Disposable;
   #nextIntent = 1;
+  #nextCorrection = 0;
 
-  constructor({ journal, book, metrics, clock, durability, newest }: CreditMeterDeps) {
-    this.#journal = journal;
+  constructor(deps: CreditMeterDeps) {
+    const { journal, book, metrics, clock, durability, newest } = deps;
+    this.#deps = deps;
     this.#book = book;
     this.#time = new MeterTime(clock, newest);
-    this.#shared = { journal, book, metrics, time: this.#time, isAsync: durability === "async" };
+    const time = this.#time;
+    const isAsync = durability === "async";
+    this.#shared = { journal, correcting: undefined, book, metrics, time, isAsync };
     this.#sweeper = clock.every(10_000, () => book.sweep(this.#time.now()));
-    this.#sampler = clock.every(1_000, () => metrics.openReservations.set(book.holders));
+    this.#sampler = clock.every(1_000, () => {
+      metrics.openReservations.set(book.holders);
+      metrics.clockBehind.set(time.behindMs / 1000);
+      if (time.behindMs > ignoredMs) this.#correctClock();
+    });
   }
 
   reserve(
@@ -71,7 +91,7 @@ export class CreditMeter implements Meter {
     about: ReservedFor,
   ): Reservation | CuRefusal | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
-    if (!this.#journal.writable) return unavailable;
+    if (!this.writable) return unavailable;
     const now = this.#time.now();
     const key = this.#book.key(principal.key.id);
     const workspace = this.#workspace(principal.workspace.id, now);
@@ -90,7 +110,7 @@ export class CreditMeter implements Meter {
     about: ReservedFor,
   ): Reservation | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
-    if (!this.#journal.writable) return unavailable;
+    if (!this.writable) return unavailable;
     const now = this.#time.now();
     const key = this.#book.key(principal.key.id);
     const workspace = this.#workspace(principal.workspace.id, now);
@@ -118,7 +138,7 @@ export class CreditMeter implements Meter {
     about: { readonly requestId: string; readonly surface: string },
     what: { readonly now: number; readonly intent: number; readonly reservedMilliCu: number },
   ): void {
-    const journal = this.#journal;
+    const { journal } = this.#shared;
     key.number ||= journal.nameNumber(key.id);
     workspace.number ||= journal.nameNumber(workspace.id);
     journal.appendIntent({
@@ -134,7 +154,7 @@ export class CreditMeter implements Meter {
   }
 
   get writable(): boolean {
-    return this.#journal.writable;
+    return this.#shared.correcting === undefined && this.#shared.journal.writable;
   }
 
   purchasedLeft(workspace: Workspace): number {
@@ -190,13 +210,43 @@ export class CreditMeter implements Meter {
   }
 
   flush(): Promise<void> {
-    return this.#journal.flush();
+    return this.#shared.journal.flush();
   }
 
   async close(): Promise<void> {
     this.#sweeper[Symbol.dispose]();
     this.#sampler[Symbol.dispose]();
-    await this.#journal.close();
+    await this.#shared.correcting;
+    await this.#shared.journal.close();
+  }
+
+  /** The clock is behind the charges. If it ran ahead before, they are moved to the present. */
+  #correctClock(): void {
+    const { clock, log } = this.#deps;
+    if (this.#shared.correcting !== undefined || clock.monotonic() < this.#nextCorrection) return;
+    this.#nextCorrection = clock.monotonic() + correctMs;
+    try {
+      if (this.#deps.canCorrect()) this.#shared.correcting = this.#correct();
+      else log.error({ behindMs: this.#time.behindMs }, clockIsBehind);
+    } catch (error) {
+      log.error({ err: error }, "cannot read the journal to correct the times of charges");
+    }
+  }
+
+  /** Reservations are refused and charges wait until the journal is open again. Never rejects. */
+  async #correct(): Promise<void> {
+    try {
+      await this.#shared.journal.close();
+      const { journal, newest } = await this.#deps.reopen();
+      this.#shared.journal = journal;
+      this.#time.moveTo(newest);
+    } catch (error) {
+      this.#deps.log.error(
+        { err: error },
+        "the journal could not be corrected; restart the gateway",
+      );
+    }
+    this.#shared.correcting = undefined;
   }
 
   #workspace(id: string, now: number): WorkspaceCredit {

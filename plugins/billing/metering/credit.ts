@@ -99,6 +99,19 @@ export class CreditBook {
     return made;
   }
 
+  /** Removes all charges and numbers, so that they can be loaded again. The open reservations stay. */
+  clear(): void {
+    for (const key of this.#keys.values()) {
+      key.number = 0;
+      key.day.clear();
+      key.month.clear();
+    }
+    for (const workspace of this.#workspaces.values()) {
+      workspace.number = 0;
+      workspace.clear();
+    }
+  }
+
   /**
    * Returns all keys and workspaces by their numbers in the journal. Reads the whole book; used only in the rare case
    * that charges are reversed.

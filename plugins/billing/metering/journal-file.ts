@@ -6,6 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { blob, number, transaction } from "sluice-gateway/store";
 import { openJournalDatabase } from "./journal-schema.ts";
 import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
+import { findFutureCommits, redateCommits, type FutureCommits } from "./redate.ts";
 import { Views } from "./views.ts";
 import { dayWindow } from "./windows.ts";
 
@@ -124,6 +125,19 @@ export class JournalFile {
     if (!this.#views.dirty) return;
     this.#views.write(this.#db, this.#seq);
     this.#viewsWritten();
+  }
+
+  /**
+   * Moves the charges of a clock that ran ahead to the present, `now`. Returns undefined if there are none: see
+   * `findFutureCommits`. Throws, without a change, if the journal cannot be written.
+   */
+  correct(now: number): FutureCommits | undefined {
+    const future = findFutureCommits(this.#db, now);
+    if (future === undefined) return undefined;
+    this.checkpoint();
+    redateCommits(this.#db, future);
+    this.#views.newest = future.present;
+    return future;
   }
 
   /** Skips records that will not be written. Only their names are kept for later. */

@@ -1,4 +1,7 @@
-/** The time of a meter. It never goes back, even if the clock does, so that the journal's times ascend. */
+/**
+ * The time of a meter. It does not go back if the clock does, so that the journal's times ascend, until the charges of a
+ * clock that ran ahead have been moved to the present (redate.ts).
+ */
 import type { Clock } from "sluice-gateway/plugin";
 import { periodOf } from "./periods.ts";
 
@@ -18,6 +21,17 @@ export class MeterTime {
     const now = this.#clock.now();
     if (now > this.#newest) this.#newest = now;
     return this.#newest;
+  }
+
+  /** Time by which the clock is behind the latest time seen, in milliseconds. 0 if it is not. */
+  get behindMs(): number {
+    return Math.max(0, this.#newest - this.#clock.now());
+  }
+
+  /** Continues at `newest`, the time of the newest record after the journal was corrected. */
+  moveTo(newest: number): void {
+    this.#newest = newest;
+    this.#period = { start: 0, end: 0 };
   }
 
   /** Returns the start of the billing period at `now`, a result of `now()`. */

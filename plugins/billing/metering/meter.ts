@@ -7,9 +7,11 @@ import { CreditBook } from "./credit.ts";
 import { JournalFile } from "./journal-file.ts";
 import { Journal } from "./journal.ts";
 import type { Durability } from "./options.ts";
+import { openJournalReader } from "./journal-reader.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, type RecordCursor } from "./records.ts";
+import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
 
 export interface MeterOptions {
   /** Folder of the journal. Only one meter may use a folder; the caller holds its lock (src/store/lock.ts). */
@@ -50,30 +52,71 @@ export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const { dataDir, clock, log } = options;
   const metrics = meterMetrics(options.metrics);
+  const book = new CreditBook();
   const file = JournalFile.open(dataDir, options.maxPages);
   try {
     const { expired } = file.recover(clock.now());
     metrics.expired.add(expired);
     if (expired > 0) log.warn({ expired }, "released reservations that were left open by a crash");
+    correct(file, options, metrics);
   } finally {
     file.close();
   }
-  const book = new CreditBook();
-  const { names, newest } = loadBalances(dataDir, book);
-  const behindMs = newest - clock.now();
-  if (behindMs > 0) {
-    log.warn(
-      { behindMs },
-      "the clock is behind the last charge in the journal: new charges get the time of the last one",
-    );
-  }
-  const journal = await Journal.open({
+  const opened = await openJournal(options, book, metrics);
+  const behindMs = opened.newest - clock.now();
+  if (behindMs > ignoredMs) log.error({ behindMs }, clockIsBehind);
+  return new CreditMeter({
     ...options,
+    ...opened,
+    book,
     metrics,
-    names,
-    onLost: (records) => takeBack(records, book, metrics),
+    canCorrect() {
+      const db = openJournalReader(dataDir);
+      try {
+        return findFutureCommits(db, clock.now()) !== undefined;
+      } finally {
+        db.close();
+      }
+    },
+    reopen() {
+      const closed = JournalFile.open(dataDir, options.maxPages);
+      try {
+        correct(closed, options, metrics);
+      } finally {
+        closed.close();
+      }
+      book.clear();
+      return openJournal(options, book, metrics);
+    },
   });
-  return new CreditMeter({ ...options, journal, book, metrics, newest });
+}
+
+/** Moves the charges of a clock that ran ahead to the present. Throws StoreError. */
+function correct(
+  file: JournalFile,
+  { clock, log }: Pick<MeterOptions, "clock" | "log">,
+  metrics: MeterMetrics,
+): void {
+  const future = file.correct(clock.now());
+  if (future === undefined) return;
+  const { seq, commits, from, to, present } = future;
+  metrics.redated.add(commits);
+  const isoTime = (time: number): string => new Date(time).toISOString();
+  log.warn(
+    { commits, firstCommit: seq, from: isoTime(from), to: isoTime(to), now: isoTime(present) },
+    "the clock of this host ran ahead: the charges that it dated into the future have the present time now",
+  );
+}
+
+/** Loads the balances into `book`, and starts the journal thread. */
+async function openJournal(
+  options: MeterOptions,
+  book: CreditBook,
+  metrics: MeterMetrics,
+): Promise<{ readonly journal: Journal; readonly newest: number }> {
+  const { names, newest } = loadBalances(options.dataDir, book);
+  const onLost = (records: RecordCursor): void => takeBack(records, book, metrics);
+  return { journal: await Journal.open({ ...options, metrics, names, onLost }), newest };
 }
 
 /** Reverses charges that will never be on disk. Their `settle` promises reject, so nothing is charged. */

@@ -23,6 +23,10 @@ export interface MeterMetrics extends JournalMetrics, ChargeMetrics {
   /** Milli-CU of charges that were reversed because the journal could not write them. */
   readonly lost: Counter;
   readonly expired: Counter;
+  /** Time by which the clock is behind the last charge. */
+  readonly clockBehind: Gauge;
+  /** Commits whose charges were dated into the future, and moved to the present. */
+  readonly redated: Counter;
 }
 
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
@@ -59,6 +63,14 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
     expired: counter(
       "sluice_expired_intents_total",
       "Reservations of streams that were open at a crash and were released at the next start.",
+    ),
+    clockBehind: gauge(
+      "sluice_clock_behind_seconds",
+      "Time by which the clock is behind the last charge, sampled every second. 0 if it is not.",
+    ),
+    redated: counter(
+      "sluice_redated_commits_total",
+      "Commits of the journal that a clock dated into the future, and that were moved to the present.",
     ),
     ...chargeMetrics(metrics),
   };

@@ -49,6 +49,15 @@ export class Draws {
     this.period = period;
   }
 
+  /** Removes all draws, so that those of any period can be added. The open reservations stay. */
+  clear(): void {
+    this.period = 0;
+    this.includedMilliCu = 0;
+    this.purchasedMilliCu = 0;
+    this.overageMilliCu = 0;
+    this.purchasedBeforeMilliCu = 0;
+  }
+
   /** Sum of the settled charges of this period and the open reservations. */
   get usedMilliCu(): number {
     return this.includedMilliCu + this.purchasedMilliCu + this.overageMilliCu + this.openMilliCu;

@@ -4,6 +4,7 @@
  * | state      | entered by            | holds credit | written to the journal               |
  * | ---------- | --------------------- | ------------ | ------------------------------------ |
  * | `open`     | `CreditMeter.reserve` | yes          | an intent, if the answer is streamed |
+ * | `waiting`  | `settle`, while the journal is corrected | yes | nothing                    |
  * | `settled`  | `settle`              | no           | a charge per line                    |
  * | `released` | `release`             | no           | the end of the intent                |
  *
@@ -23,7 +24,10 @@ import { closeReason } from "./records.ts";
 
 /** The objects that all reservations of a meter share. */
 export interface ReservationDeps {
-  readonly journal: Journal;
+  /** Another one after a correction. */
+  journal: Journal;
+  /** Ends when the journal can be used again. Undefined unless it is being corrected. */
+  correcting: Promise<void> | undefined;
   readonly book: CreditBook;
   readonly metrics: MeterMetrics;
   readonly time: MeterTime;
@@ -53,7 +57,7 @@ export class CreditReservation implements Reservation {
   readonly kind = "reserved";
   readonly #deps: ReservationDeps;
   readonly #credit: ReservedCredit;
-  #state: "open" | "settled" | "released" = "open";
+  #state: "open" | "waiting" | "settled" | "released" = "open";
   /** The result of `settle`. */
   #written: Promise<void> = resolved;
 
@@ -80,7 +84,12 @@ export class CreditReservation implements Reservation {
       maxMilliCu += other.costMilliCu;
       other.release();
     }
-    this.#written = this.#settleUpTo(maxMilliCu, lines);
+    const { correcting } = this.#deps;
+    if (correcting === undefined) this.#written = this.#settleUpTo(maxMilliCu, lines);
+    else {
+      this.#state = "waiting";
+      this.#written = correcting.then(() => this.#settleUpTo(maxMilliCu, lines));
+    }
     return this.#written;
   }
 

@@ -1,8 +1,11 @@
 /** Starts metering on the journal of this gateway alone: the journal, the usage export and the usage reports. */
-import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Host, Log, Metrics, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
+import { hasUsedKeys } from "../accounts/embedded/schema.ts";
+import { hasJournal } from "./journal-reader.ts";
 import { createJournalReports } from "./journal-reports.ts";
+import { journalPath } from "./journal-schema.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
 
@@ -15,7 +18,10 @@ export async function startEmbedded(
   const { durability } = options.metering;
   const meter = await keep(
     "journal",
-    () => openMeter({ dataDir, durability, clock, log, metrics }),
+    () => {
+      reportMissing(dataDir, log, metrics);
+      return openMeter({ dataDir, durability, clock, log, metrics });
+    },
     async (opening) => {
       const opened = await opening.catch(() => undefined);
       await opened?.close();
@@ -43,4 +49,21 @@ export async function startEmbedded(
     },
     ready: () => ({ journal: meter.writable ? true : "not writable" }),
   };
+}
+
+/** A journal that was lost resets all limits and all usage, which must not happen without a word. */
+function reportMissing(dataDir: string, log: Log, metrics: Metrics): void {
+  const isMissing = !hasJournal(dataDir) && hasUsedKeys(dataDir);
+  metrics
+    .gauge(
+      "sluice_journal_missing",
+      "1 if there was no journal at the start although keys had been used, else 0.",
+    )
+    .with({})
+    .set(isMissing ? 1 : 0);
+  if (!isMissing) return;
+  log.error(
+    { file: journalPath(dataDir) },
+    "the journal is missing although keys have been used: a new one is created, all limits are full again and earlier charges are missing; to keep them, stop the gateway and restore a backup",
+  );
 }

@@ -22,8 +22,7 @@ interface OpenIntent {
 type Sums<T> = Map<number, Map<number, T>>;
 
 export class Views {
-  readonly #minutes: Sums<number> = new Map();
-  readonly #hours: Sums<number> = new Map();
+  readonly #windows = new WindowSums();
   readonly #periods: Sums<Split> = new Map();
   readonly #intents: Map<number, OpenIntent>;
   #period: Period = { start: 0, end: 0 };
@@ -72,12 +71,9 @@ export class Views {
 
   #charge(cursor: RecordCursor): void {
     const time = cursor.float(at.charge.time);
-    const key = cursor.uint(at.charge.key);
     const workspace = cursor.uint(at.charge.workspace);
-    const cost = cursor.costMilliCu;
     this.newest = Math.max(this.newest, time);
-    addTo(this.#minutes, Math.floor(time / dayWindow.stepMs), key, cost);
-    addTo(this.#hours, Math.floor(time / monthWindow.stepMs), key, cost);
+    this.#windows.add(cursor);
     if (time < this.#period.start || time >= this.#period.end) this.#period = periodOf(time);
     const drawn = sumsOf(this.#periods, this.#period.start);
     let split = drawn.get(workspace);
@@ -109,8 +105,7 @@ export class Views {
    */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
-      writeSteps(db, "minutes", this.#minutes, this.newest, dayWindow);
-      writeSteps(db, "hours", this.#hours, this.newest, monthWindow);
+      this.#windows.write(db, this.newest);
       writePeriods(db, this.#periods);
       writeIntents(db, this.#intents);
       db.prepare("UPDATE checkpoint SET seq = ?").run(seq);
@@ -119,10 +114,35 @@ export class Views {
 
   /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
-    this.#minutes.clear();
-    this.#hours.clear();
+    this.#windows.clear();
     this.#periods.clear();
     this.#dirty = false;
+  }
+}
+
+/** The charges by key and step of both windows. */
+export class WindowSums {
+  readonly #minutes: Sums<number> = new Map();
+  readonly #hours: Sums<number> = new Map();
+
+  /** Adds the charge at the cursor. */
+  add(cursor: RecordCursor): void {
+    const time = cursor.float(at.charge.time);
+    const key = cursor.uint(at.charge.key);
+    const cost = cursor.costMilliCu;
+    addTo(this.#minutes, Math.floor(time / dayWindow.stepMs), key, cost);
+    addTo(this.#hours, Math.floor(time / monthWindow.stepMs), key, cost);
+  }
+
+  /** Adds the sums to those in the database, and deletes the steps that have left the windows at `now`. */
+  write(db: DatabaseSync, now: number): void {
+    writeSteps(db, "minutes", this.#minutes, now, dayWindow);
+    writeSteps(db, "hours", this.#hours, now, monthWindow);
+  }
+
+  clear(): void {
+    this.#minutes.clear();
+    this.#hours.clear();
   }
 }
 

@@ -90,6 +90,14 @@ export class RollingWindow {
     }
   }
 
+  /** Removes all amounts, so that steps of any time can be added. */
+  clear(): void {
+    this.#count = 0;
+    this.#resize(0);
+    this.#newest = 0;
+    this.#sum = 0;
+  }
+
   /** Returns true if the sum is 0 and no memory is held. */
   isEmpty(now: number): boolean {
     this.#evict(Math.floor(now / this.#shape.stepMs));

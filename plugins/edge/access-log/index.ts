@@ -107,7 +107,7 @@ function levelOf({ level = "info" }: Log): keyof typeof levels {
  * (measurements: README.md).
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
-  const { requestId, caller, costMilliCu, agent, traceId, spanId } = x.facts;
+  const { requestId, caller, costMilliCu, agent, traceId, spanId, store } = x.facts;
   return {
     level,
     time: x.arrivedAt,
@@ -118,6 +118,7 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     status: x.sent.status,
     outcome,
     code: x.sent.code,
+    store,
     calls: x.calls && summaryOf(x.calls),
     durationMs: Math.round((nowMs - x.arrivedMonotonic) * 1000) / 1000,
     bodyBytes: x.sent.bodyBytes,

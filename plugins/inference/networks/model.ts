@@ -43,11 +43,11 @@ export class Model implements NetworkModel {
   }
 
   get activeWorkers(): number {
-    return this.#parts.workers.length;
+    return this.workers.length;
   }
 
   get workers(): readonly Worker[] {
-    return this.#parts.workers;
+    return this.#network.isPriced ? this.#parts.workers : [];
   }
 
   get maxOutputTokens(): number {
@@ -56,7 +56,7 @@ export class Model implements NetworkModel {
 
   get entry(): ModelEntry {
     const { override, createdAt } = this.#parts;
-    const coefficients = this.#coefficients;
+    const coefficients = this.#network.isPriced ? this.#coefficients : undefined;
     // Without a worker there is no coefficient, so the price of the network is shown.
     const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
     const perToken = price.costMilliCu(1);
@@ -84,7 +84,7 @@ export class Model implements NetworkModel {
 
   /** Returns a worker that has not been tried. Undefined if all have been tried. */
   choose(tried: readonly Worker[]): Worker | undefined {
-    return chooseBackend(this.#parts.workers, this.#sampler, tried);
+    return chooseBackend(this.workers, this.#sampler, tried);
   }
 
   priceOf(worker: Worker): Price {

@@ -45,7 +45,7 @@ export class Network implements ServingNetwork {
   #pricedRate: string | undefined;
 
   constructor(config: NetworkConfig, parts: NetworkParts) {
-    const { clock, log, metrics } = parts;
+    const { clock, log, metrics, storage } = parts;
     this.config = config;
     this.parts = parts;
     this.#readAt = clock.now();
@@ -58,7 +58,7 @@ export class Network implements ServingNetwork {
         : kind.open(config, () => this.#list());
     this.#origins = new AllowedOrigins(config, log);
     const shared = { name: config.name, clock, log, metrics };
-    this.#rate = openTokenRate(config.rate, shared);
+    this.#rate = openTokenRate(config.rate, { ...shared, storage });
     this.#status = new PolledDocument<NetworkStatus>({
       ...shared,
       name: `${config.name} status`,
@@ -95,8 +95,12 @@ export class Network implements ServingNetwork {
     return this.#workers.values();
   }
 
+  get isPriced(): boolean {
+    return this.#rate.isKnown;
+  }
+
   get ready(): boolean {
-    return this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
+    return this.isPriced && this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
   }
 
   /** Returns the current price at a coefficient. */

@@ -13,7 +13,7 @@ export function openNetworks(
   host: Host,
   { keep, isDefault }: ServiceContext,
 ): ServiceHooks<Networks> {
-  const { clock, log, metrics } = host;
+  const { clock, log, metrics, storage } = host;
   const accounts = host.use("accounts");
   const overrides = (network: string) => accounts.overrides(network);
   const configs = networkConfigs(options);
@@ -25,7 +25,7 @@ export function openNetworks(
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.
     const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
-    const parts = { clock, log, metrics, overrides, kind };
+    const parts = { clock, log, metrics, storage, overrides, kind };
     return keep(
       key,
       () => new Network(config, parts),
@@ -52,12 +52,12 @@ export function openNetworks(
 }
 
 function statusOf(network: Network, isDefault: boolean): BackendStatus {
-  const { name, ready } = network;
+  const { name, ready, isPriced } = network;
   return {
     kind: "network",
     title: `network ${name}`,
-    ready: ready ? true : "no usable worker",
-    cause: network.hasStatus ? "no listed worker is usable" : "no status was read",
+    ready: ready ? true : isPriced ? "no usable worker" : "its rate is unknown, or too old",
+    cause: causeOf(network),
     isDefault,
     // A network can have thousands of workers, and /readyz does not show them.
     get details() {
@@ -70,6 +70,11 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
       return { name, ready, models: network.models.size, workers };
     },
   };
+}
+
+function causeOf({ isPriced, hasStatus }: Network): string {
+  if (!isPriced) return "no answer with a valid rate was read within its maxAge";
+  return hasStatus ? "no listed worker is usable" : "no status was read";
 }
 
 function stateOf({ isEjected, isAvailable, listed }: Worker): string {

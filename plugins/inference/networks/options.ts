@@ -4,7 +4,14 @@ import type { NetworkConfig, RateConfig } from "sluice-gateway/services";
 import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
-type Rate = string | { readonly url?: string; readonly pointer?: string; readonly every: string };
+type Rate =
+  | string
+  | {
+      readonly url?: string;
+      readonly pointer?: string;
+      readonly every: string;
+      readonly maxAge: string;
+    };
 
 /** An entry of the section after validation, with defaults. Undefined members could not be read. */
 interface Entry {
@@ -28,6 +35,7 @@ export interface Options {
 }
 
 const everyMinute = 60_000;
+const oneDay = 86_400_000;
 
 /** Returns the networks that have a url, in the order of the file. */
 export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
@@ -62,11 +70,12 @@ function rateConfig(rate: Rate | undefined): RateConfig | undefined {
     const pointer = fragmentPointer(rate);
     if (pointer === undefined) return { kind: "fixed", usd: rate };
     const url = rate.slice(0, rate.indexOf("#/"));
-    return { kind: "polled", url, pointer, everyMs: everyMinute };
+    return { kind: "polled", url, pointer, everyMs: everyMinute, maxAgeMs: oneDay };
   }
-  const { url, pointer, every } = rate;
+  const { url, pointer, every, maxAge } = rate;
   if (url === undefined || pointer === undefined) return undefined;
-  return { kind: "polled", url, pointer, everyMs: durationMs(every) ?? everyMinute };
+  const everyMs = durationMs(every) ?? everyMinute;
+  return { kind: "polled", url, pointer, everyMs, maxAgeMs: durationMs(maxAge) ?? oneDay };
 }
 
 /** A network with OpenAI's API has an http or https URL. */

@@ -18,6 +18,8 @@ export interface DocumentOptions<T> {
   readonly problemOf?: (value: unknown) => string;
   /** Called after each successful reading. */
   readonly changed: (value: T) => void;
+  /** Called after each reading that failed. */
+  readonly failed?: () => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -98,10 +100,11 @@ export class PolledDocument<T> {
   }
 
   #apply(outcome: Fetched): void {
-    const { changed, clock, problemOf, log } = this.#options;
+    const { changed, clock, failed, problemOf, log } = this.#options;
     const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
+      failed?.();
       if (this.#failed++ > 0) return;
       const reason = outcome.ok
         ? (problemOf?.(outcome.value) ?? "it does not have the expected content")

@@ -9,7 +9,7 @@ export const rateSchema: JsonSchema = {
   type: ["string", "object"],
   format: "decimal-or-document-url",
   description:
-    "Price of one native token in USD: a decimal, a URL that ends in a JSON Pointer (#/data/price), or { url, pointer, every }.",
+    "Price of one native token in USD: a decimal, a URL that ends in a JSON Pointer (#/data/price), or { url, pointer, every, maxAge }.",
   additionalProperties: false,
   required: ["url", "pointer"],
   properties: {
@@ -24,6 +24,13 @@ export const rateSchema: JsonSchema = {
       format: "short-duration",
       default: "60s",
       description: "Interval between two reads.",
+    },
+    maxAge: {
+      type: "string",
+      format: "short-duration",
+      default: "24h",
+      description:
+        "Time for which the last price counts while the document cannot be read, also after a restart. Then the network is not used.",
     },
   },
 };

@@ -1,5 +1,5 @@
 /** The interface of an open network for its models and calls. */
-import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Counter, Log, Metrics, PluginStorage } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
 import type { CallMetrics } from "./call-metrics.ts";
 
@@ -7,6 +7,7 @@ export interface NetworkParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly storage: PluginStorage;
   /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   /** The kind of the network. Undefined for OpenAI's API. */
@@ -19,6 +20,8 @@ export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
   readonly parts: NetworkParts;
   readonly callMetrics: CallMetrics;
+  /** False while the configured rate is not known. No worker is offered then. */
+  readonly isPriced: boolean;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
 }

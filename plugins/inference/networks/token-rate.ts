@@ -1,15 +1,18 @@
 /**
  * The price of one native token in USD: fixed, or read from a JSON document by a JSON pointer (decisions.md section 8).
  */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import { createHash } from "node:crypto";
+import type { Clock, Gauge, Log, Metrics, PluginStorage } from "sluice-gateway/plugin";
 import type { RateConfig } from "sluice-gateway/services";
 import { decimalText } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { PolledDocument } from "./polled-document.ts";
 
 export interface TokenRate {
-  /** The rate as a decimal. Undefined while it is unknown. */
+  /** The rate as a decimal. Undefined if none is configured, or while it is not known. */
   readonly usd: string | undefined;
+  /** False while a rate is configured and not known. Answers would be free by mistake. */
+  readonly isKnown: boolean;
   readonly firstReading: Promise<void>;
   close(): void;
 }
@@ -20,31 +23,128 @@ interface TokenRateParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Keeps the last value across restarts. */
+  readonly storage: PluginStorage;
 }
 
 export function openTokenRate(config: RateConfig | undefined, parts: TokenRateParts): TokenRate {
-  if (config?.kind !== "polled") {
-    return { usd: config?.usd, firstReading: Promise.resolve(), close: () => undefined };
+  if (config?.kind === "polled") return new PolledRate(config, parts);
+  const firstReading = Promise.resolve();
+  return { usd: config?.usd, isKnown: true, firstReading, close: () => undefined };
+}
+
+/** The value is stored again after this time, so that a restart knows how old it is. */
+const storeEveryMs = 600_000;
+
+/** A value, and the time at which it was read (milliseconds since 1970). */
+interface Reading {
+  readonly usd: string;
+  readonly at: number;
+}
+
+class PolledRate implements TokenRate {
+  readonly firstReading: Promise<void>;
+  readonly #config: RateConfig & { readonly kind: "polled" };
+  readonly #parts: TokenRateParts;
+  readonly #document: PolledDocument<string>;
+  readonly #known: Gauge;
+  /** Key of the last value in the storage. The address may contain secrets and be long. */
+  readonly #key: string;
+  #last: Reading | undefined;
+  #stored: Reading | undefined;
+  #wasKnown = true;
+
+  constructor(config: RateConfig & { readonly kind: "polled" }, parts: TokenRateParts) {
+    this.#config = config;
+    this.#parts = parts;
+    this.#key = keyOf(config);
+    const path = pointerParts(config.pointer);
+    this.#known = parts.metrics
+      .gauge(
+        "sluice_inference_rate_known",
+        "1 if the rate of the network is known, 0 if answers are refused because it could not be read for too long.",
+        ["network"],
+      )
+      .with({ network: parts.name });
+    const stored = this.#load();
+    this.#document = new PolledDocument<string>({
+      ...parts,
+      name: `${parts.name} rate`,
+      url: config.url,
+      everyMs: config.everyMs,
+      read: (value) => positiveDecimal(valueAt(value, path)),
+      changed: (usd) => {
+        this.#last = { usd, at: parts.clock.now() };
+        this.#store(this.#last);
+        this.#show();
+      },
+      // Nothing is known about the stored value before it has been loaded.
+      failed: () => void stored.then(() => this.#show()),
+    });
+    this.firstReading = Promise.all([stored, this.#document.firstReading]).then(() => {});
   }
-  let usd: string | undefined;
-  const path = pointerParts(config.pointer);
-  const document = new PolledDocument<string>({
-    ...parts,
-    name: `${parts.name} rate`,
-    url: config.url,
-    everyMs: config.everyMs,
-    read: (value) => positiveDecimal(valueAt(value, path)),
-    changed: (value) => {
-      usd = value;
-    },
-  });
-  return {
-    get usd() {
-      return usd;
-    },
-    firstReading: document.firstReading,
-    close: () => document.close(),
-  };
+
+  get usd(): string | undefined {
+    if (this.#last === undefined) return undefined;
+    const ageMs = this.#parts.clock.now() - this.#last.at;
+    return ageMs <= this.#config.maxAgeMs ? this.#last.usd : undefined;
+  }
+
+  get isKnown(): boolean {
+    return this.usd !== undefined;
+  }
+
+  close(): void {
+    this.#document.close();
+  }
+
+  /** Runs after each reading. */
+  #show(): void {
+    const { isKnown } = this;
+    this.#known.set(isKnown ? 1 : 0);
+    if (isKnown === this.#wasKnown) return;
+    this.#wasKnown = isKnown;
+    const { log, name } = this.#parts;
+    const about = { network: name };
+    if (isKnown) log.info(about, "the rate of the network is known again");
+    else log.error(about, "the network is not used: its rate is unknown, or too old");
+  }
+
+  /** Never rejects. */
+  async #load(): Promise<void> {
+    const { clock, log, name, storage } = this.#parts;
+    try {
+      const reading = readingOf((await storage.get(this.#key)) ?? "");
+      if (reading === undefined) return;
+      // A clock that ran ahead must not make the value last longer than from now on.
+      this.#last ??= { usd: reading.usd, at: Math.min(reading.at, clock.now()) };
+    } catch (error) {
+      log.warn({ err: error, network: name }, "the last rate could not be read from the storage");
+    }
+  }
+
+  #store(reading: Reading): void {
+    const before = this.#stored;
+    if (before?.usd === reading.usd && reading.at - before.at < storeEveryMs) return;
+    this.#stored = reading;
+    const { log, name, storage } = this.#parts;
+    storage.set(this.#key, JSON.stringify(reading)).catch((error: unknown) => {
+      log.warn({ err: error, network: name }, "the rate could not be stored for the next start");
+    });
+  }
+}
+
+function keyOf({ url, pointer }: { readonly url: string; readonly pointer: string }): string {
+  return `rate ${createHash("sha256").update(`${url}#${pointer}`).digest("hex")}`;
+}
+
+/** Returns undefined if the text is not a reading. */
+function readingOf(text: string): Reading | undefined {
+  if (text === "") return undefined;
+  const value = parseJson(text);
+  if (!isObject(value) || typeof value["at"] !== "number") return undefined;
+  const usd = positiveDecimal(value["usd"]);
+  return usd === undefined ? undefined : { usd, at: value["at"] };
 }
 
 /** Maximum rate that is accepted, in USD for one native token. */

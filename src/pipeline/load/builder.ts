@@ -64,7 +64,7 @@ export class Builder {
     this.#carryOver = carryOver;
     this.#resources = resources;
     this.#strict = strict;
-    this.#registry = new ServiceRegistry(config, resources);
+    this.#registry = new ServiceRegistry(config, resources, strict);
   }
 
   /** The services that have started, by name. */

@@ -21,6 +21,7 @@ interface ShippedModules {
   readonly companions: readonly (readonly [string, string])[];
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly databases: readonly NonNullable<Module["databases"]>[];
+  readonly disposable: readonly string[];
   readonly migrations: readonly NonNullable<Module["migrations"]>[];
   readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
@@ -67,6 +68,7 @@ async function importModules(): Promise<ShippedModules> {
     ),
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
+    disposable: modules.flatMap((module) => module.disposable ?? []),
     migrations: modules.flatMap((module) => module.migrations ?? []),
     movedDatabases: modules.flatMap((module) => module.movedDatabases ?? []),
     positions: Object.fromEntries(

@@ -25,7 +25,7 @@ export interface PluginHost {
 /** `counts`: the counts of the plugin. `find`: returns a service by its name; undefined if there is none. */
 export function createHost(
   plugin: HostUser,
-  mode: Host["mode"],
+  { mode, strict }: Pick<Host, "mode" | "strict">,
   config: Pick<Config, "environment" | "file">,
   resources: HostResources,
   counts: PluginCounts,
@@ -42,6 +42,7 @@ export function createHost(
   const members: Omit<Host, DeploymentPart> = {
     environment,
     mode,
+    strict,
     log,
     clock,
     metrics,

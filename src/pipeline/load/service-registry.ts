@@ -20,8 +20,10 @@ export class ServiceRegistry {
   readonly #routes: DocumentedRoute[] = [];
   readonly #config: Config;
   readonly #resources: HostResources;
+  readonly #strict: boolean;
 
-  constructor(config: Config, resources: HostResources) {
+  constructor(config: Config, resources: HostResources, strict: boolean) {
+    this.#strict = strict;
     this.#config = config;
     this.#resources = resources;
     const { gateway } = resources;
@@ -69,7 +71,7 @@ export class ServiceRegistry {
   hostFor(plugin: HostUser, mode: Host["mode"], counts: PluginCounts): PluginHost {
     return createHost(
       plugin,
-      mode,
+      { mode, strict: this.#strict },
       this.#config,
       this.#resources,
       counts,

@@ -64,8 +64,9 @@ class KeptExchange extends ExchangeRecord {
     super.copy(record);
     this.#calls.copy(record.calls);
     this.calls = record.calls && this.#calls;
-    const { requestId, caller } = record.facts;
+    const { requestId, caller, store } = record.facts;
     this.facts.requestId = requestId;
+    this.facts.store = store;
     this.facts.caller = caller && this.#caller;
     this.#caller.id = caller?.id ?? "";
     this.#caller.group = caller?.group ?? "";

@@ -47,6 +47,8 @@ export interface Explanation {
   readonly ms: number;
   readonly key_id?: string;
   readonly workspace_id?: string;
+  /** Why a store made the gateway refuse the request with 503. */
+  readonly store?: string;
   /** The limit that refused the request, or the last one that refused one of its calls. */
   readonly limit?: {
     readonly scope: string;
@@ -86,6 +88,7 @@ export function explain(record: ExchangeRecord, result: Result = record): Explan
     ...(outcome !== undefined && { outcome }),
     ms: rounded(result.ms),
     ...(caller !== undefined && { key_id: caller.id, workspace_id: caller.group }),
+    ...(facts.store !== undefined && { store: facts.store }),
     ...(reached !== undefined && { limit: limitOf(reached) }),
     ...callsOf(record),
     steps: stepsOf(record, code),

@@ -28,7 +28,7 @@ export class ExchangeRecord {
   method: string;
   route: RouteNames;
   /** Facts that steps have noted. */
-  readonly facts: NotedFacts = { requestId: undefined, caller: undefined };
+  readonly facts: NotedFacts = { requestId: undefined, caller: undefined, store: undefined };
 
   /** Status that was sent. 0 if no head was sent. */
   status = 0;

@@ -23,7 +23,7 @@ export function openSnapshots(files: readonly string[]): Snapshots {
     try {
       return tryToOpen(files);
     } catch (error) {
-      if (!isBusy(error)) throw explain(error, files.join(", "));
+      if (error instanceof StoreError || !isBusy(error)) throw error;
       if (attempt < maxAttempts) continue;
       throw new StoreError(
         "SLUICE_STORE_BUSY",
@@ -38,17 +38,30 @@ export function openSnapshots(files: readonly string[]): Snapshots {
 function tryToOpen(files: readonly string[]): Snapshots {
   using locks = new DisposableStack();
   using opened = new DisposableStack();
-  for (const file of files) locks.use(connect(file)).exec("BEGIN IMMEDIATE");
+  for (const file of files) {
+    named(file, () => locks.use(connect(file)).exec("BEGIN IMMEDIATE"));
+  }
   const databases = new Map<string, DatabaseSync>();
   for (const file of files) {
     const db = opened.use(connect(file));
-    db.exec("BEGIN");
-    // A transaction takes its snapshot at its first read.
-    db.prepare("SELECT count(*) FROM sqlite_schema").get();
+    named(file, () => {
+      db.exec("BEGIN");
+      // A transaction takes its snapshot at its first read.
+      db.prepare("SELECT count(*) FROM sqlite_schema").get();
+    });
     databases.set(file, db);
   }
   const kept = opened.move();
   return { databases, [Symbol.dispose]: () => kept.dispose() };
+}
+
+/** Throws StoreError that names the file, unless it is busy. */
+function named(file: string, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    throw isBusy(error) ? error : explain(error, file);
+  }
 }
 
 function connect(file: string): DatabaseSync {

@@ -3,8 +3,11 @@ import { existsSync } from "node:fs";
 import { chmod, copyFile, link, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { backup } from "node:sqlite";
+import { Readable, type Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { damageOf } from "../integrity.ts";
 import { schemaVersion } from "../sqlite.ts";
-import { StoreError } from "../store-error.ts";
+import { explain, StoreError } from "../store-error.ts";
 import {
   createManifest,
   describeFile,
@@ -18,6 +21,8 @@ export interface BackupSource {
   readonly dataDir: string;
   /** Names of the databases in the data folder. Those that do not exist are left out. */
   readonly databases: readonly string[];
+  /** Names of the databases that a gateway which starts replaces if they are damaged. */
+  readonly disposable?: readonly string[];
   /** Names of the files with positions (`Module.positions`). Those that do not exist are left out. */
   readonly positions?: readonly string[];
   /** Release of Sluice. */
@@ -40,18 +45,8 @@ export async function writeBackup(
   signal: AbortSignal,
 ): Promise<Manifest> {
   refuseExisting(target);
-  const files = source.databases.filter((name) => existsSync(join(source.dataDir, name)));
-  if (files.length === 0) {
-    throw new StoreError(
-      "SLUICE_BACKUP_EMPTY",
-      `the data folder ${source.dataDir} contains no database`,
-      "Set store.data (DATA_DIR) to the folder that the gateway uses.",
-    );
-  }
-  let folder: string | undefined;
-  try {
-    folder = await mkdtemp(join(dirname(target), `.${basename(target)}-`));
-    const manifest = await copyFiles(source, files, folder, signal);
+  const folderName = join(dirname(target), `.${basename(target)}-`);
+  return inFolder(source, { folderName, target, signal }, async (folder, manifest) => {
     const archive = join(folder, "archive");
     const { create } = await import("tar");
     const names = [manifestName, ...Object.keys(manifest.files)];
@@ -62,6 +57,54 @@ export async function writeBackup(
     // Fails if another process has created the file meanwhile; a rename would replace it.
     await link(archive, target);
     await sync(dirname(target));
+  });
+}
+
+/**
+ * Writes the backup to a stream, which stays open. The databases are copied to a folder in the data folder meanwhile.
+ * Rejects with StoreError; the stream may then have a part of the archive, which `sluice restore` refuses.
+ */
+export async function streamBackup(
+  source: BackupSource,
+  output: Writable,
+  signal: AbortSignal,
+): Promise<Manifest> {
+  const parts = { folderName: join(source.dataDir, ".backup-"), target: "the output", signal };
+  return inFolder(source, parts, async (folder, manifest) => {
+    const { create } = await import("tar");
+    const names = [manifestName, ...Object.keys(manifest.files)];
+    const archive = create({ cwd: folder, portable: true }, names);
+    await pipeline(Readable.from(archive), output, { end: false, signal });
+  });
+}
+
+interface BackupParts {
+  /** Start of the path of the folder. */
+  readonly folderName: string;
+  /** Where the backup is written to, for messages. */
+  readonly target: string;
+  readonly signal: AbortSignal;
+}
+
+/** Copies all files to a new folder, runs `write`, and removes the folder. */
+async function inFolder(
+  source: BackupSource,
+  { folderName, target, signal }: BackupParts,
+  write: (folder: string, manifest: Manifest) => Promise<void>,
+): Promise<Manifest> {
+  const files = source.databases.filter((name) => existsSync(join(source.dataDir, name)));
+  if (files.length === 0) {
+    throw new StoreError(
+      "SLUICE_BACKUP_EMPTY",
+      `the data folder ${source.dataDir} contains no database`,
+      "Set store.data (DATA_DIR) to the folder that the gateway uses.",
+    );
+  }
+  let folder: string | undefined;
+  try {
+    folder = await mkdtemp(folderName);
+    const manifest = await copyFiles(source, files, folder, signal);
+    await write(folder, manifest);
     return manifest;
   } catch (error) {
     throw explainWriting(error, target, signal);
@@ -72,7 +115,7 @@ export async function writeBackup(
 
 /** Copies everything to `folder`, with the manifest. */
 async function copyFiles(
-  { dataDir, positions = [], version, now }: BackupSource,
+  { dataDir, disposable = [], positions = [], version, now }: BackupSource,
   databases: readonly string[],
   folder: string,
   signal: AbortSignal,
@@ -87,15 +130,29 @@ async function copyFiles(
   const takenAt = new Date(now()).toISOString();
   for (const [path, db] of snapshots.databases) {
     const name = basename(path);
-    await backup(db, join(folder, name), {
-      rate: pagesPerStep,
-      progress: () => signal.throwIfAborted(),
-    });
-    files[name] = await describeFile(join(folder, name), schemaVersion(db));
+    const copy = join(folder, name);
+    try {
+      await backup(db, copy, { rate: pagesPerStep, progress: () => signal.throwIfAborted() });
+    } catch (error) {
+      if (explain(error, path).code !== "SLUICE_STORE_CORRUPT") throw error;
+      throw damagedError(path, disposable.includes(name));
+    }
+    if (damageOf(copy) !== undefined) throw damagedError(path, disposable.includes(name));
+    files[name] = await describeFile(copy, schemaVersion(db));
   }
   const manifest = createManifest({ version, takenAt, files });
   await writeFile(join(folder, manifestName), `${JSON.stringify(manifest, undefined, 2)}\n`);
   return manifest;
+}
+
+function damagedError(path: string, isDisposable: boolean): StoreError {
+  return new StoreError(
+    "SLUICE_STORE_CORRUPT",
+    `${path} is damaged, so no backup has been written`,
+    isDisposable
+      ? "Restart the gateway. It replaces this file, which it can do without."
+      : "Stop the gateway, and restore the newest backup with `sluice restore`, which keeps this file.",
+  );
 }
 
 function isCompressed(file: string): boolean {

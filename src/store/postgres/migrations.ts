@@ -43,6 +43,11 @@ const metaTables = `
     excludes_older boolean NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
   )`;
+/**
+ * PostgreSQL lets every user of the schema execute new functions, and some functions write with the rights of the owner.
+ * The gateway's user gets the right by the documented grants.
+ */
+const ownFunctions = "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA sluice FROM PUBLIC";
 const readMeta = `SELECT secret_check, name, excludes_older::text AS excludes_older
   FROM sluice.meta LEFT JOIN sluice.migrations ON true`;
 
@@ -75,6 +80,7 @@ export function upgradeSchema(
         excludesOlder,
       ]);
     }
+    await run(ownFunctions);
     return { before, after: before + missing.length };
   });
 }

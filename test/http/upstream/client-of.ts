@@ -12,7 +12,14 @@ export function hostWith(hosts: readonly string[]) {
   const plugin = { name: "acme", permissions: { hosts } };
   const resources = testResources(log);
   const counts = pluginCounts({ name: "acme", kind: "step" }, resources);
-  return createHost(plugin, "enforce", config, resources, counts, () => undefined);
+  return createHost(
+    plugin,
+    { mode: "enforce", strict: true },
+    config,
+    resources,
+    counts,
+    () => undefined,
+  );
 }
 
 /** Returns a client for `http://127.0.0.1:PORT` and the path. Dispose of the result to stop its plugin. */

@@ -25,7 +25,14 @@ function hostOf(manifest: Partial<HostUser> = {}) {
   const user = { name: "acme", ...manifest };
   const counts = pluginCounts({ name: "acme", kind: "service" }, resources);
   const find = (name: string): unknown => services[name];
-  const { host, close } = createHost(user, "enforce", config, resources, counts, find);
+  const { host, close } = createHost(
+    user,
+    { mode: "enforce", strict: true },
+    config,
+    resources,
+    counts,
+    find,
+  );
   return { host, close, clock, errors, metrics };
 }
 
@@ -78,6 +85,7 @@ test("gives every plugin the members that reach only its own data and work", () 
     "metrics",
     "mode",
     "storage",
+    "strict",
     "upstream",
     "use",
     "variable",

@@ -191,6 +191,7 @@ test("if a charge cannot be written, the client gets 503 instead of the answer",
   const reply = await hooks.responseEnd?.(x);
   assert.equal(reply?.status, 503);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_SERVICE_UNAVAILABLE");
+  assert.equal(x.facts.store, "the charge could not be written to the journal");
   // The log must not report a charge either.
   assert.equal(charge.usedMilliCu, undefined);
 });
@@ -249,10 +250,11 @@ for (const [window, details] of [
 }
 
 test("while the journal cannot be written, a reservation is refused with 503 and Retry-After", async () => {
-  const { fake, charge } = await enter();
-  fake.answer = { kind: "unavailable" };
+  const { fake, charge, x } = await enter();
+  fake.answer = { kind: "unavailable", reason: "the journal cannot be written" };
   const reply = await charge.reserve(50);
   assert.equal(reply?.status, 503);
+  assert.equal(x.facts.store, "the journal cannot be written");
   assert.deepEqual(reply?.headers?.slice(2), ["retry-after", "5"]);
 });
 

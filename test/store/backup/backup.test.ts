@@ -19,6 +19,8 @@ import { refuseIncompleteRestore } from "../../../src/store/backup/restore-marke
 import { writeBackup } from "../../../src/store/backup/write-backup.ts";
 import { lockStore } from "../../../src/store/lock.ts";
 import { openDatabase } from "../../../src/store/sqlite.ts";
+import { StoreError } from "../../../src/store/store-error.ts";
+import { damage } from "../damage.ts";
 import { temporaryFolder } from "../folder.ts";
 
 const schema = ["CREATE TABLE entries (n INTEGER PRIMARY KEY, filler TEXT NOT NULL) STRICT"];
@@ -260,4 +262,24 @@ test("other programs can read the archive", async (t) => {
   await list({ file: folders.file, onReadEntry: (entry) => names.push(entry.path) });
   assert.deepEqual(names, ["manifest.json", "secret", "first.db", "second.db"]);
   assert.ok(existsSync(folders.file));
+});
+
+test("a backup of a damaged database fails, names the file and the remedy, and leaves no archive", async (t) => {
+  const folders = prepare(t, 2_000);
+  const path = join(folders.dataDir, "second.db");
+  for (const page of [1, 3, 10, 20]) {
+    const whole = readFileSync(path);
+    damage(path, page);
+    await assert.rejects(backUp(folders), (error) => {
+      assert.ok(error instanceof StoreError);
+      assert.equal(error.code, "SLUICE_STORE_CORRUPT", error.message);
+      assert.match(error.message, /second\.db/);
+      assert.doesNotMatch(error.message, /first\.db/);
+      assert.match(error.remedy, /restore/i);
+      return true;
+    });
+    assert.deepEqual(readdirSync(folders.folder), ["data"], `page ${page}`);
+    writeFileSync(path, whole);
+  }
+  await backUp(folders);
 });

@@ -1,7 +1,12 @@
 /** The accounts database: workspaces, keys, purchases and the append-only log of changes. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { openDatabase, StoreError } from "sluice-gateway/store";
+
+function accountsPath(dataDir: string): string {
+  return join(dataDir, "accounts.db");
+}
 
 /**
  * Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text is stored, in hex.
@@ -117,7 +122,7 @@ export const accountsVersion = migrations.length;
  * Opens the accounts of a data folder, for any number of processes; a missing database is created. Throws StoreError.
  */
 export function openAccountsDatabase(dataDir: string): DatabaseSync {
-  return openDatabase(join(dataDir, "accounts.db"), migrations);
+  return openDatabase(accountsPath(dataDir), migrations);
 }
 
 /** Checks the database at start, so that damage is not found by a request. Throws StoreError. */
@@ -129,4 +134,17 @@ export function refuseDamaged(db: DatabaseSync): void {
     `accounts.db is damaged (${String(found)})`,
     "Restore accounts.db from a backup, together with its -wal file.",
   );
+}
+
+/** Returns true if a key of the data folder was used. False if that cannot be found out. */
+export function hasUsedKeys(dataDir: string): boolean {
+  const file = accountsPath(dataDir);
+  if (!existsSync(file)) return false;
+  try {
+    using db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+    return db.prepare("SELECT 1 FROM key_use LIMIT 1").get() !== undefined;
+  } catch {
+    // The accounts are opened after this and report the reason.
+    return false;
+  }
 }

@@ -66,10 +66,13 @@ test("without PostgreSQL calls are answered with 503 and not charged, and later 
     proxy.reset();
     await until(async () => (await tryCall()) === 503);
     assert.equal((await fetch(`${gateway.url}/readyz`)).status, 503);
+    const refused = [...answered.keys()].at(-1) ?? "";
     proxy.refuses = false;
     proxy.stalled = "none";
     proxy.reset();
     await until(async () => (await tryCall()) === 200);
+    const explained = await fetch(`${gateway.adminUrl}/explain?id=${refused}`);
+    assert.match(await explained.text(), /"store":"PostgreSQL/);
   }
   const rows = await runSql(database, "SELECT request_id FROM sluice.charges");
   const paid = rows.map((row) => String(row["request_id"]));

@@ -277,19 +277,6 @@ test("a clock that jumps back releases no credit, within the day or across month
   );
 });
 
-test("a start with a clock behind the journal keeps all charges and logs a warning", async (t) => {
-  const { open, clock, crashed } = meterFixture(t);
-  const meter = await open();
-  await charge(meter, principalOf(), 7);
-  clock.jump(-3 * day);
-  const later = crashed();
-  const again = await later.open();
-  assert.deepEqual(again.keyUsage("key_1"), { dayMilliCu: 7, monthMilliCu: 7, openMilliCu: 0 });
-  assert.match(later.logged.join(), /warn the clock is behind the last charge in the journal/);
-  await charge(again, principalOf(), 1);
-  assert.equal(again.keyUsage("key_1").dayMilliCu, 8);
-});
-
 test("an amount that is not a whole number of milli-CU throws or rejects and charges nothing", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();

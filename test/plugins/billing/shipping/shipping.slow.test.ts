@@ -248,6 +248,7 @@ test("a gateway needs only the permission to read and to call the functions", as
     `CREATE ROLE ${role} LOGIN`,
     `GRANT USAGE ON SCHEMA sluice TO ${role}`,
     `GRANT SELECT ON ALL TABLES IN SCHEMA sluice TO ${role}`,
+    `GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA sluice TO ${role}`,
   );
   const limited = new URL(url);
   limited.username = role;

@@ -3,10 +3,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it, test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { model, startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
 import { openStream, openWire, type OpenStream } from "./stream-client.ts";
+import { startWorker } from "../../inference/networks/scripted-worker.ts";
+import { startStreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
 
 const pipeline = `
@@ -106,4 +108,14 @@ describe("the choice between two workers", () => {
     dear.script = { answer };
     await assert.rejects(open(), /MODEL_NOT_AVAILABLE/);
   });
+});
+
+test("a rate that cannot be read refuses sessions, in an enclave and in the gateway as an enclave", async () => {
+  await using source = await startWorker();
+  source.documents.set("/rate", 500);
+  const rate = `"${source.url}/rate#/usd"`;
+  await using stream = await startStreamGateway({ own: true, rate, prepare: () => {} });
+  await assert.rejects(stream.open(), /MODEL_NOT_AVAILABLE/);
+  const own = { network: "classic", termination: "gateway" } as const;
+  await assert.rejects(stream.open(own), /MODEL_NOT_AVAILABLE/);
 });

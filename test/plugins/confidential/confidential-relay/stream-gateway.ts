@@ -83,6 +83,8 @@ export async function startStreamGateway(
     readonly origin?: string;
     /** Changes the worker before the gateway starts. The worker may not get ready then, so it is not waited for. */
     readonly prepare?: (worker: EnclaveWorker) => void;
+    /** The section `rate`. */
+    readonly rate?: string;
   } = {},
 ): Promise<StreamGateway> {
   await using stack = new AsyncDisposableStack();
@@ -92,7 +94,7 @@ export async function startStreamGateway(
   const own = { PLAIN_URL: plain.url, EVIDENCE: "simulated" };
   const gateway = stack.use(
     await startTestGateway({
-      pipeline,
+      pipeline: pipeline.replace('rate: "0.25"', `rate: ${options.rate ?? '"0.25"'}`),
       env: {
         WORKER_URL: worker.url,
         ROOT: worker.root,

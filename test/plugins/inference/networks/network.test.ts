@@ -96,6 +96,7 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
     url: `${worker.url}/rate`,
     pointer: "/usd",
     everyMs: 1_500_000,
+    maxAgeMs: 86_400_000,
   } as const;
   await using opened = await listing(worker, [{ id: "w1" }], { rate, idleMs: 86_400_000 });
   const held = worker.hold();

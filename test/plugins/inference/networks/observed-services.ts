@@ -2,6 +2,7 @@
 import { EventEmitter, once } from "node:events";
 import type { Log } from "../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../src/contract/metrics.ts";
+import type { PluginStorage } from "../../../../src/contract/storage.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { keptLog } from "../../../test-log.ts";
 
@@ -9,6 +10,7 @@ export interface Observed {
   readonly clock: ManualClock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly storage: PluginStorage;
   /** Returns the value of a series, such as `name{label="x"}`. Undefined if it is not declared. */
   value(series: string): number | undefined;
   /** The log lines, as `level message`. */
@@ -58,6 +60,7 @@ export function observed(): Observed {
       },
     },
     log,
+    storage: memoryStorage(),
     metrics: { counter: family, gauge: family, histogram: family },
     value: (series) => values.get(series),
     lines,
@@ -69,5 +72,15 @@ export function observed(): Observed {
         if (matches(ms)) return ms;
       }
     },
+  };
+}
+
+function memoryStorage(): PluginStorage {
+  const entries = new Map<string, string>();
+  return {
+    get: async (key) => entries.get(key),
+    set: async (key, value) => void entries.set(key, value),
+    delete: async (key) => void entries.delete(key),
+    list: async () => [...entries.keys()],
   };
 }

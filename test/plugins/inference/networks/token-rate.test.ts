@@ -6,6 +6,7 @@ import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
 const everyMs = 30_000;
+const day = 86_400_000;
 
 test("a fixed rate is known at once", async () => {
   const rate = openTokenRate({ kind: "fixed", usd: "0.25" }, { ...observed(), name: "n" });
@@ -75,7 +76,7 @@ for (const [pointer, document_, usd] of [
       server.documents.set("/rate", JSON.stringify(document_));
       const url = `${server.url}/rate`;
       const rate = openTokenRate(
-        { kind: "polled", url, pointer, everyMs },
+        { kind: "polled", url, pointer, everyMs, maxAgeMs: day },
         { ...observed(), name: "n" },
       );
       await rate.firstReading;
@@ -94,7 +95,13 @@ test(
     const seen = observed();
     const pauses = (): Promise<number> => seen.timer((ms) => ms > 20_000);
     let pause = pauses();
-    const config = { kind: "polled", url: `${server.url}/rate`, pointer: "/usd", everyMs } as const;
+    const config = {
+      kind: "polled",
+      url: `${server.url}/rate`,
+      pointer: "/usd",
+      everyMs,
+      maxAgeMs: day,
+    } as const;
     const rate = openTokenRate(config, { ...seen, name: "n" });
     const rates: (string | undefined)[] = [];
     for (const wrong of [{ usd: -1 }, { usd: 0 }, { usd: null }, 503, "{", {}, { usd: 0.5 }]) {

@@ -176,6 +176,90 @@ test("a user with the rights that the documentation lists serves, and cannot cha
   }
 });
 
+test("a user for reports reads usage, and can execute no function of the ledger", async (t) => {
+  const url = await preparedDatabase(t);
+  const role = `reports_${new URL(url).pathname.slice(6, 20)}`;
+  await runSql(
+    url,
+    `CREATE ROLE ${role} LOGIN`,
+    `GRANT USAGE ON SCHEMA sluice TO ${role}`,
+    `GRANT SELECT ON sluice.usage TO ${role}`,
+  );
+  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
+  const reports = new URL(url);
+  reports.username = role;
+  await using gateway = await start(url, undefined, sharingPipeline);
+  assert.equal(await call(gateway, gateway.key), 200);
+  assert.deepEqual(
+    await runSql(reports.href, "SELECT used_cu_milli::int AS used FROM sluice.usage"),
+    [{ used: 10 }],
+  );
+  const functions = await runSql(
+    url,
+    `SELECT p.oid::regprocedure::text AS name, has_function_privilege('${role}', p.oid, 'EXECUTE') AS may
+     FROM pg_proc p WHERE pronamespace = 'sluice'::regnamespace`,
+  );
+  assert.ok(functions.length > 30);
+  assert.deepEqual(
+    functions.filter(({ may }) => may),
+    [],
+  );
+  for (const statement of [
+    "SELECT sluice.credit_fence(1)",
+    "SELECT sluice.credit_post(1, 1, 1, '[]')",
+    "SELECT sluice.credit_register('x', 'settled', '1')",
+  ]) {
+    await assert.rejects(runSql(reports.href, statement), { code: "42501" }, statement);
+  }
+  assert.equal(await call(gateway, gateway.key), 200);
+});
+
+test("a charge with a negative amount is refused, even from a user who may post", async (t) => {
+  const url = await preparedDatabase(t);
+  const [row] = await runSql(
+    url,
+    "SELECT (sluice.credit_register('x', 'settled', '1') ->> 'replica')::int AS replica",
+  );
+  const amounts = {
+    included_cu_milli: 5,
+    purchased_cu_milli: 0,
+    overage_cu_milli: 0,
+    key_taken: 5,
+  };
+  const post = (change: object, no: number): Promise<unknown> => {
+    const charge = {
+      time: "2026-11-24T00:00:00Z",
+      seq: no,
+      workspace_id: "ws_1",
+      key_id: "key_1",
+      surface: "s",
+      method: "m",
+      request_id: "r",
+      input_tokens: 0,
+      output_tokens: 0,
+      estimated: false,
+      outcome: "complete",
+      taken: [5, 0, 0],
+      ...amounts,
+      ...change,
+    };
+    return runSql(
+      url,
+      `SELECT sluice.credit_post(${Number(row?.["replica"])}, ${no}, ${no}, '${JSON.stringify([charge])}')`,
+    );
+  };
+  for (const change of [
+    ...Object.keys(amounts).map((name) => ({ [name]: -1 })),
+    { taken: [0, -1, 0] },
+  ]) {
+    await assert.rejects(post(change, 1), { code: "23514" }, JSON.stringify(change));
+  }
+  await post({}, 1);
+  assert.deepEqual(await runSql(url, "SELECT used_cu_milli::int AS used FROM sluice.usage"), [
+    { used: 5 },
+  ]);
+});
+
 test("a user without rights is a fault that names the documentation", async (t) => {
   const url = await preparedDatabase(t);
   const stranger = new URL(url);

@@ -1,0 +1,156 @@
+/** Charges of a clock that ran ahead: they are moved to the present, at the start and while the gateway runs. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { usageReport } from "../../../../plugins/billing/metering/usage-report.ts";
+import { spendAnswer } from "../../../../plugins/billing/metering/spend/spend-report.ts";
+import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { until } from "../../../store/redis/open-redis.ts";
+import {
+  about,
+  charge,
+  day,
+  hour,
+  line,
+  meterFixture,
+  minute,
+  noon,
+  principalOf,
+  take,
+  type MeterFixture,
+} from "./fixture.ts";
+
+const january = Date.UTC(2026, 0);
+const february = Date.UTC(2026, 1);
+
+function timesOf(dataDir: string): number[] {
+  return Array.from(readUsage(dataDir), (row) => row.time);
+}
+
+function valueOf({ metrics }: MeterFixture, name: string): number | undefined {
+  return metrics.read(name)[0]?.value;
+}
+
+/** Returns a meter with a charge of 4 at noon, and one of 3 by a clock that is 400 days ahead. */
+async function chargedAhead(fixture: MeterFixture): Promise<MeterService> {
+  const meter = await fixture.open();
+  await charge(meter, principalOf(), 4);
+  fixture.clock.jump(400 * day);
+  await charge(meter, principalOf(), 3);
+  assert.equal(meter.keyUsage("key_1").dayMilliCu, 3);
+  return meter;
+}
+
+test("a start moves the charges of a clock that ran ahead to the present, and counts all of the last 30 days", async (t) => {
+  const fixture = meterFixture(t);
+  await chargedAhead(fixture);
+  fixture.clock.jump(hour - 400 * day);
+  const later = fixture.crashed();
+  const meter = await later.open();
+  assert.deepEqual(timesOf(later.dataDir), [noon, noon + hour]);
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 7, monthMilliCu: 7, openMilliCu: 0 });
+  const usage = meter.workspaceUsage("ws_1");
+  assert.equal(usage.periodStart, january);
+  assert.equal(usage.includedMilliCu, 7);
+  assert.match(later.logged.join("\n"), /warn the clock of this host ran ahead/);
+  assert.equal(valueOf(later, "sluice_redated_commits_total"), 1);
+  // The windows and the month move on.
+  later.clock.advance(day + 2 * minute);
+  assert.equal(meter.keyUsage("key_1").dayMilliCu, 0);
+  later.clock.advance(february - later.clock.now());
+  assert.equal(meter.workspaceUsage("ws_1").includedMilliCu, 0);
+});
+
+test("a crash right after the correction repeats nothing, and keeps the ids of the charges", async (t) => {
+  const fixture = meterFixture(t);
+  await chargedAhead(fixture);
+  const ids = Array.from(readUsage(fixture.dataDir), ({ id }) => id);
+  fixture.clock.jump(hour - 400 * day);
+  const once = fixture.crashed();
+  await once.open();
+  const twice = once.crashed();
+  const meter = await twice.open();
+  assert.deepEqual(
+    Array.from(readUsage(twice.dataDir), ({ id }) => id),
+    ids,
+  );
+  assert.equal(meter.keyUsage("key_1").monthMilliCu, 7);
+  assert.equal(valueOf(twice, "sluice_redated_commits_total"), 0);
+});
+
+test("the export, the report and the spend of the present month have charges that a clock dated into the future", async (t) => {
+  const fixture = meterFixture(t);
+  const first = await chargedAhead(fixture);
+  const range = { from: january, to: february };
+  const spent = (): unknown => {
+    const query = { workspaceId: undefined, ...range, by: "tool", limit: 10 } as const;
+    const answer = spendAnswer({ dataDir: fixture.dataDir, ...query });
+    return answer.kind === "done" && answer.spend.total.usedMilliCu;
+  };
+  assert.equal(spent(), 4);
+  await first.close();
+  fixture.clock.jump(hour - 400 * day);
+  await fixture.open();
+  assert.equal(spent(), 7);
+  assert.equal(Array.from(readUsage(fixture.dataDir, range)).length, 2);
+  const report = usageReport({
+    dataDir: fixture.dataDir,
+    workspaceId: "ws_1",
+    ...range,
+    groupBy: [],
+  });
+  assert.match(report ?? "", /"used_cu_milli":7/);
+});
+
+test("a running gateway moves them when the clock is corrected, and charges nothing twice and loses nothing", async (t) => {
+  const fixture = meterFixture(t);
+  const { clock, dataDir } = fixture;
+  const meter = await chargedAhead(fixture);
+  const open = take(meter, principalOf(), 5);
+  const streamed = take(meter, principalOf(), 9, { streamed: true });
+  const limited = principalOf({ key: { cuLimit24hMilli: 22 } });
+  clock.jump(hour - 400 * day);
+  clock.advance(1_000);
+  assert.equal(meter.reserve(principalOf(), 1, about).kind, "unavailable");
+  assert.equal(meter.writable, false);
+  const settled = open.settle([line(5)]);
+  await until(() => meter.writable);
+  await settled;
+  const now = clock.now();
+  assert.deepEqual(timesOf(dataDir), [noon, now, now]);
+  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 12, monthMilliCu: 12, openMilliCu: 9 });
+  assert.equal(meter.reserve(limited, 2, about).kind, "refused");
+  await streamed.settle([line(9)]);
+  await meter.close();
+  const again = await fixture.open();
+  assert.equal(again.keyUsage("key_1").monthMilliCu, 21);
+  assert.equal(again.workspaceUsage("ws_1").includedMilliCu, 21);
+  assert.equal(valueOf(fixture, "sluice_expired_intents_total"), 0);
+});
+
+test("a clock that is behind moves no charge: new ones get the time of the last one, and a metric and the log say so", async (t) => {
+  const fixture = meterFixture(t);
+  const { clock, dataDir } = fixture;
+  const first = await fixture.open();
+  for (let days = 0; days < 10; days++) {
+    await charge(first, principalOf(), 1);
+    clock.advance(day);
+  }
+  await first.close();
+  const times = timesOf(dataDir);
+  const last = times.at(-1) ?? 0;
+  // One start among the charges, and two before all of them.
+  for (const wrong of [noon + 3.5 * day, noon - day, 0]) {
+    clock.jump(wrong - clock.now());
+    const meter = await fixture.open();
+    await charge(meter, principalOf(), 1);
+    times.push(last);
+    assert.deepEqual(timesOf(dataDir), times);
+    clock.advance(1_000);
+    const behindSeconds = (last - wrong) / 1000 - 1;
+    assert.equal(valueOf(fixture, "sluice_clock_behind_seconds"), behindSeconds);
+    await meter.close();
+  }
+  assert.match(fixture.logged.join("\n"), /error the clock is behind the last charge/);
+  assert.equal(valueOf(fixture, "sluice_redated_commits_total"), 0);
+});
