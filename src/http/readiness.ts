@@ -84,8 +84,9 @@ function readinessOf(
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");
   const configured = new Set(configuredBackends(backends));
+  const wantedNames: readonly string[] = typeof wanted === "string" ? [] : wanted;
   const isNamed = ({ title }: BackendStatus): boolean =>
-    Array.isArray(wanted) && wanted.some((name) => names(name, title));
+    wantedNames.some((name) => names(name, title));
   const noteOf = (backend: BackendStatus): string => {
     if (isNamed(backend)) return "";
     if (backend.isOptional === true) return ", not required";
@@ -98,7 +99,7 @@ function readinessOf(
   const isUsable = (backend: BackendStatus): boolean => backend.ready === true;
   if (counted.length > 0 && !counted.some(isUsable)) ready = false;
   if (wanted === "all" && !counted.every(isUsable)) ready = false;
-  for (const name of Array.isArray(wanted) ? wanted : []) {
+  for (const name of wantedNames) {
     const found = backends.filter(({ title }) => names(name, title));
     if (found.length === 0) checks[name] = "no backend of this name is in use";
     if (found.length === 0 || !found.every(isUsable)) ready = false;
