@@ -24,6 +24,8 @@ export interface Reply {
   /** A flat list of name, value, name, value … in the order in which they are sent. The core adds `Content-Length`. */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array;
+  /** A body in several pieces, which are sent in this order without a copy. They must not change afterwards. */
+  readonly pieces?: readonly Uint8Array[];
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
   /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */

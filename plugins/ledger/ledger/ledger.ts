@@ -36,6 +36,9 @@ export interface LedgerParts {
   readonly metrics: Metrics;
 }
 
+/** decisions.md sections 5 and 14. A larger answer could not be sent over WebSocket. */
+const maxBatchBytes = { http: 32 * 1_048_576, webSocket: 4 * 1_048_576 };
+
 /** Opens a ledger that uses `pool` and closes it. */
 export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts): LedgerService {
   const methods = createWhitelist(upstream);
@@ -53,7 +56,8 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     metrics,
   });
   const archive = new ArchiveReads({ upstream, pool, clock, log });
-  const overHttp = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
+  const { batchParallel } = upstream;
+  const overHttp = { listed: calls.listed, calls, batchParallel, batchBytes: maxBatchBytes.http };
   const webSocketNames = [
     ...feedMethods.subscribing.keys(),
     ...feedMethods.unsubscribing.keys(),
@@ -61,7 +65,11 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     ...archive.methods.keys(),
     ...archive.stopping.keys(),
   ];
-  const overWebSocket = { ...overHttp, listed: withMethods(calls.listed, webSocketNames) };
+  const overWebSocket = {
+    ...overHttp,
+    batchBytes: maxBatchBytes.webSocket,
+    listed: withMethods(calls.listed, webSocketNames),
+  };
   const submissions = new Submissions({ upstream, pool, clock, log });
   const submit =
     upstream.methods[submitMethod] === false ? undefined : calls.internal.get(submitMethod);
@@ -75,7 +83,7 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
   const contexts = {
     http: overHttp,
     websocket: overWebSocket,
-    "websocket-write": { ...overHttp, listed: withMethods(withSubmit, writeNames) },
+    "websocket-write": { ...overWebSocket, listed: withMethods(withSubmit, writeNames) },
   };
   return {
     methods,
