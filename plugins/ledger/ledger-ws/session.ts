@@ -111,6 +111,7 @@ export class Session {
     this.#subscriptions = new Subscriptions({
       ...shared,
       feed: ledger.subscriptions,
+      opener: { key: caller.keyId, workspace: caller.workspaceId },
       placesOf: (name) => limits.subscriptions.of(caller.keyId, name),
     });
     this.#follows = new FollowCalls({
