@@ -7,7 +7,8 @@ import type { LiveExchange } from "./exchange.ts";
 
 /** Bodies up to this size are written at once. */
 export const maxWholeBytes = 256 * 1024;
-const pieceBytes = 64 * 1024;
+/** Less than the high-water mark of a socket, so that a socket which takes a piece at once has room for the next one. */
+const pieceBytes = 60 * 1024;
 
 type Part = string | Uint8Array;
 
@@ -50,8 +51,8 @@ class LargeBody implements NonNullable<ClientResponse["onDrain"]> {
         res.endChunks(last, undefined, () => {});
         return x.watchReader();
       }
-      res.writeChunk(piece, piece.length);
-      if (res.writableLength > 0 && !isLastChance) return x.watchReader();
+      const hasRoom = res.writeChunk(piece, piece.length);
+      if (!hasRoom && !isLastChance) return x.watchReader();
     }
     res.onHalfClose = undefined;
   }
