@@ -16,7 +16,9 @@ test("a caller may hold half of the bound, whatever it holds; the metrics name t
   assert.equal(answer.exceeded(201), "owner");
   assert.equal(answer.exceeded(200), undefined);
   assert.equal(body.exceeded(301), "owner");
-  const bytes = metrics.read("sluice_held_bytes").map(({ labels, value }) => [labels["kind"], value]);
+  const bytes = metrics
+    .read("sluice_held_bytes")
+    .map(({ labels, value }) => [labels["kind"], value]);
   assert.deepEqual(Object.fromEntries(bytes), {
     body: 300,
     message: 0,

@@ -166,7 +166,9 @@ test("when all keys together hold too much, with one answer each, the newest is 
   }
   assert.equal(gateway.served.listener.running, 3);
   await gateway.leave("d");
-  await until(() => gateway.metrics.read("sluice_held_refusals_total").some(({ value }) => value > 0));
+  await until(() =>
+    gateway.metrics.read("sluice_held_refusals_total").some(({ value }) => value > 0),
+  );
   await until(() => gateway.served.listener.running === 3);
   assert.equal(first.destroyed, false);
 });

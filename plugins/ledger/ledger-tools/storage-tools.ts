@@ -124,7 +124,8 @@ const tooManyValues: ToolFailure = {
 /** Returns the keys without those that differ only in case from an earlier one. */
 function distinctKeys(keys: readonly string[]): string[] {
   const distinct = new Map<string, string>();
-  for (const key of keys) if (!distinct.has(key.toLowerCase())) distinct.set(key.toLowerCase(), key);
+  for (const key of keys)
+    if (!distinct.has(key.toLowerCase())) distinct.set(key.toLowerCase(), key);
   return [...distinct.values()];
 }
 

@@ -5,7 +5,13 @@ import type { LedgerRpc } from "sluice-gateway/services";
 import { piecesOf, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, failureResponse, nodeResponse, refusal, sharedResponse } from "./envelope.ts";
+import {
+  errorResponse,
+  failureResponse,
+  nodeResponse,
+  refusal,
+  sharedResponse,
+} from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";

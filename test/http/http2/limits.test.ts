@@ -252,7 +252,12 @@ test("a head that never ends (CONTINUATION flood) closes its connection only", a
   socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   socket.write(frame(4, 0, 0, Buffer.alloc(0)));
   // HEADERS without END_HEADERS, and then CONTINUATION frames that each add a literal field (RFC 7541 section 6.2.2).
-  const field = Buffer.concat([Buffer.of(0, 1), Buffer.from("x"), Buffer.of(100), Buffer.alloc(100, "y")]);
+  const field = Buffer.concat([
+    Buffer.of(0, 1),
+    Buffer.from("x"),
+    Buffer.of(100),
+    Buffer.alloc(100, "y"),
+  ]);
   const fields = Buffer.concat(Array<Buffer>(100).fill(field));
   socket.write(frame(1, 0, 1, Buffer.of(0x82, 0x87, 0x84)));
   const isClosed = new Promise((resolve) => socket.once("close", resolve));

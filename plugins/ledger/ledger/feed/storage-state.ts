@@ -27,7 +27,10 @@ export class StorageState implements NotificationState {
 
   get current(): string | undefined {
     if (this.#block === "") return undefined;
-    return JSON.stringify({ block: this.#block, changes: Array.from(this.#values.values(), ({ key, text }) => [key, text]) });
+    return JSON.stringify({
+      block: this.#block,
+      changes: Array.from(this.#values.values(), ({ key, text }) => [key, text]),
+    });
   }
 
   accept(result: string): Accepted {

@@ -123,9 +123,9 @@ test("reported events release their memory", () => {
 });
 
 test("an event may have 1,024 lines; the stream is given up at the next one, before more is held", () => {
-  const lines = "data:\n".repeat(1024);
-  assert.deepEqual(cut([`${lines}\n`], 100_000), { events: ["\n".repeat(1023)], usable: true });
-  assert.deepEqual(cut([lines.slice(0, 3000), lines.slice(3000), "data:\n"], 100_000), {
+  const full = "data:\n".repeat(1024);
+  assert.deepEqual(cut([`${full}\n`], 100_000), { events: ["\n".repeat(1023)], usable: true });
+  assert.deepEqual(cut([full.slice(0, 3000), full.slice(3000), "data:\n"], 100_000), {
     events: [],
     usable: false,
   });

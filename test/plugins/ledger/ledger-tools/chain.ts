@@ -138,7 +138,14 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const decoding: string[] = [];
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
   const { log, seal } = fakeHost();
-  const ledger = openLedger({ upstream: upstreamConfig(upstream), pool, metrics, clock, log, memory: noMemoryLimit });
+  const ledger = openLedger({
+    upstream: upstreamConfig(upstream),
+    pool,
+    metrics,
+    clock,
+    log,
+    memory: noMemoryLimit,
+  });
   const host = fakeHost(
     { clock, metrics },
     { ledger: { pool: () => ledger, decoder: () => decoder } },

@@ -95,7 +95,14 @@ class History implements AsyncDisposable {
     this.#pool = startPool(urls, config);
     const { pool, clock } = this.#pool;
     const upstream = upstreamConfig({ ...config, urls });
-    this.#ledger = openLedger({ upstream, pool, clock, log: silentLog, metrics: createMetrics(), memory: noMemoryLimit });
+    this.#ledger = openLedger({
+      upstream,
+      pool,
+      clock,
+      log: silentLog,
+      metrics: createMetrics(),
+      memory: noMemoryLimit,
+    });
   }
 
   /** Resolves when the nodes are known, as the gateway does before it accepts clients. */

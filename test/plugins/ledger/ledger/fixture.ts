@@ -41,7 +41,14 @@ export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
   const pool = new FakePool();
   const metrics = createMetrics();
   const upstream = upstreamConfig(more);
-  const ledger = openLedger({ upstream, pool, metrics, clock: manualClock(), log: silentLog, memory: noMemoryLimit });
+  const ledger = openLedger({
+    upstream,
+    pool,
+    metrics,
+    clock: manualClock(),
+    log: silentLog,
+    memory: noMemoryLimit,
+  });
   return { ledger, pool, metrics };
 }
 

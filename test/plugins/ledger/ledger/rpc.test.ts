@@ -368,7 +368,10 @@ describe("a batch", () => {
     const running = rpc.run();
     while (test.pool.waiting.length > 0) test.pool.result(large(3 * mebibyte));
     const answers = JSON.parse(textOf((await running) ?? "")) as { error?: object }[];
-    assert.deepEqual(answers.map(({ error }) => error !== undefined), [false, true, true]);
+    assert.deepEqual(
+      answers.map(({ error }) => error !== undefined),
+      [false, true, true],
+    );
   });
 
   it("counts the memory of its answers, and asks for nothing more when the caller holds too much", async () => {

@@ -33,7 +33,14 @@ function holdProbes(node: ChainNode): () => void {
 /** A ledger with the pool, which it closes. */
 function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
   const metrics = readableMetrics();
-  const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silentLog, memory: noMemoryLimit });
+  const ledger = openLedger({
+    upstream: upstreamConfig(),
+    pool,
+    metrics,
+    clock,
+    log: silentLog,
+    memory: noMemoryLimit,
+  });
   return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
 }
 
