@@ -22,6 +22,7 @@ export type * from "./contract/gateway.ts";
 export type * from "./contract/heads.ts";
 export type * from "./contract/hook-counts.ts";
 export type * from "./contract/host.ts";
+export type * from "./contract/memory.ts";
 export type * from "./contract/json.ts";
 export type * from "./contract/log.ts";
 export type * from "./contract/manifest.ts";

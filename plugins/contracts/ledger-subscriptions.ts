@@ -55,6 +55,12 @@ export type OpenedOwnSubscription<S extends ClientSubscription = ClientSubscript
   /** No node answered. An extrinsic may have been submitted. */
   | { readonly kind: "failed" };
 
+/** The ids of the key and the workspace of a client. */
+export interface SubscriptionOpener {
+  readonly key: string;
+  readonly workspace: string;
+}
+
 export interface LedgerSubscriptions {
   /** The subscribing and the unsubscribing methods, by every name that nodes accept. */
   readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;
@@ -64,6 +70,13 @@ export interface LedgerSubscriptions {
    * Undefined if the parameters are not valid. `params`: JSON text, or empty if there are none.
    */
   nameOf(method: SubscriptionMethod, params: string): string | undefined;
-  /** Opens a subscription. `params`: JSON text, or empty if there are none. Never rejects. */
-  open(method: SubscriptionMethod, params: string): Promise<OpenedSubscription>;
+  /**
+   * Opens a subscription. `params`: JSON text, or empty if there are none. `opener`: the client for which a new
+   * subscription at the node counts. Never rejects.
+   */
+  open(
+    method: SubscriptionMethod,
+    params: string,
+    opener?: SubscriptionOpener,
+  ): Promise<OpenedSubscription>;
 }

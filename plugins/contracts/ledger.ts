@@ -1,5 +1,5 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
-import type { CallReporter } from "sluice-gateway/plugin";
+import type { CallReporter, Exchange, Memory } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
 import type { LedgerArchive } from "./ledger-archive.ts";
 import type { LedgerFollows } from "./ledger-follows.ts";
@@ -79,6 +79,15 @@ export interface Ledger {
   readonly submissions: LedgerSubmissions;
 }
 
+/** The caller of a JSON-RPC body. */
+export interface RpcCaller {
+  readonly clientLeft: boolean;
+  readonly facts?: Pick<Exchange["facts"], "caller">;
+}
+
+/** A JSON-RPC answer: a text, bytes, or pieces of bytes in their order. */
+export type RpcAnswer = string | Uint8Array | readonly Uint8Array[] | undefined;
+
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
 export interface LedgerRpc {
   /** Sum of the costs of its calls. 0 if no credit needs to be reserved. */
@@ -86,11 +95,11 @@ export interface LedgerRpc {
   /**
    * Runs the calls. Returns the JSON-RPC answer in UTF-8, which must not be modified. Undefined if the body contains
    * only notifications. Synchronous if all answers are available at once. Never rejects. After the caller has
-   * disconnected, the calls of a batch that have not started are skipped.
+   * disconnected, or when the answer of a batch has reached its maximum size (32 MiB, over WebSocket 4 MiB), the calls
+   * of the batch that have not started are skipped. They are not charged. `memory`: counts the answer of a batch while
+   * it is being built.
    */
-  run(caller?: {
-    readonly clientLeft: boolean;
-  }): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
+  run(caller?: RpcCaller, memory?: Memory): RpcAnswer | Promise<RpcAnswer>;
   /**
    * Call it instead of `run`. Returns the answer in which every valid call has this error. Undefined if the body
    * contains only notifications. `error`: JSON text.

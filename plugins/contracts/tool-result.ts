@@ -52,7 +52,7 @@ export interface ModelUsage {
 }
 
 /**
- * An expected failure, which costs nothing. `message` is sent to the caller, so it must not contain text from an
+ * An expected failure, which costs nothing unless it is charged. `message` is sent to the caller, so it must not contain text from an
  * upstream, except text that a remote tool wrote for its callers.
  */
 export interface ToolFailure {
@@ -60,6 +60,8 @@ export interface ToolFailure {
   readonly code: GatewayCode;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
+  /** True if the call is charged, because its work was done: for example, the result is too large to be sent. */
+  readonly isCharged?: boolean;
   /**
    * Questions that must be answered before the call can continue. Not for write tools, whose only question is the
    * confirmation.

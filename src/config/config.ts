@@ -77,8 +77,11 @@ export interface ServerConfig {
   readonly headersMs: number;
   /** Maximum pause within a body. */
   readonly bodyIdleMs: number;
-  /** Maximum number of bytes that unfinished request bodies may hold together. */
-  readonly unfinishedBodyBytes: number;
+  /**
+   * Maximum number of bytes that clients may make the gateway hold. Undefined if it follows from the memory of the
+   * process.
+   */
+  readonly unfinishedBodyBytes?: number;
   /** Maximum number of open connections. */
   readonly connections: number;
   readonly keepAliveMs: number;

@@ -83,11 +83,13 @@ const server = closed(
       30_000,
       "Maximum pause of a request body, and of a client that reads its answer. A request body must also progress by 64 KiB every 10 seconds.",
     ),
-    unfinishedBodyBytes: integerSchema(
-      512 * 1024 * 1024,
-      [1024 * 1024, 1024 ** 4],
-      "Maximum number of bytes of request bodies that are still arriving, and of WebSocket messages. Above it, the newest ones are refused. One caller may use half of it.",
-    ),
+    unfinishedBodyBytes: {
+      type: "integer",
+      minimum: 1024 * 1024,
+      maximum: 1024 ** 4,
+      description:
+        "Maximum number of bytes that clients can make the gateway hold: bodies and messages that arrive, answers that wait for their reader, results that are being built, and values of subscriptions. Above it, the caller that holds the most is refused first. One caller may use half of it. Default: a quarter of the memory that the process may use, and at most half of V8's heap.",
+    },
     connections: integerSchema(
       10_000,
       [1, 1_000_000],

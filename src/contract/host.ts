@@ -2,6 +2,7 @@
 import type { Clock } from "./clock.ts";
 import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
+import type { Memory } from "./memory.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
@@ -42,6 +43,8 @@ export interface Host {
   readonly seal: Seal;
   /** Needs `claims` under `permissions.deployment`. */
   readonly claims: Claims;
+  /** Counts the memory that clients make the plugin hold. */
+  readonly memory: Memory;
   /** Small values that the plugin keeps across restarts. */
   readonly storage: PluginStorage;
   /**

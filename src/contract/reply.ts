@@ -27,6 +27,8 @@ export interface Reply {
    */
   readonly headers?: readonly string[];
   readonly body?: string | Uint8Array;
+  /** A body in several pieces, which are sent in this order without a copy. They must not change afterwards. */
+  readonly pieces?: readonly Uint8Array[];
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
   /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */

@@ -91,7 +91,7 @@ async function assemble(
     () => late.started,
   );
   const resources = await openHostResources(config, { clock, log, gateway }, stack);
-  const { metrics } = resources;
+  const { metrics, held } = resources;
   countBuild(metrics);
   const core = coreMetrics(metrics);
   const { generation, faults } = await provision(validated, resources, core, undefined, strict);
@@ -103,7 +103,7 @@ async function assemble(
   stack.use(watch);
   const ready: StartedParts["ready"] = () => watch.report();
   const { closer } = stack;
-  const parts = { server, generation, clock, log, metrics, closer };
+  const parts = { server, generation, clock, log, metrics, held, closer };
   const listener = await listen({ ...parts, readiness: ready, observers });
   stack.defer(() => listener.close(0));
   const reloader = createReloader({

@@ -7,6 +7,8 @@ import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
+import { HeldBytes } from "../http/held-bytes.ts";
+import { defaultHeldBytes } from "../http/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
 import { openDataFolder } from "../store/data-folder.ts";
 import { checkDataFolder } from "./check-data-folder.ts";
@@ -41,6 +43,7 @@ export async function openHostResources(
   stack: ClosingStack,
 ): Promise<OpenHostResources> {
   const metrics = createMetrics();
+  const held = new HeldBytes(config.server.unfinishedBodyBytes ?? defaultHeldBytes(), metrics);
   const shared = { clock, log, metrics };
   const { data: dataDir } = config.store;
   if (config.store.postgres === undefined) {
@@ -63,6 +66,7 @@ export async function openHostResources(
   stack.add("background threads", () => background.close());
   return {
     ...shared,
+    held,
     claims,
     entries,
     seal,

@@ -3,27 +3,25 @@
  * (decisions.md section 13): the minimum rate of a body, and the memory of unfinished bodies per caller and in total.
  * One timer serves all bodies.
  */
-import { addressKey } from "../address.ts";
 import { refuse } from "../errors.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ArrivingBody, BodyWatch } from "../pipeline/run/runtime.ts";
-import type { Clock, Counter, Metrics, Reply } from "../plugin.ts";
+import type { Clock, Counter, Gauge, Metrics, Reply } from "../plugin.ts";
+import { callerId } from "./caller-id.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList, type Linked } from "../linked-list.ts";
-import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";
+import type { HeldBytes, HeldPart } from "./held-bytes.ts";
 
 /** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;
-/** The share of all kept bytes that one caller may hold. */
-const callerShare = 0.5;
 
 export interface BodyWatchOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Maximum pause of a body in milliseconds. */
   readonly idleMs: number;
-  /** Maximum number of bytes that unfinished bodies may hold together. */
-  readonly maxBytes: number;
+  /** Counts the bytes of the bodies that are kept. */
+  readonly held: HeldBytes;
   timedOut(x: LiveExchange): void;
   refused(x: LiveExchange, reply: Reply): void;
 }
@@ -45,20 +43,17 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
   readonly #kept = new LinkedList<WatchedBody>();
   /** The bodies that are passed on as they arrive. */
   readonly #streamed = new LinkedList<WatchedBody>();
-  readonly #unfinished: UnfinishedBytes;
-  readonly #limits: UnfinishedLimits;
+  readonly #bytes: Gauge;
   readonly #refusals: { readonly slow: Counter; readonly caller: Counter; readonly all: Counter };
   readonly #timer: Disposable;
 
   constructor(options: BodyWatchOptions) {
-    const { clock, metrics, idleMs, maxBytes } = options;
+    const { clock, metrics, idleMs } = options;
     this.#options = options;
-    this.#limits = { maxBytes, maxBytesPerOwner: maxBytes * callerShare };
-    const gauge = metrics
+    this.#bytes = metrics
       .gauge("sluice_unfinished_body_bytes", "Bytes of request bodies that are still arriving.")
       .with({});
-    gauge.set(0);
-    this.#unfinished = new UnfinishedBytes((bytes) => gauge.set(bytes));
+    this.#bytes.set(0);
     const refusals = metrics.counter(
       "sluice_unfinished_body_refusals_total",
       "Request bodies that were refused while they arrived, because they were slow or exceeded the limit per caller or for all callers.",
@@ -77,45 +72,43 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
   }
 
   admit(x: LiveExchange): ArrivingBody | Reply {
-    const { id, maxBodies } = callerOf(x);
-    const used = this.#unfinished.requestsOf(id);
+    const { held } = this.#options;
+    const id = callerId(x);
+    const maxBodies = Math.max(minBodiesPerCaller, Math.floor(x.facts.caller?.burst ?? 0));
+    const used = held.countOf(id, "body");
     if (used >= maxBodies) {
       this.#refusals.caller.add(1);
       const reached = { scope: "unfinished-bodies", unit: "requests" } as const;
       return { ...callerFull, reached: { ...reached, used, limit: maxBodies } };
     }
-    const held = this.#unfinished.hold(id, this.#limits);
-    const body = new WatchedBody(this, x, held, this.#options.clock.monotonic());
+    const body = new WatchedBody(this, x, this.#options.clock.monotonic());
+    body.part = held.hold(id, "body", () => this.#refuse(body, allFull, this.#refusals.all));
     this.#kept.add(body);
     return body;
   }
 
   admitStreamed(x: LiveExchange): ArrivingBody {
-    const body = new WatchedBody(this, x, undefined, this.#options.clock.monotonic());
+    const body = new WatchedBody(this, x, this.#options.clock.monotonic());
     this.#streamed.add(body);
     return body;
   }
 
   received(body: WatchedBody, bytes: number): void {
-    const { held } = body;
-    if (held === undefined) return;
-    const size = held.bytes + bytes;
-    // Refuses the newest bodies first, because older ones are closer to completion. This body may be the newest one.
-    for (let newest = this.#kept.youngest; newest !== undefined; newest = this.#kept.youngest) {
-      const exceeded = held.resize(size);
-      if (exceeded === undefined) return;
-      if (exceeded === "owner") return this.#refuse(body, callerFull, this.#refusals.caller);
-      this.#refuse(newest, allFull, this.#refusals.all);
-      if (newest === body) return;
-    }
+    const { part } = body;
+    if (part === undefined) return;
+    const exceeded = part.exceeded(part.bytes + bytes);
+    this.#bytes.set(this.#options.held.bytesOf("body"));
+    if (exceeded === "owner") this.#refuse(body, callerFull, this.#refusals.caller);
+    else if (exceeded === "total") this.#refuse(body, allFull, this.#refusals.all);
   }
 
   close(body: WatchedBody): void {
-    const { held } = body;
-    if (held === undefined) return this.#streamed.remove(body);
-    body.held = undefined;
+    const { part } = body;
+    if (part === undefined) return this.#streamed.remove(body);
+    body.part = undefined;
     this.#kept.remove(body);
-    held[Symbol.dispose]();
+    part[Symbol.dispose]();
+    this.#bytes.set(this.#options.held.bytesOf("body"));
   }
 
   [Symbol.dispose](): void {
@@ -146,7 +139,7 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly isWatched = true;
   readonly exchange: LiveExchange;
   /** Memory of the body. Undefined if the body is streamed, or the watch has ended. */
-  held: HeldBytes | undefined;
+  part: HeldPart | undefined = undefined;
   previous: WatchedBody | undefined = undefined;
   next: WatchedBody | undefined = undefined;
   readonly #watch: Watch;
@@ -157,10 +150,9 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   #paceBytes: number;
   #paceAt: number;
 
-  constructor(watch: Watch, x: LiveExchange, held: HeldBytes | undefined, now: number) {
+  constructor(watch: Watch, x: LiveExchange, now: number) {
     this.#watch = watch;
     this.exchange = x;
-    this.held = held;
     const { bytesRead } = x.arrival.req.socket;
     this.#seenBytes = bytesRead;
     this.#activeAt = now;
@@ -192,13 +184,4 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
     }
     return now - this.#activeAt >= idleMs || now - this.#paceAt >= arrivalWindowMs;
   }
-}
-
-/** Identifies a caller by its key, or else by its address. */
-function callerOf(x: LiveExchange): { readonly id: string; readonly maxBodies: number } {
-  const { caller } = x.facts;
-  if (caller === undefined) {
-    return { id: addressKey(x.request.address), maxBodies: minBodiesPerCaller };
-  }
-  return { id: caller.id, maxBodies: Math.max(minBodiesPerCaller, Math.floor(caller.burst)) };
 }

@@ -5,7 +5,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { ServerConfig } from "../config/config.ts";
 import { refuse } from "../errors.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { ClientResponse } from "../pipeline/run/client-response.ts";
@@ -22,7 +21,6 @@ import { asksForWebSocket, WebSockets } from "./websocket.ts";
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
 export interface DispatchOptions {
-  readonly server: Pick<ServerConfig, "unfinishedBodyBytes">;
   readonly generation: Generation;
   readonly clock: Clock;
   readonly readiness: () => Readiness;
@@ -43,7 +41,7 @@ export class Dispatcher {
 
   constructor(options: DispatchOptions, runtime: Runtime<LiveExchange>) {
     this.#runtime = runtime;
-    this.webSockets = new WebSockets(options.clock, options.server.unfinishedBodyBytes);
+    this.webSockets = new WebSockets(options.clock, runtime.held);
     this.#readiness = options.readiness;
     this.#generation = options.generation;
     this.#leave = this.#leaveFor(options.generation);

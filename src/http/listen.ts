@@ -15,6 +15,7 @@ import type { Clock, Log, Metrics } from "../plugin.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
 import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
+import type { HeldBytes } from "./held-bytes.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
@@ -30,6 +31,7 @@ export interface ListenerOptions {
   /** Limits how long the listener waits when it closes. */
   readonly closer: Closer;
   readonly metrics: Metrics;
+  readonly held: HeldBytes;
   readonly readiness: () => Readiness;
   /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import type { Clock, Connection } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import { UnfinishedBytes, type HeldBytes, type UnfinishedLimits } from "./unfinished-bytes.ts";
+import type { HeldBytes, HeldPart } from "./held-bytes.ts";
 
 /** A message that gains less than `minArrivalBytes` within this time is too slow. */
 const paceMs = arrivalGraceMs + arrivalWindowMs;
@@ -17,21 +17,20 @@ const controlHeadBytes = 6;
 /** Watches all connections of a listener. Dispose it to stop the timer. */
 export class MessageWatch implements Disposable {
   readonly #clock: Clock;
-  readonly #unfinished = new UnfinishedBytes();
-  readonly #limits: UnfinishedLimits;
+  readonly #held: HeldBytes;
   /** One per connection, oldest first. */
   readonly #arriving = new Set<ArrivingMessage>();
   readonly #timer: Disposable;
 
-  /** `maxBytes`: maximum number of bytes that unfinished messages may hold together. */
-  constructor(clock: Clock, maxBytes: number) {
+  constructor(clock: Clock, held: HeldBytes) {
     this.#clock = clock;
-    this.#limits = { maxBytes, maxBytesPerOwner: maxBytes };
+    this.#held = held;
     this.#timer = clock.every(sweepMs, () => this.#sweep());
   }
 
-  add(connection: Connection, webSocket: WebSocket, socket: Socket): void {
-    const held = this.#unfinished.hold("", this.#limits);
+  /** `caller`: the caller for which the messages count. */
+  add(caller: string, connection: Connection, webSocket: WebSocket, socket: Socket): void {
+    const held = this.#held.hold(caller, "message", () => this.#refuse(arriving));
     const now = this.#clock.monotonic();
     const arriving = new ArrivingMessage(connection, webSocket, socket, held, now);
     this.#arriving.add(arriving);
@@ -50,9 +49,12 @@ export class MessageWatch implements Disposable {
     for (const arriving of this.#arriving) arriving.held.resize(0);
     for (const arriving of this.#arriving) {
       if (arriving.isTooSlow(now)) this.#close(arriving, 1008, "the message arrived too slowly");
-      else if (arriving.held.resize(arriving.bytes) !== undefined)
-        this.#close(arriving, 1013, "too many unfinished messages");
+      else if (!arriving.held.resize(arriving.bytes)) this.#refuse(arriving);
     }
+  }
+
+  #refuse(arriving: ArrivingMessage): void {
+    this.#close(arriving, 1013, "too many unfinished messages");
   }
 
   #close(arriving: ArrivingMessage, code: number, reason: string): void {
@@ -73,7 +75,7 @@ export class MessageWatch implements Disposable {
  */
 class ArrivingMessage {
   readonly connection: Connection;
-  readonly held: HeldBytes;
+  readonly held: HeldPart;
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
   /** Bytes received up to the end of the last complete message, plus the control frames since then. */
@@ -85,7 +87,7 @@ class ArrivingMessage {
     connection: Connection,
     webSocket: WebSocket,
     socket: Socket,
-    held: HeldBytes,
+    held: HeldPart,
     now: number,
   ) {
     this.connection = connection;

@@ -8,16 +8,28 @@ import { writeChunk, writePlain } from "./chunk-frame.ts";
 export class ExchangeResponse extends ServerResponse implements ClientResponse {
   owner: ResponseOwner | undefined = undefined;
   onDrain: ClientResponse["onDrain"] = undefined;
+  #onHalfClose: (() => void) | undefined = undefined;
   /** True if chunks are written to the socket directly, because node:http has sent the head. */
   #isDirect = false;
   #hasChunks = false;
   #awaitsDrain = false;
-  #isWatched = false;
 
   begin(owner: ResponseOwner): void {
     this.owner = owner;
     this.once("close", onClose);
     if (this.socket === null) awaitTurn(this);
+  }
+
+  get onHalfClose(): (() => void) | undefined {
+    return this.#onHalfClose;
+  }
+
+  /** node:http itself ends the connection on this event. */
+  set onHalfClose(listener: (() => void) | undefined) {
+    const { socket } = this.req;
+    if (this.#onHalfClose !== undefined) socket.off("end", this.#onHalfClose);
+    if (listener !== undefined) socket.prependListener("end", listener);
+    this.#onHalfClose = listener;
   }
 
   /**
@@ -59,13 +71,6 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
     if (last === undefined) this.end(done);
     else this.end(last, done);
   }
-
-  watch(stallMs: number): void {
-    if (!this.#isWatched) this.on("timeout", onTimeout);
-    this.#isWatched = true;
-    // The timer of the socket itself: it restarts whenever the kernel has taken something.
-    this.setTimeout(stallMs);
-  }
 }
 
 /** The responses to pipelined requests that began before their turn to be sent, by connection. */
@@ -88,8 +93,4 @@ function awaitTurn(response: ExchangeResponse): void {
 /** Called once, both when the response has ended and when its client has left. */
 function onClose(this: ExchangeResponse): void {
   this.owner?.onClose(this.writableFinished);
-}
-
-function onTimeout(this: ExchangeResponse): void {
-  this.owner?.onStall();
 }

@@ -8,28 +8,32 @@ import type { Runtime } from "../pipeline/run/runtime.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "./address.ts";
 import { createBodyWatch } from "./body-watch.ts";
+import type { HeldBytes } from "./held-bytes.ts";
+import { createReaderWatch } from "./reader-watch.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
 
 export interface RuntimeOptions {
-  readonly server: Pick<ServerConfig, "trustProxy" | "bodyIdleMs" | "unfinishedBodyBytes">;
+  readonly server: Pick<ServerConfig, "trustProxy" | "bodyIdleMs">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly held: HeldBytes;
   /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
 }
 
 /** Dispose of the result to end its timers. */
 export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Disposable {
-  const { server, clock, log, observers } = options;
+  const { server, clock, log, held, observers } = options;
   const bodyWatch = createBodyWatch({
     clock,
     metrics: options.metrics,
     idleMs: server.bodyIdleMs,
-    maxBytes: server.unfinishedBodyBytes,
+    held,
     timedOut: bodyTimedOut,
     refused: bodyRefused,
   });
+  const readerWatch = createReaderWatch({ clock, held, windowMs: server.bodyIdleMs });
   const surfaceWatch = createSurfaceWatch(clock, log);
   return {
     clock,
@@ -38,11 +42,14 @@ export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Di
     peerOf: peerReader(server.trustProxy),
     runner,
     bodyWatch,
+    readerWatch,
+    held,
     surfaceWatch,
     stallMs: server.bodyIdleMs,
     observers,
     [Symbol.dispose]() {
       bodyWatch[Symbol.dispose]();
+      readerWatch[Symbol.dispose]();
       surfaceWatch[Symbol.dispose]();
     },
   };

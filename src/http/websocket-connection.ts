@@ -3,12 +3,16 @@ import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Connection } from "../plugin.ts";
+import { callerId } from "./caller-id.ts";
+import type { HeldPart } from "./held-bytes.ts";
 import { Liveness } from "./liveness.ts";
 
 /** Maximum time in which a client must answer the closing handshake. */
 const closeMs = 5_000;
 
 export class LiveConnection implements Connection {
+  /** The caller for which the connection's memory counts. */
+  readonly caller: string;
   onDrain: (() => void) | undefined;
   onClose: ((code: number) => void) | undefined;
   readonly #x: LiveExchange;
@@ -20,11 +24,14 @@ export class LiveConnection implements Connection {
   #onGoAway: (() => void) | undefined;
   #isGoingAway = false;
   readonly #liveness: Liveness;
+  /** Memory of the messages that wait for the client. */
+  #unsent: HeldPart | undefined;
   #isPaused = false;
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
   #isClosedByUs = false;
   #isCorked = false;
+  readonly #cutOff = (): void => this.#x.cutOff("timedOut");
   readonly #uncork = (): void => {
     this.#isCorked = false;
     this.#socket.uncork();
@@ -33,6 +40,7 @@ export class LiveConnection implements Connection {
   /** `onEnded`: called when the connection has ended. */
   constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, onEnded: () => void) {
     this.#x = x;
+    this.caller = callerId(x);
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#liveness = new Liveness(webSocket);
@@ -82,7 +90,11 @@ export class LiveConnection implements Connection {
     const room = !this.#socket.writableNeedDrain;
     const { clock, stallMs } = this.#x.runtime;
     // A client that does not read must not hold memory indefinitely.
-    if (!room) this.#stalled ??= clock.after(stallMs, () => this.#x.cutOff("timedOut"));
+    if (!room) {
+      this.#stalled ??= clock.after(stallMs, this.#cutOff);
+      this.#unsent ??= this.#x.runtime.held.hold(this.caller, "answer", this.#cutOff);
+      if (!this.#unsent.resize(this.unsentBytes)) this.#cutOff();
+    }
     return room;
   }
 
@@ -140,14 +152,20 @@ export class LiveConnection implements Connection {
   }
 
   #drained(): void {
+    this.#stopWaiting();
+    this.#x.runCallback(this.onDrain);
+  }
+
+  #stopWaiting(): void {
     this.#stalled?.[Symbol.dispose]();
     this.#stalled = undefined;
-    this.#x.runCallback(this.onDrain);
+    this.#unsent?.[Symbol.dispose]();
+    this.#unsent = undefined;
   }
 
   #ended(code: number): void {
     this.#closing?.[Symbol.dispose]();
-    this.#stalled?.[Symbol.dispose]();
+    this.#stopWaiting();
     this.#x.runCallback(this.onClose, code);
     // A closing handshake of either side is a normal end. Without one, the client has left.
     this.#x.onClose(this.#isClosedByUs || code !== 1006);

@@ -18,6 +18,7 @@ import { responseHeaders } from "../pipeline/run/hook-phases.ts";
 import { runHooks } from "../pipeline/run/hooks.ts";
 import { LiveResponseHead } from "../pipeline/run/response-head.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
+import type { HeldBytes } from "./held-bytes.ts";
 import { LiveConnection } from "./websocket-connection.ts";
 import { pingMs } from "./liveness.ts";
 import { MessageWatch } from "./message-watch.ts";
@@ -60,9 +61,8 @@ export class WebSockets implements Disposable {
   readonly #messages: MessageWatch;
   #stopping = false;
 
-  /** `messageBytes`: maximum number of bytes that unfinished messages may hold together. */
-  constructor(clock: Clock, messageBytes: number) {
-    this.#messages = new MessageWatch(clock, messageBytes);
+  constructor(clock: Clock, held: HeldBytes) {
+    this.#messages = new MessageWatch(clock, held);
     this.#pings = clock.every(pingMs, () => {
       for (const connection of this.#open) connection.ping();
     });
@@ -110,7 +110,7 @@ export class WebSockets implements Disposable {
       this.#open.delete(connection);
     });
     this.#open.add(connection);
-    this.#messages.add(connection, webSocket, req.socket);
+    this.#messages.add(connection.caller, connection, webSocket, req.socket);
     if (this.#stopping) queueMicrotask(() => connection.goAway());
     return connection;
   }

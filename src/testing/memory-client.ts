@@ -55,6 +55,7 @@ export class MemoryResponse implements ClientResponse {
   writableFinished = false;
   readonly writableLength = 0;
   onDrain: ClientResponse["onDrain"] = undefined;
+  onHalfClose: (() => void) | undefined = undefined;
   /** The exchange that the response answers. Undefined until it begins. */
   exchange: LiveExchange | undefined = undefined;
   status = 0;
@@ -105,8 +106,6 @@ export class MemoryResponse implements ClientResponse {
     if (last !== undefined) this.#keep(last, "utf8");
     this.#finish(done);
   }
-
-  watch(): void {}
 
   destroy(): void {
     this.#close();

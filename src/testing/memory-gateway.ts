@@ -142,7 +142,7 @@ async function assemble(
   const { server } = first.config;
   const runtime = stack.use(openRuntime({ ...resources, server, observers }));
   const readiness = (): Readiness => ({ ready: true, checks: {} });
-  const dispatch = new Dispatcher({ server, generation: current, clock, readiness }, runtime);
+  const dispatch = new Dispatcher({ generation: current, clock, readiness }, runtime);
   stack.use(dispatch.webSockets);
   const swap = async (): Promise<void> => {
     const old = current;

@@ -23,6 +23,7 @@ import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
+import { HeldBytes } from "../../src/http/held-bytes.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { systemClock } from "../../src/clock.ts";
 import { silentLog } from "../test-log.ts";
@@ -65,7 +66,7 @@ export const noMetrics: Metrics = {
   histogram: () => nothing,
 };
 
-const server: ServerConfig = {
+const server: ServerConfig & { readonly unfinishedBodyBytes: number } = {
   host: "127.0.0.1",
   port: 0,
   trustProxy: [],
@@ -125,6 +126,7 @@ export async function serve(
     clock,
     log,
     metrics: options.metrics ?? noMetrics,
+    held: new HeldBytes(serverConfig.unfinishedBodyBytes, options.metrics ?? noMetrics),
     closer,
     observers: options.observers ?? [],
     readiness: () => ({ ready: options.ready?.() ?? true, checks: {} }),
@@ -168,6 +170,7 @@ export function testResources(log: Log): HostResources {
     store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
+    held: new HeldBytes(Infinity, noMetrics),
     gateway: gatewayInfo(
       () => undefined,
       new Set(),

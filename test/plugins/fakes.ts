@@ -10,6 +10,7 @@ import type {
   Principal,
   Tools,
 } from "sluice-gateway/services";
+import { HeldBytes } from "../../src/http/held-bytes.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { shippedModules } from "../../src/pipeline/load/modules.ts";
 import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
@@ -139,6 +140,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
     claims: { now: () => clock.now(), claim: () => true, end() {}, hasEnded: () => false },
+    memory: new HeldBytes(Infinity, createMetrics()),
     storage: storageOf("test", noEntries),
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const service = all[name];

@@ -11,21 +11,24 @@ export interface EventReader {
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 const space = 0x20;
-const newline = Buffer.of(lineFeed);
+
+/** Maximum number of lines of one event. Servers send one or a few. */
+const maxLines = 1024;
+const firstBytes = 1024;
+const noBytes = Buffer.alloc(0);
 
 export class EventStream {
   readonly #reader: EventReader;
   readonly #maxBytes: number;
-  /** The start of an incomplete line. */
-  #line: Buffer[] = [];
-  /** The data of an incomplete event: the range of its first line, and copies of further lines. */
+  /** A copy of the start of an incomplete line. */
+  readonly #line = new GrowingBytes();
+  /** The data of an incomplete event: the range of its only line, or a copy of all its lines. */
   #data: Buffer | undefined;
   #start = 0;
   #end = 0;
-  #further: Buffer[] = [];
-  /** Number of buffered bytes of an incomplete line and of an incomplete event. */
-  #lineBytes = 0;
-  #dataBytes = 0;
+  readonly #joined = new GrowingBytes();
+  /** Number of data lines of the incomplete event. */
+  #lines = 0;
 
   /** `maxBytes`: maximum size of one event. */
   constructor(reader: EventReader, maxBytes: number) {
@@ -39,22 +42,24 @@ export class EventStream {
    */
   write(bytes: Buffer, start: number, end: number): boolean {
     let begin = start;
-    for (;;) {
+    while (this.#lines <= maxLines) {
       const feed = bytes.indexOf(lineFeed, begin);
       if (feed === -1 || feed >= end) break;
       this.#lineEnds(bytes, begin, feed);
       begin = feed + 1;
     }
+    if (this.#lines > maxLines) return false;
     this.#keep(bytes, begin, end);
-    return this.#lineBytes + this.#dataBytes <= this.#maxBytes;
+    return this.#line.length + this.#joined.length <= this.#maxBytes;
   }
 
   #lineEnds(chunk: Buffer, begin: number, feed: number): void {
     if (this.#line.length === 0) return this.#read(chunk, begin, feed);
-    const line = Buffer.concat([...this.#line, chunk.subarray(begin, feed)]);
-    this.#line = [];
-    this.#lineBytes = 0;
-    this.#read(line, 0, line.length);
+    this.#line.append(chunk, begin, feed);
+    const { bytes, length } = this.#line;
+    // The event may keep the range of this line.
+    this.#line.release();
+    this.#read(bytes, 0, length);
   }
 
   #read(bytes: Buffer, begin: number, feed: number): void {
@@ -63,40 +68,70 @@ export class EventStream {
     if (!isData(bytes, begin, end)) return;
     const value = bytes[begin + 5] === space ? begin + 6 : begin + 5;
     const start = Math.min(value, end);
-    if (this.#data === undefined) {
+    this.#lines++;
+    if (this.#lines === 1) {
       this.#data = bytes;
       this.#start = start;
       this.#end = end;
-    } else {
-      this.#further.push(Buffer.from(bytes.subarray(start, end)));
+      return;
     }
-    // Includes the line feed that joins it to the next line.
-    this.#dataBytes += end - start + 1;
+    this.#copyFirst();
+    this.#joined.appendByte(lineFeed);
+    this.#joined.append(bytes, start, end);
   }
 
   #dispatch(): void {
+    if (this.#lines === 0) return;
+    this.#lines = 0;
     const data = this.#data;
-    this.#dataBytes = 0;
-    if (data === undefined) return;
     this.#data = undefined;
-    if (this.#further.length === 0) return this.#reader.event(data, this.#start, this.#end);
-    const joined = [data.subarray(this.#start, this.#end)];
-    for (const line of this.#further) joined.push(newline, line);
-    this.#further = [];
-    const whole = Buffer.concat(joined);
-    this.#reader.event(whole, 0, whole.length);
+    if (data !== undefined) return this.#reader.event(data, this.#start, this.#end);
+    const { bytes, length } = this.#joined;
+    this.#joined.release();
+    this.#reader.event(bytes, 0, length);
+  }
+
+  #copyFirst(): void {
+    if (this.#data === undefined) return;
+    this.#joined.append(this.#data, this.#start, this.#end);
+    this.#data = undefined;
   }
 
   /** Copies the bytes that are needed after this call. */
   #keep(bytes: Buffer, begin: number, end: number): void {
-    if (this.#data === bytes) {
-      this.#data = Buffer.from(bytes.subarray(this.#start, this.#end));
-      this.#start = 0;
-      this.#end = this.#data.length;
-    }
-    if (begin === end) return;
-    this.#line.push(Buffer.from(bytes.subarray(begin, end)));
-    this.#lineBytes += end - begin;
+    this.#copyFirst();
+    if (begin < end) this.#line.append(bytes, begin, end);
+  }
+}
+
+/** Bytes that arrive in pieces. They are joined at once, because each piece of its own would cost about 100 bytes. */
+class GrowingBytes {
+  bytes: Buffer = noBytes;
+  length = 0;
+
+  append(from: Buffer, start: number, end: number): void {
+    this.#reserve(end - start);
+    from.copy(this.bytes, this.length, start, end);
+    this.length += end - start;
+  }
+
+  appendByte(byte: number): void {
+    this.#reserve(1);
+    this.bytes[this.length++] = byte;
+  }
+
+  /** Leaves the bytes to the reader that has taken them. */
+  release(): void {
+    this.bytes = noBytes;
+    this.length = 0;
+  }
+
+  #reserve(more: number): void {
+    const needed = this.length + more;
+    if (needed <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.bytes.length, firstBytes));
+    this.bytes.copy(larger, 0, 0, this.length);
+    this.bytes = larger;
   }
 }
 

@@ -6,9 +6,11 @@ import {
   defineSurface,
   type Awaitable,
   type CallReporter,
+  type Exchange,
+  type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
+import type { Charge, Ledger, LedgerRpc, RpcAnswer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { operation } from "./operation.ts";
@@ -17,7 +19,7 @@ interface Options {
   readonly upstream: string;
 }
 
-type Caller = CallReporter & { readonly clientLeft: boolean };
+type Caller = CallReporter & Pick<Exchange, "clientLeft" | "facts">;
 
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
@@ -47,25 +49,31 @@ export default defineSurface<Options>({
       body: { bytes: bodyBytes, types: ["application/json"] },
       answer(x) {
         x.note("upstream", upstream);
-        return answer(ledger, x.body ?? noBody, x.get("charge"), x);
+        return answer(ledger, x.body ?? noBody, x.get("charge"), x, host.memory);
       },
     };
   },
 });
 
 /** Answers synchronously if everything is cached, so that a cached answer costs no promise. */
-function answer(ledger: Ledger, body: Buffer, charge: Charge, caller: Caller): Awaitable<Reply> {
+function answer(
+  ledger: Ledger,
+  body: Buffer,
+  charge: Charge,
+  caller: Caller,
+  memory: Memory,
+): Awaitable<Reply> {
   const rpc = ledger.rpc(body);
-  if (rpc.costMilliCu === 0) return run(rpc, charge, caller);
+  if (rpc.costMilliCu === 0) return run(rpc, charge, caller, memory);
   return andThen(charge.reserve(rpc.costMilliCu), (refusal) => {
-    if (refusal === undefined) return run(rpc, charge, caller);
+    if (refusal === undefined) return run(rpc, charge, caller, memory);
     rpc.report(caller, refusal.code);
     return refusal;
   });
 }
 
-function run(rpc: LedgerRpc, charge: Charge, caller: Caller): Awaitable<Reply> {
-  return andThen(rpc.run(caller), (answered) => replyWith(answered, rpc, charge, caller));
+function run(rpc: LedgerRpc, charge: Charge, caller: Caller, memory: Memory): Awaitable<Reply> {
+  return andThen(rpc.run(caller, memory), (answered) => replyWith(answered, rpc, charge, caller));
 }
 
 /**
@@ -73,15 +81,17 @@ function run(rpc: LedgerRpc, charge: Charge, caller: Caller): Awaitable<Reply> {
  * has done the work.
  */
 function replyWith(
-  body: string | Uint8Array | undefined,
+  answered: RpcAnswer,
   rpc: LedgerRpc,
   charge: Charge,
   caller: CallReporter,
 ): Reply {
   rpc.report(caller);
   if (rpc.costMilliCu > 0) charge.settle(rpc.lines);
-  if (body === undefined) return noContent;
-  if (rpc.failure === undefined) return { status: 200, headers, body };
+  if (answered === undefined) return noContent;
+  const isWhole = typeof answered === "string" || answered instanceof Uint8Array;
+  const content = isWhole ? { body: answered } : { pieces: answered };
+  if (rpc.failure === undefined) return { status: 200, headers, ...content };
   const outcome = rpc.failure === "timeout" ? "timedOut" : "upstreamFailed";
-  return { status: 200, headers, body, outcome };
+  return { status: 200, headers, ...content, outcome };
 }

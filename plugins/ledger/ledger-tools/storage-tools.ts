@@ -1,5 +1,11 @@
 /** Tools that read storage: one value, or several values. */
-import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
+import {
+  toolFailure,
+  type Tool,
+  type ToolContext,
+  type ToolFailure,
+  type ToolResult,
+} from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
@@ -10,6 +16,11 @@ import { callMethod, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 /** gateway.md, "Per-call and per-request limits". */
 const maxKeys = 100;
 const keyMilliCu = 200;
+/**
+ * Maximum length of all values of a result in characters. The answer of a node with distinct keys is shorter, because
+ * nodes limit it to 15 MiB. Keys that are given several times could make the result a hundred times as long.
+ */
+const maxValueChars = 16 * 1_048_576;
 
 const blockHash = hexSchema("Read at this block: 0x and 64 hex digits. Default: the best block.");
 
@@ -88,7 +99,7 @@ async function storageValues(
 ): Promise<ToolResult> {
   const fault = keyFault(keys) ?? blockHashFault("blockHash", at);
   if (fault !== undefined) return fault;
-  const params = paramsOf(JSON.stringify(keys), at);
+  const params = paramsOf(JSON.stringify(distinctKeys(keys)), at);
   const answer = await callMethod(chain, "state_queryStorageAt", params, context);
   const read =
     answer.kind === "result" ? readChanges(parseOrUndefined(answer.bytes.toString())) : undefined;
@@ -100,7 +111,22 @@ async function storageValues(
   if (read === undefined) return unreadableAnswer;
   // Nodes may change the case of keys. The caller gets its keys back unchanged.
   const items = keys.map((key) => ({ key, value: read.values.get(key.toLowerCase()) ?? null }));
+  const chars = items.reduce((sum, { value }) => sum + (value?.length ?? 0), 0);
+  if (chars > maxValueChars) return tooManyValues;
   return { ok: true, value: { items, blockHash: read.block } };
+}
+
+const tooManyValues: ToolFailure = {
+  ...toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the values are too large together"),
+  isCharged: true,
+};
+
+/** Returns the keys without those that differ only in case from an earlier one. */
+function distinctKeys(keys: readonly string[]): string[] {
+  const distinct = new Map<string, string>();
+  for (const key of keys)
+    if (!distinct.has(key.toLowerCase())) distinct.set(key.toLowerCase(), key);
+  return [...distinct.values()];
 }
 
 function keyFault(keys: readonly string[]): ToolFailure | undefined {

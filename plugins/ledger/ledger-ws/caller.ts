@@ -8,6 +8,7 @@ import { andThen } from "sluice-gateway/toolkit";
 
 export interface Caller {
   readonly keyId: string;
+  readonly workspaceId: string;
   /**
    * Returns the caller as the accounts know it now. `refused`: the key was revoked, has expired or has lost a capability.
    * `unavailable`: the accounts cannot be asked.
@@ -32,6 +33,7 @@ export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
   const { address } = x.request;
   return {
     keyId,
+    workspaceId: principal.workspace.id,
     current: () =>
       andThen(accounts.identifyAgain(principal, address), (now) => {
         if (now.kind === "unavailable") return "unavailable";

@@ -8,6 +8,7 @@ import {
   type Exchange,
   type JsonSchema,
   type Log,
+  type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Accounts, Ledger } from "sluice-gateway/services";
@@ -34,6 +35,7 @@ interface SurfaceDeps {
   readonly connections: KeyLimit;
   readonly limits: KeyLimits;
   readonly log: Log;
+  readonly memory: Memory;
   readonly write: boolean;
 }
 
@@ -91,7 +93,8 @@ export default defineSurface<Options>({
       subscriptions: new DistinctKeyLimit(perKeyLimits.subscriptionsPerKey),
       submissions: new KeyLimit(perKeyLimits.submissionsPerKey),
     };
-    const deps: SurfaceDeps = { ledger, accounts, connections, limits, log: host.log, write };
+    const { log, memory } = host;
+    const deps: SurfaceDeps = { ledger, accounts, connections, limits, log, memory, write };
     return {
       answer(x) {
         x.note("upstream", upstream);
@@ -103,7 +106,7 @@ export default defineSurface<Options>({
 
 async function answer(
   x: Exchange,
-  { ledger, accounts, connections, limits, log, write }: SurfaceDeps,
+  { ledger, accounts, connections, limits, log, memory, write }: SurfaceDeps,
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
@@ -115,7 +118,8 @@ async function answer(
   stack.defer(() => places.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
-  await new Session(connection, { ledger, caller, charge, x, limits, log, write }).finished;
+  const deps = { ledger, caller, charge, x, limits, log, memory, write };
+  await new Session(connection, deps).finished;
   return undefined;
 }
 

@@ -8,9 +8,10 @@ import {
   type Connection,
   type Exchange,
   type Log,
+  type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Charge, Ledger, LedgerRpc } from "sluice-gateway/services";
+import type { Charge, Ledger, LedgerRpc, RpcAnswer } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/toolkit";
 import { ArchiveCalls } from "./archive-calls.ts";
 import { CallReplies, type RpcCall } from "./call-replies.ts";
@@ -52,8 +53,9 @@ export interface SessionDeps {
   readonly ledger: Ledger;
   readonly caller: Caller;
   readonly charge: Charge;
-  readonly x: Pick<Exchange, "admit" | "called">;
+  readonly x: Pick<Exchange, "admit" | "called" | "facts">;
   readonly log: Log;
+  readonly memory: Memory;
   readonly limits: KeyLimits;
   /** True if keys with `ledger:write` may submit extrinsics. */
   readonly write: boolean;
@@ -109,6 +111,7 @@ export class Session {
     this.#subscriptions = new Subscriptions({
       ...shared,
       feed: ledger.subscriptions,
+      opener: { key: caller.keyId, workspace: caller.workspaceId },
       placesOf: (name) => limits.subscriptions.of(caller.keyId, name),
     });
     this.#follows = new FollowCalls({
@@ -186,9 +189,10 @@ export class Session {
   async #run(rpc: LedgerRpc): Promise<void> {
     const payment = await this.#payer.reserve(rpc.costMilliCu);
     if ("error" in payment) return this.#refuse(rpc, payment);
-    let answer: string | Uint8Array | undefined;
+    let answer: RpcAnswer;
     try {
-      answer = await rpc.run({ clientLeft: this.#hasEnded });
+      const { x, memory } = this.#deps;
+      answer = await rpc.run({ clientLeft: this.#hasEnded, facts: x.facts }, memory);
     } catch (error) {
       payment.release();
       throw error;
@@ -205,10 +209,12 @@ export class Session {
     if (answer !== undefined) this.#send(answer);
   }
 
-  /** Sends a text message. Closes the connection if the client has not read enough of the earlier messages. */
-  #send(message: string | Uint8Array): void {
-    this.#limitUnsent(0);
-    if (!this.#isClosed) this.#connection.send(message, true);
+  /** Sends a text message. Closes the connection instead if it and the earlier messages wait with too many bytes. */
+  #send(message: Exclude<RpcAnswer, undefined>): void {
+    this.#limitUnsent(sizeOf(message));
+    if (this.#isClosed) return;
+    const isWhole = typeof message === "string" || message instanceof Uint8Array;
+    this.#connection.send(isWhole ? message : Buffer.concat(message), true);
   }
 
   /** Closes the connection if too much output is unsent. `more`: number of bytes of messages that have not been sent yet. */
@@ -291,6 +297,13 @@ export class Session {
     this.#deps.log.error({ err: error }, "a connection to the node proxy failed");
     this.#close(closeCodes.internal, "internal error");
   }
+}
+
+/** Returns the size of a message in bytes. */
+function sizeOf(message: Exclude<RpcAnswer, undefined>): number {
+  if (typeof message === "string") return Buffer.byteLength(message);
+  if (message instanceof Uint8Array) return message.length;
+  return message.reduce((sum, { length }) => sum + length, 0);
 }
 
 /** Parts of the names of methods that need the connection. */

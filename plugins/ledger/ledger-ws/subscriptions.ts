@@ -4,6 +4,7 @@ import type {
   ClientSubscription,
   LedgerSubscriptions,
   SubscriptionMethod,
+  SubscriptionOpener,
 } from "sluice-gateway/services";
 import type { RpcCall } from "./call-replies.ts";
 import type { Places } from "./key-limit.ts";
@@ -15,6 +16,8 @@ const maxSubscriptions = 64;
 
 export interface SubscriptionsDeps extends SubscriptionDeps {
   readonly feed: LedgerSubscriptions;
+  /** The client, for the limits on subscriptions at the node. */
+  readonly opener: SubscriptionOpener;
   /** Returns the key's limit for one subscription at the node. `name`: equal for equal subscriptions. */
   readonly placesOf: (name: string) => Places;
 }
@@ -48,7 +51,7 @@ export class Subscriptions {
     const { feed, replies } = this.#deps;
     const method = feed.subscribing.get(call.method);
     if (method !== undefined) {
-      return this.#open.open(call, method, () => feed.open(method, call.params));
+      return this.#open.open(call, method, () => feed.open(method, call.params, this.#deps.opener));
     }
     const id = /^\s*\[\s*"([\w-]+)"\s*\]\s*$/.exec(call.params)?.[1] ?? "";
     replies.answer(call, String(this.#open.remove(id)));

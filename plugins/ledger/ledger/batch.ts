@@ -1,9 +1,12 @@
-/** A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. */
-import type { CallReport, CallReporter } from "sluice-gateway/plugin";
-import type { LedgerRpc } from "sluice-gateway/services";
-import { arrayOf, type JsonBody } from "./json-body.ts";
+/**
+ * A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. When
+ * the responses have reached the maximum size of an answer, no further call is sent.
+ */
+import type { CallReport, CallReporter, Memory, MemoryHold } from "sluice-gateway/plugin";
+import type { LedgerRpc, RpcCaller } from "sluice-gateway/services";
+import { arrayOf, copyBody, type Enclosed, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, failureResponse, nodeResponse, refusal } from "./envelope.ts";
+import { errorResponse, failureResponse, refusal, sharedResponse } from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -19,6 +22,18 @@ export type BatchItem =
       readonly params: string;
     };
 
+export interface BatchLimits {
+  /** Maximum number of calls in flight. */
+  readonly parallel: number;
+  /** Maximum size of the answer. */
+  readonly bytes: number;
+}
+
+/** Size of an error response without its id, rounded up. */
+const errorBytes = 128;
+/** Smaller answers are not counted, because they cost less than the count. */
+const uncountedBytes = 64 * 1024;
+
 type BatchCall = Extract<BatchItem, { kind: "call" }>;
 type Line = LedgerRpc["lines"][number];
 
@@ -27,24 +42,35 @@ export class Batch implements LedgerRpc {
   readonly lines: Line[] = [];
   readonly #items: readonly BatchItem[];
   readonly #calls: CallDispatcher;
-  readonly #parallel: number;
-  readonly #responses: JsonBody[];
+  readonly #limits: BatchLimits;
+  readonly #responses: (string | Enclosed)[];
   /** One report per completed item. */
   readonly #reports: CallReport[] = [];
-  #caller: { readonly clientLeft: boolean } | undefined;
+  #caller: RpcCaller | undefined;
+  #memory: Memory | undefined;
+  #held: MemoryHold | undefined;
+  /** Size of the answer if all calls without a response are refused. */
+  #bytes = 2;
+  /** True if a response did not fit. */
+  #isFull = false;
   #next = 0;
   #running = 0;
   #lastFailure: NodeFailure | undefined;
-  #resolve: ((body: JsonBody) => void) | undefined;
+  #resolve: ((answer: JsonAnswer) => void) | undefined;
 
-  /** `items`: at least one, without the notifications. `parallel`: maximum number of calls in flight. */
-  constructor(items: readonly BatchItem[], calls: CallDispatcher, parallel: number) {
+  /** `items`: at least one, without the notifications. */
+  constructor(items: readonly BatchItem[], calls: CallDispatcher, limits: BatchLimits) {
     this.#items = items;
     this.#calls = calls;
-    this.#parallel = parallel;
+    this.#limits = limits;
     this.#responses = Array.from({ length: items.length }, () => "");
     let cost = 0;
-    for (const item of items) if (item.kind === "call") cost += item.methodState.method.cuMilli;
+    for (const item of items) {
+      if (item.kind === "call") {
+        cost += item.methodState.method.cuMilli;
+        this.#bytes += item.id.length + errorBytes;
+      } else this.#bytes += item.response.length + 1;
+    }
     this.costMilliCu = cost;
   }
 
@@ -52,9 +78,10 @@ export class Batch implements LedgerRpc {
     return this.lines.length === 0 ? this.#lastFailure : undefined;
   }
 
-  run(caller?: { readonly clientLeft: boolean }): JsonBody | Promise<JsonBody> {
+  run(caller?: RpcCaller, memory?: Memory): JsonAnswer | Promise<JsonAnswer> {
     this.#caller = caller;
-    if (this.#advance()) return arrayOf(this.#responses);
+    this.#memory = memory;
+    if (this.#advance()) return this.#end();
     return new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -75,27 +102,64 @@ export class Batch implements LedgerRpc {
     }
   }
 
-  /** Called when a call in flight has ended. `response`: its JSON-RPC response, which the batch keeps. */
-  onEnd(
-    index: number,
-    response: JsonBody,
-    methodState: MethodState,
-    ending: keyof MethodState["reports"],
-  ): void {
-    this.#running--;
-    this.#responses[index] = response;
-    this.#reports.push(methodState.reports[ending]);
-    if (ending === "result" || ending === "error") this.lines.push(...methodState.lines);
-    if (this.#advance()) this.#resolve?.(arrayOf(this.#responses));
+  /** Called when a node has answered a call. Its work is charged, even if there is no room for its answer. */
+  onAnswer(index: number, call: BatchCall, kind: "result" | "error", body: JsonBody): void {
+    this.lines.push(...call.methodState.lines);
+    this.#keep(index, call, kind, body, copyBody);
+    this.#onEnded();
   }
 
-  noteFailure(reason: NodeFailure): void {
+  /** Called when no node has answered a call. */
+  onFailure(index: number, { id, methodState }: BatchCall, reason: NodeFailure): void {
     this.#lastFailure = reason;
+    this.#responses[index] = failureResponse(id, reason);
+    this.#reports.push(methodState.reports[reason === "disagreement" ? reason : "failed"]);
+    this.#onEnded();
+  }
+
+  #onEnded(): void {
+    this.#running--;
+    if (this.#advance()) this.#resolve?.(this.#end());
+  }
+
+  #end(): JsonAnswer {
+    this.#held?.[Symbol.dispose]();
+    return arrayOf(this.#responses);
+  }
+
+  /** Keeps the answer to a call, or refuses the call if there is no room. `own`: returns a body that may be kept. */
+  #keep(
+    index: number,
+    { id, methodState }: BatchCall,
+    kind: "result" | "error",
+    body: JsonBody,
+    own: (body: JsonBody) => JsonBody,
+  ): void {
+    if (this.#hasRoom(body.length)) {
+      this.#responses[index] = sharedResponse(id, kind, own(body));
+      this.#reports.push(methodState.reports[kind]);
+    } else {
+      this.#responses[index] = errorResponse(id, "internal");
+      this.#reports.push(methodState.reports.failed);
+    }
+  }
+
+  #hasRoom(more: number): boolean {
+    const bytes = this.#bytes + more;
+    if (this.#isFull || bytes > this.#limits.bytes || !this.#mayHold(bytes)) this.#isFull = true;
+    else this.#bytes = bytes;
+    return !this.#isFull;
+  }
+
+  #mayHold(bytes: number): boolean {
+    if (bytes <= uncountedBytes) return true;
+    this.#held ??= this.#memory?.hold(this.#caller?.facts?.caller?.id ?? "", "result");
+    return this.#held?.resize(bytes) !== false;
   }
 
   /** Starts as many calls as the limit allows. Returns true if all items have their responses. */
   #advance(): boolean {
-    while (this.#next < this.#items.length && this.#running < this.#parallel) {
+    while (this.#next < this.#items.length && this.#running < this.#limits.parallel) {
       const index = this.#next++;
       const item = this.#items[index];
       if (item?.kind === "call") this.#begin(index, item);
@@ -108,8 +172,8 @@ export class Batch implements LedgerRpc {
   }
 
   #begin(index: number, call: BatchCall): void {
-    if (this.#caller?.clientLeft === true) {
-      this.#lastFailure = "aborted";
+    if (this.#isFull || this.#caller?.clientLeft === true) {
+      if (!this.#isFull) this.#lastFailure = "aborted";
       this.#responses[index] = errorResponse(call.id, "internal");
       this.#reports.push(call.methodState.reports.failed);
       return;
@@ -123,9 +187,8 @@ export class Batch implements LedgerRpc {
       this.#running++;
       return;
     }
-    this.#responses[index] = nodeResponse(call.id, "result", body);
     this.lines.push(...call.methodState.lines);
-    this.#reports.push(call.methodState.reports.result);
+    this.#keep(index, call, "result", body, (shared) => shared);
   }
 }
 
@@ -142,14 +205,10 @@ class BatchItemListener implements CallListener {
   }
 
   onAnswer(kind: "result" | "error", body: JsonBody): void {
-    const { id, methodState } = this.#call;
-    this.#batch.onEnd(this.#index, nodeResponse(id, kind, body), methodState, kind);
+    this.#batch.onAnswer(this.#index, this.#call, kind, body);
   }
 
   onError(reason: NodeFailure): void {
-    this.#batch.noteFailure(reason);
-    const { id, methodState } = this.#call;
-    const ending = reason === "disagreement" ? reason : "failed";
-    this.#batch.onEnd(this.#index, failureResponse(id, reason), methodState, ending);
+    this.#batch.onFailure(this.#index, this.#call, reason);
   }
 }

@@ -34,26 +34,34 @@ export function encloseBody(before: string, body: JsonBody, after: string): Json
   return whole;
 }
 
-/** Returns a JSON array of the bodies. */
-export function arrayOf(bodies: readonly JsonBody[]): JsonBody {
-  const texts: string[] = [];
-  for (const body of bodies) {
-    if (typeof body !== "string") return arrayOfBytes(bodies);
-    texts.push(body);
-  }
-  return `[${texts.join(",")}]`;
+/** A text and a large body in its middle, which stays where it is: in the cache, for example. */
+export interface Enclosed {
+  readonly before: string;
+  readonly body: Buffer;
+  readonly after: string;
 }
 
-function arrayOfBytes(bodies: readonly JsonBody[]): Buffer {
-  const parts: Buffer[] = [];
-  for (const body of bodies) {
-    parts.push(parts.length === 0 ? openBracket : comma);
-    parts.push(typeof body === "string" ? Buffer.from(body) : body);
-  }
-  parts.push(closeBracket);
-  return Buffer.concat(parts);
+/** An answer as it is sent: one text, or one or several pieces of bytes. */
+export type JsonAnswer = JsonBody | readonly Buffer[];
+
+/** Returns the pieces of one value. */
+export function piecesOf({ before, body, after }: Enclosed): readonly Buffer[] {
+  return [Buffer.from(before), body, Buffer.from(after)];
 }
 
-const openBracket = Buffer.from("[");
-const comma = Buffer.from(",");
-const closeBracket = Buffer.from("]");
+/** Returns a JSON array of the values. Large bodies are not copied. */
+export function arrayOf(values: readonly (string | Enclosed)[]): JsonAnswer {
+  const pieces: Buffer[] = [];
+  let text = "[";
+  for (const [index, value] of values.entries()) {
+    if (index > 0) text += ",";
+    if (typeof value === "string") text += value;
+    else {
+      pieces.push(Buffer.from(text + value.before), value.body);
+      text = value.after;
+    }
+  }
+  text += "]";
+  if (pieces.length === 0) return text;
+  return [...pieces, Buffer.from(text)];
+}

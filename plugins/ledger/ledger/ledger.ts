@@ -1,5 +1,5 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Memory, Metrics } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import { ArchiveReads } from "./archive/archive-reads.ts";
 import type { PoolConfig } from "./options.ts";
@@ -34,15 +34,20 @@ export interface LedgerParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly memory: Memory;
 }
 
+/** decisions.md sections 5 and 14. A larger answer could not be sent over WebSocket. */
+const maxBatchBytes = { http: 32 * 1_048_576, webSocket: 4 * 1_048_576 };
+
 /** Opens a ledger that uses `pool` and closes it. */
-export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts): LedgerService {
+export function openLedger(parts: LedgerParts): LedgerService {
+  const { upstream, pool, clock, log, metrics } = parts;
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
   const feedMethods = createFeedMethods(upstream);
-  const subscriptions = new Feed({ upstream, methods: feedMethods, pool, clock, log, metrics });
+  const subscriptions = new Feed({ ...parts, methods: feedMethods });
   const follows = new Follows({
     upstream,
     methods: createFollowMethods(upstream),
@@ -53,7 +58,8 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     metrics,
   });
   const archive = new ArchiveReads({ upstream, pool, clock, log });
-  const overHttp = { listed: calls.listed, calls, batchParallel: upstream.batchParallel };
+  const { batchParallel } = upstream;
+  const overHttp = { listed: calls.listed, calls, batchParallel, batchBytes: maxBatchBytes.http };
   const webSocketNames = [
     ...feedMethods.subscribing.keys(),
     ...feedMethods.unsubscribing.keys(),
@@ -61,7 +67,11 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
     ...archive.methods.keys(),
     ...archive.stopping.keys(),
   ];
-  const overWebSocket = { ...overHttp, listed: withMethods(calls.listed, webSocketNames) };
+  const overWebSocket = {
+    ...overHttp,
+    batchBytes: maxBatchBytes.webSocket,
+    listed: withMethods(calls.listed, webSocketNames),
+  };
   const submissions = new Submissions({ upstream, pool, clock, log });
   const submit =
     upstream.methods[submitMethod] === false ? undefined : calls.internal.get(submitMethod);
@@ -75,7 +85,7 @@ export function openLedger({ upstream, pool, clock, log, metrics }: LedgerParts)
   const contexts = {
     http: overHttp,
     websocket: overWebSocket,
-    "websocket-write": { ...overHttp, listed: withMethods(withSubmit, writeNames) },
+    "websocket-write": { ...overWebSocket, listed: withMethods(withSubmit, writeNames) },
   };
   return {
     methods,

@@ -42,8 +42,9 @@ export function openLedgers(
   };
 }
 
-function openChain(upstream: PoolConfig, { clock, log, metrics, compute }: Host): Chain {
-  const shared = { upstream, clock, log, metrics };
+function openChain(upstream: PoolConfig, host: Host): Chain {
+  const { clock, log, metrics, memory, compute } = host;
+  const shared = { upstream, clock, log, metrics, memory };
   const ledger = openLedger({ ...shared, pool: openPool(shared) });
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }

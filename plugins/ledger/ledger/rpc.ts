@@ -2,10 +2,16 @@
 import type { RpcItem } from "sluice-gateway/http";
 import { readJsonRpc, type CallReport, type CallReporter } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
-import type { JsonBody } from "./json-body.ts";
+import { piecesOf, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
-import { errorResponse, failureResponse, nodeResponse, refusal } from "./envelope.ts";
+import {
+  errorResponse,
+  failureResponse,
+  nodeResponse,
+  refusal,
+  sharedResponse,
+} from "./envelope.ts";
 import type { CallListener } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
@@ -43,6 +49,8 @@ export interface RpcContext {
   readonly calls: CallDispatcher;
   /** Maximum number of calls of one batch in flight. */
   readonly batchParallel: number;
+  /** Maximum size of the answer of a batch. */
+  readonly batchBytes: number;
 }
 
 /** Parses a body. */
@@ -66,7 +74,7 @@ function readSingle(item: RpcItem, { listed, calls }: RpcContext): LedgerRpc {
 
 function readBatch(
   items: readonly RpcItem[],
-  { listed, calls, batchParallel }: RpcContext,
+  { listed, calls, batchParallel, batchBytes }: RpcContext,
 ): LedgerRpc {
   const answered: BatchItem[] = [];
   for (const item of items) {
@@ -85,7 +93,8 @@ function readBatch(
       answered.push({ kind: "call", id: item.id, methodState, params: item.params });
     }
   }
-  return answered.length === 0 ? noResponse : new Batch(answered, calls, batchParallel);
+  if (answered.length === 0) return noResponse;
+  return new Batch(answered, calls, { parallel: batchParallel, bytes: batchBytes });
 }
 
 /** One call. It is its own waiter, so that an answer from the cache costs neither a promise nor a closure. */
@@ -98,7 +107,7 @@ class SingleCall implements LedgerRpc, CallListener {
   readonly #methodState: MethodState;
   readonly #params: string;
   readonly #calls: CallDispatcher;
-  #resolve: ((body: JsonBody) => void) | undefined;
+  #resolve: ((answer: JsonAnswer) => void) | undefined;
 
   constructor(id: string, methodState: MethodState, params: string, calls: CallDispatcher) {
     this.costMilliCu = methodState.method.cuMilli;
@@ -108,7 +117,7 @@ class SingleCall implements LedgerRpc, CallListener {
     this.#calls = calls;
   }
 
-  run(): JsonBody | Promise<JsonBody> {
+  run(): JsonAnswer | Promise<JsonAnswer> {
     const body = this.#calls.call(this.#methodState, this.#params, this);
     if (body === undefined) {
       return new Promise((resolve) => {
@@ -117,7 +126,8 @@ class SingleCall implements LedgerRpc, CallListener {
     }
     this.lines = this.#methodState.lines;
     this.#ending = "result";
-    return nodeResponse(this.#id, "result", body);
+    const response = sharedResponse(this.#id, "result", body);
+    return typeof response === "string" ? response : piecesOf(response);
   }
 
   refuse(error: string): string {

@@ -31,7 +31,7 @@ import type { Sessions } from "./sessions.ts";
 
 /** The state that all requests of one surface share. */
 export interface McpServer {
-  readonly host: Pick<Host, "log" | "store">;
+  readonly host: Pick<Host, "log" | "memory" | "store">;
   readonly clock: Clock;
   readonly tools: Tools;
   readonly sessions: Sessions;

@@ -10,6 +10,7 @@ import { canShowForms } from "./confirmation.ts";
 import {
   accepted,
   codeOf,
+  codes,
   errorText,
   errorReply,
   idAsSent,
@@ -77,6 +78,16 @@ function reply(call: McpCall, { text, outcome, events }: ToolAnswer): Reply | Pr
   return sendAnswer(call, events, text);
 }
 
+/** Maximum length of the answers of an array (decisions.md section 5). After it is reached, no further item is run. */
+const maxArrayChars = 32 * 1024 * 1024;
+const data = { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" };
+const notRun = {
+  code: codes.internal,
+  message: "not run: the earlier responses are too large",
+  data,
+};
+const tooLarge = { code: codes.internal, message: "the responses are too large together", data };
+
 /**
  * Answers an array. Each item is answered separately and in order. Items of the stateless revision and `initialize` are
  * not allowed.
@@ -91,7 +102,10 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
       : `an array must have 1 to ${maxItems} items`;
     return errorReply(400, "null", { ...invalidRequest, message: `Invalid Request: ${what}` });
   }
+  using held = call.server.host.memory.hold(call.principal.key.id, "result");
   const answers: string[] = [];
+  let chars = 0;
+  let isFull = false;
   for (const [index, item] of items.entries()) {
     const message = messageOf(item, () => idAsSent(call.x.body, index));
     receive(call, message, opened.session);
@@ -100,11 +114,18 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
       answers.push(errorText("null", invalidRequest));
     }
     if (message.kind !== "request") continue;
+    if (isFull) {
+      answers.push(reported(call, message, refusedAnswer(message.id, notRun)).text);
+      continue;
+    }
     const answer =
       message.method === "initialize"
         ? refusedAnswer(message.id, invalidRequest)
         : await answerTo(call, message, plainFrame, undefined);
-    answers.push(reported(call, message, answer).text);
+    const { text } = reported(call, message, answer);
+    isFull = chars + text.length > maxArrayChars || !held.resize(chars + text.length);
+    answers.push(isFull ? errorText(message.id, tooLarge) : text);
+    chars += text.length;
   }
   if (answers.length === 0) return accepted;
   const body = `[${answers.join(",")}]`;

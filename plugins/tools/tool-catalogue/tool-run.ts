@@ -41,7 +41,10 @@ const maxResultChars = 64 * 1024 * 1024;
 
 const timedOut = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the tool did not answer in time");
 const abandoned = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the caller has left");
-const tooLarge = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large");
+const tooLarge: ToolFailure = {
+  ...toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the result is too large"),
+  isCharged: true,
+};
 const broken = toolFailure("GATEWAY_INTERNAL_ERROR", "internal error");
 
 const noConfirmationNeeded: Confirmed = { ok: true, claim: () => undefined };
@@ -213,20 +216,30 @@ export class ToolRun {
     );
   }
 
-  /** Charges a successful call. Credit that is not charged is released in any case. */
+  /** Charges a call that succeeded or has done its work. Credit that is not charged is released in any case. */
   #ended(result: ToolResult, part: ChargePart, costMilliCu: number): ToolOutcome {
     let isCharged = false;
+    const charge = (): void => {
+      isCharged = true;
+      part.settle([{ method: this.#catalogued.tool.name, costMilliCu }]);
+    };
     try {
-      if (!result.ok) return this.#failed(checkedFailure(result));
+      if (!result.ok) {
+        const failure = checkedFailure(result);
+        if (failure.isCharged === true) charge();
+        return this.#failed(failure);
+      }
       const json = textOf(result);
+      if (json.length > maxResultChars / 2 ** this.#nesting.depth) {
+        charge();
+        return this.#failed(tooLarge);
+      }
       this.#checkOutput(json);
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new BrokenContract("the tool returned an invalid usage");
       }
       assertJson(result.links, result.content);
-      if (json.length > maxResultChars / 2 ** this.#nesting.depth) return this.#failed(tooLarge);
-      isCharged = true;
-      part.settle([{ method: this.#catalogued.tool.name, costMilliCu }]);
+      charge();
       return this.#succeeded(result, json, costMilliCu);
     } finally {
       if (!isCharged) part.release();

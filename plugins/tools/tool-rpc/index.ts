@@ -10,6 +10,7 @@ import {
   type GatewayCode,
   type Host,
   type JsonRpcItem,
+  type MemoryHold,
   type Reply,
 } from "sluice-gateway/plugin";
 import type { ToolCaller } from "sluice-gateway/services";
@@ -25,12 +26,9 @@ import {
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
 const maxItems = 20;
-/**
- * Maximum number of calls of an array that run at the same time, and the number of characters of answers after which no
- * further call starts. Together with the maximum result of a tool (64 million characters) they keep the response well
- * below the maximum length of a string.
- */
+/** Maximum number of calls of an array that run at the same time. */
 const parallelCalls = 4;
+/** Maximum length of the answers of an array (decisions.md section 5). After it is reached, no further call starts. */
 const maxAnswerChars = 32 * 1024 * 1024;
 
 /** Failures whose JSON-RPC error does not have HTTP status 200. */
@@ -74,7 +72,9 @@ function answer(host: Host, requests: RequestHandler, x: Exchange): Reply | Prom
   };
   const body = readJsonRpc(x.body ?? noBody, maxItems);
   if (body.kind === "single") return single(requests, body.item, caller);
-  if (body.kind === "batch") return batch(requests, body.items, caller);
+  if (body.kind === "batch") {
+    return batch(requests, body.items, caller, host.memory.hold(principal.key.id, "result"));
+  }
   if (body.kind === "malformed") {
     x.called(protocolReport("", "PARSE_ERROR"));
     return ok(requests.error("null", codes.parseError, "Parse error"));
@@ -111,20 +111,25 @@ async function batch(
   requests: RequestHandler,
   items: readonly JsonRpcItem[],
   caller: ToolCaller,
+  held: MemoryHold,
 ): Promise<Reply> {
+  using _held = held;
   const texts: string[] = items.map(() => "");
   let next = 0;
   let chars = 0;
+  let isFull = false;
   const runCalls = async (): Promise<void> => {
     for (let at = next++; at < items.length; at = next++) {
       const item = items[at];
       if (item === undefined) continue;
-      const { text }: RpcAnswer =
-        chars < maxAnswerChars
-          ? await requests.answer(item, caller)
-          : requests.refuseOversized(item, caller);
-      texts[at] = text;
-      chars += text.length;
+      if (isFull) {
+        texts[at] = requests.refuseOversized(item, caller).text;
+        continue;
+      }
+      const { text } = await requests.answer(item, caller);
+      isFull ||= chars + text.length > maxAnswerChars || !held.resize(chars + text.length);
+      texts[at] = isFull ? requests.oversized(item).text : text;
+      if (!isFull) chars += text.length;
     }
   };
   await Promise.all(Array.from({ length: parallelCalls }, runCalls));

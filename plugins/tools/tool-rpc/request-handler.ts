@@ -30,6 +30,8 @@ export interface RequestHandler {
   answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
   /** Returns the answer for a request that is not run because the earlier answers are too large. */
   refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
+  /** Returns the answer for a request that was run, if there is no room for its own answer. */
+  oversized(item: JsonRpcItem): RpcAnswer;
   /** Returns an error response. `id`: JSON text. */
   error(id: string, code: number, message: string, data?: object): string;
 }
@@ -42,9 +44,13 @@ export function protocolReport(method: string, code?: string): CallReport {
 }
 
 const silent: RpcAnswer = { text: "" };
-const oversized = toolFailure(
+const notRun = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
   "not run: the earlier responses are too large",
+);
+const oversized = toolFailure(
+  "GATEWAY_TOOL_EXECUTION_ERROR",
+  "the responses are too large together",
 );
 
 interface CallParams {
@@ -101,8 +107,9 @@ export function createRequestHandler(tools: Tools): RequestHandler {
       calls?.called(protocolReport("tools.call", "UPSTREAM_ERROR"));
       return item.kind === "invalid"
         ? { text: error(item.id, codes.invalidRequest, "Invalid Request") }
-        : failed(item.kind === "call" ? item.id : undefined, oversized);
+        : failed(item.kind === "call" ? item.id : undefined, notRun);
     },
+    oversized: (item) => failed(item.kind === "call" ? item.id : undefined, oversized),
     error,
   };
 }

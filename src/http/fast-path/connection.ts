@@ -53,7 +53,6 @@ export class FastConnection implements ResponseConnection {
     socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("drain", this.#onDrain);
-    socket.on("timeout", this.#onTimeout);
     socket.on("error", this.#onError);
     socket.on("close", this.#onClose);
   }
@@ -77,7 +76,6 @@ export class FastConnection implements ResponseConnection {
     if (response === undefined || (error !== undefined && error !== null)) return;
     this.#response = undefined;
     this.idleSince = this.#shared.now;
-    if (this.socket.timeout) this.socket.setTimeout(0);
     response.onClose(true);
     if (!response.shouldKeepAlive) return this.socket.destroySoon();
     this.#pieces = 0;
@@ -97,16 +95,13 @@ export class FastConnection implements ResponseConnection {
   /** Closes the connection when the client ends its side, as node:http does. An incomplete request is refused first. */
   readonly #onEnd = (): void => {
     const { socket } = this;
+    this.#response?.onHalfClose?.();
     if (this.#response !== undefined || isBlank(this.#waiting)) socket.end();
     else answerBadRequest(new Error("the request ends too early"), socket);
   };
 
   readonly #onDrain = (): void => {
     this.#response?.onDrain?.drained();
-  };
-
-  readonly #onTimeout = (): void => {
-    this.#response?.owner?.onStall();
   };
 
   readonly #onError = (): void => {
@@ -150,7 +145,6 @@ export class FastConnection implements ResponseConnection {
     socket.off("data", this.#onData);
     socket.off("end", this.#onEnd);
     socket.off("drain", this.#onDrain);
-    socket.off("timeout", this.#onTimeout);
     socket.off("error", this.#onError);
     socket.off("close", this.#onClose);
     this.#shared.onClose(this);

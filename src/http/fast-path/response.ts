@@ -22,6 +22,7 @@ export class FastResponse implements ClientResponse {
   headersSent = false;
   writableFinished = false;
   onDrain: ClientResponse["onDrain"] = undefined;
+  onHalfClose: (() => void) | undefined = undefined;
   readonly #connection: ResponseConnection;
   /** The head, if it is not yet written. */
   #head = "";
@@ -116,11 +117,6 @@ export class FastResponse implements ClientResponse {
     if (last !== undefined && last.length > 0) this.#write(last, last.length);
     socket.write(end, "latin1", flushed);
     socket.uncork();
-  }
-
-  watch(stallMs: number): void {
-    // The socket's own timer. It restarts whenever the kernel accepts bytes.
-    this.#connection.socket.setTimeout(stallMs);
   }
 
   destroy(): void {

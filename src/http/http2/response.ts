@@ -19,6 +19,7 @@ export class Http2Response implements ClientResponse {
   headersSent = false;
   writableFinished = false;
   onDrain: ClientResponse["onDrain"] = undefined;
+  onHalfClose: (() => void) | undefined = undefined;
   readonly #stream: ServerHttp2Stream;
   readonly #isRequestComplete: () => boolean;
   /** The head until it is sent. */
@@ -39,7 +40,6 @@ export class Http2Response implements ClientResponse {
       stream.resume();
     });
     stream.once("close", () => this.#closed(false));
-    stream.on("timeout", () => this.owner?.onStall());
   }
 
   get writableLength(): number {
@@ -105,10 +105,6 @@ export class Http2Response implements ClientResponse {
     if (!this.#isWritable) return;
     if (last === undefined) this.#stream.end();
     else this.#stream.end(last);
-  }
-
-  watch(stallMs: number): void {
-    this.#stream.setTimeout(stallMs);
   }
 
   /**

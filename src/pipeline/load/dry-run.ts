@@ -9,6 +9,7 @@ import { startablePart } from "../../config/startable.ts";
 import { readTls, TlsError } from "../../http/tls.ts";
 import { createLog } from "../../log.ts";
 import { messageOf } from "../../message-of.ts";
+import { HeldBytes } from "../../http/held-bytes.ts";
 import { createMetrics } from "../../metrics.ts";
 import type { ComputeOutcome } from "../../plugin.ts";
 import type { CheckResult, ValidatedConfig } from "./check-file.ts";
@@ -97,6 +98,7 @@ function inertResources(env: Env): HostResources {
     store: { folder: "", postgres: undefined, redis: undefined, replicas: undefined },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
+    held: new HeldBytes(Infinity, metrics),
     gateway: gatewayInfo(
       (name) => env[name],
       new Set(),

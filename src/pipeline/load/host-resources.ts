@@ -1,5 +1,6 @@
 /** The resources behind the `host` of every plugin. They outlive generations. */
 import type { GatewayInfo, Host } from "../../plugin.ts";
+import type { HeldBytes } from "../../http/held-bytes.ts";
 import type { PluginEntries } from "../../store/plugin-entries.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
@@ -12,5 +13,7 @@ export interface HostResources extends Pick<Host, Shared> {
   /** The entries of all plugins in `host.storage`. */
   readonly entries: PluginEntries;
   readonly parts: KeptParts;
+  /** Counts the bytes that clients make the gateway hold. */
+  readonly held: HeldBytes;
   readonly gateway: GatewayInfo;
 }

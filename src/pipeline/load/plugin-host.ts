@@ -48,6 +48,7 @@ export function createHost(
     metrics,
     compute,
     storage: storageOf(plugin.name, resources.entries),
+    memory: { hold: (caller, use) => resources.held.hold(caller, use) },
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const [services, member] =

@@ -4,8 +4,6 @@
 export interface ResponseOwner {
   /** Called once, when nothing more is sent. `isComplete`: true if the whole response was handed to the kernel. */
   onClose(isComplete: boolean): void;
-  /** Called when the client has taken nothing for as long as `watch` allows. */
-  onStall(): void;
 }
 
 /** A response to a client. The names of its members are those of node:http, whose response is one implementation. */
@@ -23,6 +21,8 @@ export interface ClientResponse {
    * because a closure that is stored for each stream makes V8 keep the whole exchange until its next major collection.
    */
   onDrain: { drained(): void } | undefined;
+  /** Called when the client has ended its side over HTTP/1.1. What has not been written after this call is lost. */
+  onHalfClose: (() => void) | undefined;
 
   /** Sets the owner, which is notified of the end of the response. */
   begin(owner: ResponseOwner): void;
@@ -46,7 +46,5 @@ export interface ClientResponse {
     done: () => void,
   ): void;
 
-  /** Calls `onStall` of the owner when the client takes nothing for `stallMs` milliseconds. 0 stops the watch. */
-  watch(stallMs: number): void;
   destroy(): unknown;
 }

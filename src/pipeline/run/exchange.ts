@@ -26,7 +26,7 @@ import { guardListeners } from "./guard-listeners.ts";
 import { readJson, type Json } from "./json-body.ts";
 import { LiveRequestHead } from "./request-head.ts";
 import { sendEarlyHints } from "./response-head.ts";
-import type { ArrivingBody, Arrival, Runtime } from "./runtime.ts";
+import type { ArrivingBody, Arrival, Runtime, WaitingAnswer } from "./runtime.ts";
 import { ExchangeState, type FailedOutcome } from "./states.ts";
 
 /** The members of `Exchange` are documented there. All other members belong to the core, and no plugin sees them. */
@@ -37,6 +37,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   onAbort: Exchange["onAbort"] = undefined;
 
   upstreamHeaders: readonly string[] = noFields;
+  /** Number of bytes of the answer that are not written yet, because the client has not taken earlier ones. */
+  unwrittenBytes = 0;
 
   readonly arrival: Arrival<LiveExchange>;
   readonly compiled: CompiledRoute;
@@ -60,7 +62,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   #isCut = false;
   #connection: { terminate(): void } | undefined = undefined;
   #hasSentContinue = false;
-  #isReaderWatched = false;
+  #waitingAnswer: WaitingAnswer | undefined = undefined;
   #isAborted = false;
   #abort: AbortController | undefined = undefined;
   #json: Json | undefined = undefined;
@@ -288,15 +290,12 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.end(outcome ?? (this.record.repliedDepth === undefined ? "complete" : "replied"));
   }
 
-  onStall(): void {
-    this.cutOff("timedOut");
-  }
-
   /** Ends the exchange, once. The `settled` hooks run when the surface has returned, too. */
   end(outcome: Outcome): void {
     if (!this.markEnded()) return;
     this.record.outcome = outcome;
     this.bodyHasArrived();
+    this.stopReaderWatch();
     if (this.#isAborted) this.#notifyAbort();
     if (this.isSurfaceRunning) this.runtime.surfaceWatch.add(this);
     else this.#settle();
@@ -320,19 +319,27 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   // Time limits and callbacks.
 
-  /** Cuts a client that takes nothing for `stallMs`, because others need its connection and memory. */
-  watchForStall(): void {
-    const { res } = this.arrival;
-    if (this.#isReaderWatched || res.writableFinished) return;
-    this.#isReaderWatched = true;
-    res.watch(this.runtime.stallMs);
+  /** Number of bytes of the answer that wait for the client. */
+  get unsentBytes(): number {
+    return this.unwrittenBytes + this.arrival.res.writableLength;
+  }
+
+  /** Number of bytes of the body that the client has taken, apart from the framing of what still waits. */
+  get takenBytes(): number {
+    return this.record.bodyBytes - this.unsentBytes;
+  }
+
+  /** Called when bytes of the answer wait for the client, because a client that does not read must not hold memory. */
+  watchReader(): void {
+    if (this.hasEnded || this.unsentBytes === 0) return;
+    if (this.#waitingAnswer !== undefined) return this.#waitingAnswer.update();
+    this.#waitingAnswer = this.runtime.readerWatch.wait(this);
   }
 
   /** Ends the watch, because the client has room again and the next chunk is due from the upstream. */
-  stopStallWatch(): void {
-    if (!this.#isReaderWatched) return;
-    this.#isReaderWatched = false;
-    this.arrival.res.watch(0);
+  stopReaderWatch(): void {
+    this.#waitingAnswer?.[Symbol.dispose]();
+    this.#waitingAnswer = undefined;
   }
 
   /**

@@ -6,10 +6,11 @@ import type { LiveExchange } from "./exchange.ts";
 import { flush } from "./flush.ts";
 import { responseChunk, responseEnd, responseHeaders } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";
+import { maxWholeBytes, sendLargeBody } from "./large-body.ts";
 import { LiveResponseHead } from "./response-head.ts";
 import { countFailure } from "./step-failures.ts";
 
-type Body = string | Uint8Array | undefined;
+type Body = Reply["body"] | Reply["pieces"];
 
 /** Sends a reply of the surface. Never throws. */
 export function replyFromSurface(x: LiveExchange, reply: Reply): void {
@@ -85,10 +86,11 @@ function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
     x.beginReply(reply.outcome);
     if (reply.reached !== undefined) x.record.reached = reply.reached;
     const head = new LiveResponseHead(reply, from, false);
+    const { body = reply.pieces } = reply;
     const running = runHooks(x, responseHeaders, head);
     if (running instanceof Promise) {
-      afterHooks(x, running, () => endReply(x, head, reply.body));
-    } else endReply(x, head, reply.body);
+      afterHooks(x, running, () => endReply(x, head, body));
+    } else endReply(x, head, body);
   } catch (error) {
     // A plugin in JavaScript can return anything, for example `null`.
     fail(x, error);
@@ -120,8 +122,21 @@ function write(x: LiveExchange, head: LiveResponseHead, body: Body): void {
   x.record.bodyBytes = length;
   // Text with as many characters as bytes is ASCII. latin1 writes it several µs faster (at 20 KB).
   const isAscii = typeof bytes === "string" && length === bytes.length;
-  res.end(bytes ?? "", isAscii ? "latin1" : "utf8");
-  if (res.writableLength > 0) x.watchForStall();
+  if (length > maxWholeBytes) return sendLargeBody(x, partsOf(bytes, isAscii), length);
+  const whole = isList(bytes) ? Buffer.concat(bytes) : bytes;
+  res.end(whole ?? "", isAscii ? "latin1" : "utf8");
+  if (res.writableLength > 0) x.watchReader();
+}
+
+/** Parts without bytes are left out, so that the last part ends the body. */
+function partsOf(body: Body, isAscii: boolean): readonly (string | Uint8Array)[] {
+  if (typeof body === "string") return [isAscii ? body : Buffer.from(body)];
+  if (!isList(body)) return body === undefined ? [] : [body];
+  return body.filter(({ length }) => length > 0);
+}
+
+function isList(body: Body): body is readonly Uint8Array[] {
+  return Array.isArray(body);
 }
 
 /** Writes the head of a reply or a stream. Throws for a head that HTTP does not allow. */
@@ -135,6 +150,7 @@ export function writeHead(x: LiveExchange, head: LiveResponseHead): void {
 
 function byteLength(body: Body): number {
   if (typeof body === "string") return Buffer.byteLength(body);
+  if (isList(body)) return body.reduce((sum, { length }) => sum + length, 0);
   return body === undefined ? 0 : body.length;
 }
 
@@ -152,7 +168,8 @@ function filterBody(x: LiveExchange, body: Body, status: number): Body {
   return rest === undefined ? filtered : Buffer.concat([bytesOf(filtered ?? ""), rest]);
 }
 
-function bytesOf(body: string | Uint8Array): Uint8Array {
+function bytesOf(body: NonNullable<Body>): Uint8Array {
+  if (isList(body)) return Buffer.concat(body);
   return typeof body === "string" ? Buffer.from(body) : body;
 }
 

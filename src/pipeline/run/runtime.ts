@@ -12,6 +12,7 @@ import type {
   Reply,
   Sink,
 } from "../../plugin.ts";
+import type { HeldBytes } from "../../http/held-bytes.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 import type { ClientResponse } from "./client-response.ts";
 import type { AddressResolver, RequestBody, RoutedRequest } from "./request-head.ts";
@@ -53,8 +54,12 @@ export interface Runtime<X> extends AddressResolver {
   readonly clock: Clock;
   readonly log: Log;
   readonly runner: Runner<X>;
+  /** Counts the bytes that clients make the gateway hold. */
+  readonly held: HeldBytes;
   /** Limits request bodies while they arrive. */
   readonly bodyWatch: BodyWatch<X>;
+  /** Limits answers that wait for their reader. */
+  readonly readerWatch: ReaderWatch<X>;
   /** Limits how long an exchange waits for its surface after the response is over. */
   readonly surfaceWatch: ExchangeWatch<X>;
   /** Called for each exchange that has ended. */
@@ -87,6 +92,18 @@ export interface BodyWatch<X> {
   admit(x: X): ArrivingBody | Reply;
   /** Watches a body that is not kept. Only its pace counts. */
   admitStreamed(x: X): ArrivingBody;
+}
+
+/** Watches the answers that wait for their reader (src/http/reader-watch.ts). */
+export interface ReaderWatch<X> {
+  /** Counts the unsent bytes of an answer, and cuts its client if it reads too slowly. It may cut it at once. */
+  wait(x: X): WaitingAnswer;
+}
+
+/** Dispose when the client has taken everything, or nothing more is sent. */
+export interface WaitingAnswer extends Disposable {
+  /** Counts the unsent bytes again. It may cut the client. */
+  update(): void;
 }
 
 /** A body that is watched while it arrives. */

@@ -95,14 +95,14 @@ class ResponseSink implements Sink {
     const x = this.#x;
     const hasRoom = x.arrival.res.writeChunk(chunk, length);
     x.record.bodyBytes += length;
-    if (!hasRoom) x.watchForStall();
+    if (!hasRoom) x.watchReader();
     return hasRoom;
   }
 
   /** Called when the client has room again. */
   drained(): void {
     if (this.#hasEnded) return;
-    this.#x.stopStallWatch();
+    this.#x.stopReaderWatch();
     this.#x.runCallback(this.onDrain);
   }
 
@@ -154,7 +154,7 @@ class ResponseSink implements Sink {
     const { res } = x.arrival;
     await new Promise<void>((resolve) => {
       res.endChunks(held, fields, resolve);
-      if (res.writableLength > 0) x.watchForStall();
+      x.watchReader();
     });
   }
 

@@ -11,7 +11,7 @@ import {
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { ServerConfig } from "../../../src/config/config.ts";
-import type { SurfaceHooks } from "../../../src/plugin.ts";
+import type { Metrics, SurfaceHooks } from "../../../src/plugin.ts";
 import { cert, key } from "../../certificate.ts";
 import { serve, type Served, type TestStep } from "../../pipeline/harness.ts";
 import { temporaryFolder } from "../../store/folder.ts";
@@ -30,6 +30,7 @@ export async function serveTls(
     readonly surface?: Omit<SurfaceHooks, "answer">;
     readonly steps?: readonly TestStep[];
     readonly websocket?: boolean;
+    readonly metrics?: Metrics;
   } = {},
 ): Promise<Http2Served> {
   const folder = temporaryFolder(t);
@@ -40,6 +41,7 @@ export async function serveTls(
   const { steps = [], websocket = false } = options;
   const served = await serve([{ path: "/*", steps, surface, websocket }], {
     server: { ...options.server, tls: files },
+    ...(options.metrics !== undefined && { metrics: options.metrics }),
   });
   const clients: ClientHttp2Session[] = [];
   return Object.assign(served, {

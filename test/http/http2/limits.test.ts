@@ -6,6 +6,7 @@ import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { test } from "node:test";
 import { connect as connectTls } from "node:tls";
+import { createMetrics } from "../../../src/metrics.ts";
 import { cert } from "../../certificate.ts";
 import { read, send, serveTls } from "./client.ts";
 
@@ -203,4 +204,70 @@ test("the limit of connections counts those of HTTP/2", async (t) => {
   second.once("close", resolve);
   await promise;
   assert.equal((await send(session, { ":path": "/" })).status, 200);
+});
+
+test("a hundred unread answers on one connection count together, and others are served", async (t) => {
+  const large = Buffer.alloc(1 << 20);
+  const metrics = createMetrics();
+  await using served = await serveTls(t, () => ({ status: 200, body: large }), {
+    server: { unfinishedBodyBytes: 32 << 20, bodyIdleMs: 2_000 },
+    metrics,
+  });
+  const session = await served.connect();
+  let cut = 0;
+  const streams = Array.from({ length: 100 }, () => {
+    const stream = session.request({ ":path": "/" });
+    stream.on("error", () => {});
+    stream.on("close", () => cut++);
+    stream.pause();
+    return stream;
+  });
+  const held = (): number =>
+    metrics.read("sluice_held_bytes").find(({ labels }) => labels["kind"] === "answer")?.value ?? 0;
+  while (cut < 80) {
+    assert.ok(held() <= 16 << 20);
+    await new Promise(setImmediate);
+  }
+  const other = await served.connect();
+  assert.equal((await send(other, { ":path": "/" })).status, 200);
+  assert.equal((await send(other, { ":path": "/healthz" })).status, 200);
+  // A stall of the window (no WINDOW_UPDATE arrives) ends like any reader that takes nothing.
+  while (cut < streams.length) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (held() > 0) await new Promise(setImmediate);
+});
+
+test("a head that never ends (CONTINUATION flood) closes its connection only", async (t) => {
+  await using served = await serveTls(t, hello);
+  const socket = connectTls({ port: served.port, ca: cert, ALPNProtocols: ["h2"] });
+  socket.on("error", () => {});
+  await once(socket, "secureConnect");
+  const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
+    const head = Buffer.alloc(9);
+    head.writeUIntBE(payload.length, 0, 3);
+    head[3] = type;
+    head[4] = flags;
+    head.writeUInt32BE(stream, 5);
+    return Buffer.concat([head, payload]);
+  };
+  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  socket.write(frame(4, 0, 0, Buffer.alloc(0)));
+  // HEADERS without END_HEADERS, and then CONTINUATION frames that each add a literal field (RFC 7541 section 6.2.2).
+  const field = Buffer.concat([
+    Buffer.of(0, 1),
+    Buffer.from("x"),
+    Buffer.of(100),
+    Buffer.alloc(100, "y"),
+  ]);
+  const fields = Buffer.concat(Array<Buffer>(100).fill(field));
+  socket.write(frame(1, 0, 1, Buffer.of(0x82, 0x87, 0x84)));
+  const isClosed = new Promise((resolve) => socket.once("close", resolve));
+  let sent = 0;
+  while (!socket.destroyed && sent < 2_000) {
+    socket.write(frame(9, 0, 1, fields));
+    sent++;
+    if (sent % 10 === 0) await new Promise(setImmediate);
+  }
+  assert.ok(sent < 2_000, `${sent} frames were accepted`);
+  await isClosed;
+  assert.equal((await send(await served.connect(), { ":path": "/" })).status, 200);
 });

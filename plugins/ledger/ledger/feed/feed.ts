@@ -3,11 +3,12 @@
  * share one subscription. If the node is lost or is no longer usable, all subscriptions move to another node. A
  * subscription whose notifications do not fit into a message ends without affecting the others: see storage-trials.ts.
  */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Memory, Metrics } from "sluice-gateway/plugin";
 import type {
   LedgerSubscriptions,
   OpenedSubscription,
   SubscriptionEndReason,
+  SubscriptionOpener,
 } from "sluice-gateway/services";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
@@ -21,6 +22,7 @@ import {
 } from "./feed-connection.ts";
 import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
+import { AllStorageValues, type StorageValues } from "./storage-values.ts";
 import { StorageTrials } from "./storage-trials.ts";
 import type { FeedMethods } from "./subscription-methods.ts";
 import { tooLargeError } from "./too-large.ts";
@@ -32,14 +34,19 @@ const unusedMs = 5_000;
 const retryMs = 200;
 /** Time until the next trial of a subscription that is open for clients, if no node has answered. */
 const trialRetryMs = 5_000;
-/** Maximum number of different subscriptions. A node accepts 1024 per connection by default. */
-const maxTopics = 512;
+/**
+ * Maximum number of different storage subscriptions. The others are a few that all clients share. A node accepts 1024
+ * subscriptions per connection by default.
+ */
+const maxStorageTopics = 512;
 const maxMessageBytes = 16 * 1_048_576;
 
 const newChain = "the chain has changed or started again";
 const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
 const tooMany = '{"code":-32006,"message":"Too many different subscriptions"}';
+const noMemory = '{"code":-32006,"message":"The values of subscriptions hold too much memory"}';
+const unknownOpener: SubscriptionOpener = { key: "", workspace: "" };
 
 export interface FeedParts {
   readonly upstream: Pick<
@@ -51,6 +58,7 @@ export interface FeedParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly memory: Memory;
 }
 
 export class Feed implements LedgerSubscriptions, TopicOwner {
@@ -64,6 +72,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
+  readonly #values: AllStorageValues;
   /** Topics that are being tried. */
   readonly #trying = new Set<Topic>();
   /** Number of nodes in a row that have not opened any subscription. */
@@ -73,6 +82,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   constructor(parts: FeedParts) {
     const { upstream, methods, metrics } = parts;
+    this.#values = new AllStorageValues(parts.memory);
     this.#parts = parts;
     this.subscribing = methods.subscribing;
     this.unsubscribing = methods.unsubscribing;
@@ -99,7 +109,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     return read && topicKey(name, read);
   }
 
-  async open({ name }: { readonly name: string }, params: string): Promise<OpenedSubscription> {
+  async open(
+    { name }: { readonly name: string },
+    params: string,
+    opener = unknownOpener,
+  ): Promise<OpenedSubscription> {
     const method = this.subscribing.get(name);
     const read = method && topicParams(method, params, this.#limits.messageBytes);
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
@@ -111,8 +125,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       const { params: normal } = read;
       if (method.kind === "storage" && this.#trials.isTooLarge({ method, params: normal }))
         return { kind: "error", error: tooLargeError };
-      if (this.#topics.size >= maxTopics) return { kind: "error", error: tooMany };
-      topic = new Topic(key, method, read, this);
+      if (method.kind === "storage" && !this.#hasRoomFor(opener))
+        return { kind: "error", error: tooMany };
+      topic = new Topic(key, method, read, this, opener);
       this.#add(topic);
     }
     const subscription = topic.join(floor);
@@ -162,6 +177,26 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       "a storage subscription ended, because it is too large",
     );
     this.#remove(topic, { kind: "error", text: tooLargeError }, "tooLarge");
+  }
+
+  onNoMemory(topic: Topic): void {
+    this.#remove(topic, { kind: "error", text: noMemory });
+  }
+
+  valuesOf(caller: string): StorageValues {
+    return this.#values.of(caller);
+  }
+
+  /** A workspace may have half of what the others leave. */
+  #hasRoomFor({ workspace }: SubscriptionOpener): boolean {
+    let all = 0;
+    let own = 0;
+    for (const { isStorage, opener } of this.#topics.values()) {
+      if (!isStorage) continue;
+      all++;
+      if (opener.workspace === workspace) own++;
+    }
+    return own < (maxStorageTopics - (all - own)) / 2;
   }
 
   onUnused(topic: Topic): void {

@@ -9,9 +9,10 @@ import type { Awaitable } from "sluice-gateway/plugin";
 /**
  * The notifications to pass on, as JSON text. `invalid`: the node breaks the protocol, so another one must be used.
  * `gap`: the clients have missed too much for it to be fetched. `tooLarge`: the values are larger than the limit of one
- * message, so no node could send them to a new subscriber.
+ * message, so no node could send them to a new subscriber. `noMemory`: the caller that has opened the subscription holds
+ * too much memory.
  */
-export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge";
+export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge" | "noMemory";
 
 /** Reads headers from the node that sent the notification. */
 export interface HeaderSource {
@@ -26,6 +27,8 @@ export interface NotificationState {
   accept(result: string, source: HeaderSource): Awaitable<Accepted>;
   /** The next notification is the first one of another node. */
   moved(): void;
+  /** Releases what the state keeps. */
+  close?(): void;
   /** The first notification for a new client, as JSON text. Undefined if there is none. */
   readonly current: string | undefined;
   /** Number of the last head that this node has sent. Undefined before the first one, and for anything but heads. */

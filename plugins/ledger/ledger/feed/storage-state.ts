@@ -2,6 +2,7 @@
 import { isObject } from "sluice-gateway/toolkit";
 import { parseOrUndefined } from "../json-part.ts";
 import type { Accepted, NotificationState } from "./notification-state.ts";
+import type { SharedValue, StorageValues } from "./storage-values.ts";
 
 /** Number of characters of the brackets, quotes and commas of one value, and of the rest of a notification. */
 const charsPerValue = 8;
@@ -10,29 +11,34 @@ const otherChars = 512;
 type Change = readonly [key: string, value: string | null];
 
 export class StorageState implements NotificationState {
-  readonly #values = new Map<string, string | null>();
+  readonly #values = new Map<string, SharedValue>();
+  readonly #shared: StorageValues;
   readonly #keys: ReadonlySet<string>;
   readonly #maxChars: number;
   #block = "";
   #hasMoved = false;
 
   /** `keys`: in lower case. `maxChars`: maximum number of characters of a message of the node. */
-  constructor(keys: readonly string[], maxChars: number) {
+  constructor(keys: readonly string[], maxChars: number, shared: StorageValues) {
+    this.#shared = shared;
     this.#keys = new Set(keys);
     this.#maxChars = maxChars;
   }
 
   get current(): string | undefined {
     if (this.#block === "") return undefined;
-    return JSON.stringify({ block: this.#block, changes: [...this.#values] });
+    return JSON.stringify({
+      block: this.#block,
+      changes: Array.from(this.#values.values(), ({ key, text }) => [key, text]),
+    });
   }
 
   accept(result: string): Accepted {
     const set = readChanges(result, this.#keys);
     if (set === undefined) return "invalid";
-    const changed = set.changes.filter(([key, value]) => this.#values.get(key) !== value);
+    const changed = set.changes.filter(([key, text]) => this.#values.get(key)?.text !== text);
     this.#block = set.block;
-    for (const [key, value] of set.changes) this.#values.set(key, value);
+    for (const [key, text] of changed) if (!this.#keep(key, text)) return "noMemory";
     if (this.#chars() > this.#maxChars) return "tooLarge";
     const hasMoved = this.#hasMoved;
     this.#hasMoved = false;
@@ -44,11 +50,26 @@ export class StorageState implements NotificationState {
     this.#hasMoved = this.#block !== "";
   }
 
+  close(): void {
+    for (const value of this.#values.values()) this.#shared.release(value);
+    this.#values.clear();
+    this.#shared.close();
+  }
+
+  #keep(key: string, text: string | null): boolean {
+    const value = this.#shared.take(key, text);
+    if (value === undefined) return false;
+    const before = this.#values.get(key);
+    this.#values.set(key, value);
+    if (before !== undefined) this.#shared.release(before);
+    return true;
+  }
+
   /** Returns the number of characters of the first notification of another node. */
   #chars(): number {
     let chars = otherChars;
-    for (const [key, value] of this.#values) {
-      chars += key.length + (value?.length ?? 4) + charsPerValue;
+    for (const { key, text } of this.#values.values()) {
+      chars += key.length + (text?.length ?? 4) + charsPerValue;
     }
     return chars;
   }

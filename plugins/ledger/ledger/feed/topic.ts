@@ -4,6 +4,7 @@ import type {
   ClientSubscription,
   NotificationListener,
   SubscriptionEndReason,
+  SubscriptionOpener,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
 import type { NodeHead } from "../node-pool.ts";
@@ -17,6 +18,7 @@ import {
   type NotificationState,
 } from "./notification-state.ts";
 import { StorageState } from "./storage-state.ts";
+import type { StorageValues } from "./storage-values.ts";
 import type { FeedMethod } from "./subscription-methods.ts";
 
 /** Maximum number of notifications that wait while missed headers are fetched. */
@@ -27,7 +29,7 @@ const maxKeys = 1024;
 export interface TopicParams {
   /** JSON text for the node. */
   readonly params: string;
-  readonly createState: () => NotificationState;
+  readonly createState: (values: () => StorageValues) => NotificationState;
 }
 
 /**
@@ -53,7 +55,7 @@ export function topicParams(
       if (keys === undefined) return undefined;
       return {
         params: JSON.stringify([keys]),
-        createState: () => new StorageState(keys, messageBytes),
+        createState: (values) => new StorageState(keys, messageBytes, values()),
       };
     }
     case "events":
@@ -85,10 +87,16 @@ export interface TopicOwner extends HeaderSource {
   onGap(topic: Topic): void;
   /** Called when the values of the topic have become larger than the limit of a message. */
   onTooLarge(topic: Topic): void;
+  /** Called when the caller that has opened the topic holds too much memory. */
+  onNoMemory(topic: Topic): void;
+  /** Returns the values of a topic. `caller`: the key that has opened it. */
+  valuesOf(caller: string): StorageValues;
 }
 
 export class Topic {
   readonly key: string;
+  /** The first client. The topic counts for it, also while others share the topic. */
+  readonly opener: SubscriptionOpener;
   readonly method: FeedMethod;
   readonly params: string;
   /** The node's id of the subscription as JSON text. Undefined while there is none. */
@@ -116,12 +124,19 @@ export class Topic {
   /** Number of the last head that the node had notified of at the last check. */
   #checkedHeight: number | undefined;
 
-  constructor(key: string, method: FeedMethod, params: TopicParams, owner: TopicOwner) {
+  constructor(
+    key: string,
+    method: FeedMethod,
+    params: TopicParams,
+    owner: TopicOwner,
+    opener: SubscriptionOpener,
+  ) {
     this.key = key;
+    this.opener = opener;
     this.method = method;
     this.params = params.params;
     this.needsTrial = this.isStorage;
-    this.#state = params.createState();
+    this.#state = params.createState(() => owner.valuesOf(opener.key));
     this.#owner = owner;
   }
 
@@ -217,6 +232,8 @@ export class Topic {
   /** Ends the subscriptions of all clients. */
   end(reason?: SubscriptionEndReason): void {
     this.#hasEnded = true;
+    this.#waiting = [];
+    this.#state.close?.();
     const listeners = [...this.#listeners, ...this.#held.keys()];
     this.#listeners.clear();
     this.#held.clear();
@@ -225,6 +242,7 @@ export class Topic {
 
   /** Accepts a notification of the node. `result`: JSON text. */
   receive(result: string): void {
+    if (this.#hasEnded) return;
     if (this.#waiting.length >= maxWaiting) return this.#owner.onInvalid("too many notifications");
     this.#waiting.push(result);
     if (!this.#isAccepting) void this.#acceptAll();
@@ -249,6 +267,7 @@ export class Topic {
       if (era !== this.#era) return;
       if (accepted === "gap") this.#owner.onGap(this);
       else if (accepted === "tooLarge") this.#owner.onTooLarge(this);
+      else if (accepted === "noMemory") this.#owner.onNoMemory(this);
       else this.#owner.onInvalid(`invalid ${this.method.notification}`);
       return;
     }

@@ -18,7 +18,7 @@ function cut(pieces: readonly (string | Buffer)[], maxBytes = 1_000): Cut {
     maxBytes,
   );
   // One buffer for all pieces, as with a connection.
-  const shared = Buffer.alloc(4_096);
+  const shared = Buffer.alloc(8_192);
   for (const piece of pieces) {
     const size = shared.write(piece.toString("latin1"), 3, "latin1");
     shared.write("\n\ndata: beyond\n\n", 3 + size);
@@ -120,4 +120,23 @@ test("skipped fields take no memory", () => {
 test("reported events release their memory", () => {
   const many = Array.from({ length: 50 }, () => ["data: 0123456789\n", "\n"]).flat();
   assert.deepEqual(cut(many, 100).events.length, 50);
+});
+
+test("an event may have 1,024 lines; the stream is given up at the next one, before more is held", () => {
+  const full = "data:\n".repeat(1024);
+  assert.deepEqual(cut([`${full}\n`], 100_000), { events: ["\n".repeat(1023)], usable: true });
+  assert.deepEqual(cut([full.slice(0, 3000), full.slice(3000), "data:\n"], 100_000), {
+    events: [],
+    usable: false,
+  });
+});
+
+test("an event that arrives byte by byte holds about as much memory as it has bytes", () => {
+  const stream = new EventStream({ event() {} }, 1 << 20);
+  const piece = Buffer.from("data:".padEnd(600_000, "x"));
+  const before = process.memoryUsage();
+  for (let at = 0; at < piece.length; at++) assert.ok(stream.write(piece, at, at + 1));
+  const after = process.memoryUsage();
+  const held = after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
+  assert.ok(held < 16 << 20, `${held} bytes are held`);
 });

@@ -7,6 +7,7 @@ import type {
   Prompt,
   ToolOutcome,
 } from "sluice-gateway/services";
+import { noMemoryLimit } from "../../../memory.ts";
 import ledgerTools from "../../../../plugins/ledger/ledger-tools/index.ts";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger } from "../../../../plugins/ledger/ledger/ledger.ts";
@@ -137,7 +138,14 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const decoding: string[] = [];
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
   const { log, seal } = fakeHost();
-  const ledger = openLedger({ upstream: upstreamConfig(upstream), pool, metrics, clock, log });
+  const ledger = openLedger({
+    upstream: upstreamConfig(upstream),
+    pool,
+    metrics,
+    clock,
+    log,
+    memory: noMemoryLimit,
+  });
   const host = fakeHost(
     { clock, metrics },
     { ledger: { pool: () => ledger, decoder: () => decoder } },

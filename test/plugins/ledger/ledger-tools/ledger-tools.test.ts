@@ -536,15 +536,30 @@ describe("ledger_queryStorage", () => {
       ],
       blockHash: hash(7),
     });
-    assert.deepEqual(tools.asked, [`state_queryStorageAt [${JSON.stringify(keys)}]`]);
+    // A key that is given twice is read once.
+    const read = JSON.stringify(keys.slice(0, 4));
+    assert.deepEqual(tools.asked, [`state_queryStorageAt [${read}]`]);
     assert.deepEqual(caller.charged, ["ledger_queryStorage 1000"]);
+  });
+
+  it("refuses values that are too large together before it builds a result, and charges them", async () => {
+    const value = `0x${"00".repeat(1_500_000)}`;
+    const tools = await scriptedTools({ node: { state_queryStorageAt: changes(["0x00", value]) } });
+    const caller = toolCaller();
+    const keys = Array<string>(100).fill("0x00");
+    const outcome = await tools.call("ledger_queryStorage", { keys }, caller);
+    assert.equal(outcome.ok, false);
+    assert.equal(outcome.message, "the values are too large together");
+    assert.deepEqual(caller.charged, ["ledger_queryStorage 20000"]);
+    const few = { keys: keys.slice(0, 5) };
+    assert.equal((await tools.call("ledger_queryStorage", few)).ok, true);
   });
 
   it("accepts 100 keys, and a block", async () => {
     const tools = await scriptedTools({
       node: { state_queryStorageAt: changes(["0x00", "0x01"]) },
     });
-    const keys = Array<string>(100).fill("0x00");
+    const keys = Array.from({ length: 100 }, (_, index) => `0x${String(index).padStart(2, "0")}`);
     const caller = toolCaller();
     await tools.call("ledger_queryStorage", { keys, blockHash: hash(7) }, caller);
     assert.deepEqual(caller.charged, ["ledger_queryStorage 20000"]);

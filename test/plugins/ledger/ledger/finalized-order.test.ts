@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import { noMemoryLimit } from "../../../memory.ts";
 import type { ClientSubscription } from "../../../../plugins/contracts/ledger-subscriptions.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
@@ -94,7 +95,14 @@ class History implements AsyncDisposable {
     this.#pool = startPool(urls, config);
     const { pool, clock } = this.#pool;
     const upstream = upstreamConfig({ ...config, urls });
-    this.#ledger = openLedger({ upstream, pool, clock, log: silentLog, metrics: createMetrics() });
+    this.#ledger = openLedger({
+      upstream,
+      pool,
+      clock,
+      log: silentLog,
+      metrics: createMetrics(),
+      memory: noMemoryLimit,
+    });
   }
 
   /** Resolves when the nodes are known, as the gateway does before it accepts clients. */

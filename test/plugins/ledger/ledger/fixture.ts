@@ -1,5 +1,6 @@
 /** A ledger with a fake pool. */
 import type { Ledger, Ledgers } from "sluice-gateway/services";
+import { noMemoryLimit } from "../../../memory.ts";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
@@ -40,7 +41,14 @@ export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
   const pool = new FakePool();
   const metrics = createMetrics();
   const upstream = upstreamConfig(more);
-  const ledger = openLedger({ upstream, pool, metrics, clock: manualClock(), log: silentLog });
+  const ledger = openLedger({
+    upstream,
+    pool,
+    metrics,
+    clock: manualClock(),
+    log: silentLog,
+    memory: noMemoryLimit,
+  });
   return { ledger, pool, metrics };
 }
 

@@ -1,6 +1,9 @@
 /** The JSON-RPC of the node proxy (decisions.md section 5), without HTTP and charges. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { HeldBytes } from "../../../../src/http/held-bytes.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import type { RpcAnswer } from "../../../../plugins/contracts/index.ts";
 import { hash, request, testLedger, type TestLedger } from "./fixture.ts";
 
 /** Runs a body. `node` answers every call that reaches a node, in the order in which they were sent. */
@@ -22,8 +25,13 @@ async function exchange(
   }
   const answered = await running;
   const owed = rpc.lines.reduce((sum, line) => sum + line.costMilliCu, 0);
-  const text = answered === undefined ? undefined : Buffer.from(answered).toString();
+  const text = answered === undefined ? undefined : textOf(answered);
   return { text, costMilliCu: rpc.costMilliCu, owed, failure: rpc.failure };
+}
+
+function textOf(answer: Exclude<RpcAnswer, undefined>): string {
+  if (typeof answer === "string") return answer;
+  return Buffer.concat(answer instanceof Uint8Array ? [answer] : answer).toString();
 }
 
 const parseError = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}';
@@ -324,6 +332,69 @@ describe("a batch", () => {
       text,
       `[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":"é","result":${large}},${notAllowedFor("1")}]`,
     );
+  });
+
+  const mebibyte = 1024 * 1024;
+  const large = (bytes: number): string => `"0x${"ab".repeat(bytes / 2)}"`;
+  const metadata = (count: number): string =>
+    `[${Array.from({ length: count }, (_, id) => request("state_getMetadata", `["${hash(id)}"]`, String(id))).join(",")}]`;
+
+  it("asks for nothing more, and owes nothing for it, when the answer has 32 MiB", async () => {
+    const test = testLedger({ batchParallel: 1 });
+    const { text, owed } = await exchange(test, metadata(20), () => large(3 * mebibyte));
+    const answers = JSON.parse(text ?? "") as { result?: string; error?: object }[];
+    assert.equal(answers.filter(({ result }) => result !== undefined).length, 10);
+    assert.deepEqual(answers[19]?.error, { code: -32603, message: "Internal Error" });
+    // The eleventh answer did not fit. The node has done its work, so it is charged.
+    assert.equal(test.pool.sent.length, 11);
+    assert.equal(owed, 11 * 2000);
+    assert.ok(Buffer.byteLength(text ?? "") <= 32 * mebibyte);
+  });
+
+  it("shares large cached values between its items instead of copying them", async () => {
+    const test = testLedger();
+    const one = request("state_getMetadata", `["${hash(1)}"]`);
+    await exchange(test, one, () => large(200_000));
+    const answer = await test.ledger.rpc(Buffer.from(`[${Array(20).fill(one).join(",")}]`)).run();
+    assert.ok(Array.isArray(answer));
+    const [, first, , second] = answer as readonly Buffer[];
+    assert.equal(first?.length, 200_004);
+    assert.equal(first, second);
+  });
+
+  it("has at most 4 MiB over WebSocket", async () => {
+    const test = testLedger({ batchParallel: 1 });
+    const rpc = test.ledger.rpc(Buffer.from(metadata(3)), "websocket");
+    const running = rpc.run();
+    while (test.pool.waiting.length > 0) test.pool.result(large(3 * mebibyte));
+    const answers = JSON.parse(textOf((await running) ?? "")) as { error?: object }[];
+    assert.deepEqual(
+      answers.map(({ error }) => error !== undefined),
+      [false, true, true],
+    );
+  });
+
+  it("counts the memory of its answers, and asks for nothing more when the caller holds too much", async () => {
+    const test = testLedger({ batchParallel: 1 });
+    const held = new HeldBytes(8 * mebibyte, createMetrics());
+    const other = held.hold("key_1", "answer");
+    other.resize(2 * mebibyte);
+    const caller = {
+      clientLeft: false,
+      facts: { caller: { id: "key_1", group: "ws_1", burst: 2, isOperator: false } },
+    };
+    const rpc = test.ledger.rpc(Buffer.from(metadata(4)));
+    const running = rpc.run(caller, held);
+    test.pool.result(large(mebibyte));
+    assert.ok(held.bytesOf("result") > mebibyte);
+    while (test.pool.waiting.length > 0) test.pool.result(large(mebibyte));
+    const answers = JSON.parse(textOf((await running) ?? "")) as { error?: object }[];
+    assert.deepEqual(
+      answers.map(({ error }) => error !== undefined),
+      [false, true, true, true],
+    );
+    assert.equal(test.pool.sent.length, 2);
+    assert.equal(held.bytesOf("result"), 0);
   });
 
   it("begins no further call after its caller has left, and owes for the answered calls", async () => {

@@ -405,6 +405,22 @@ test("an array is answered item by item under 2025-03-26, and each item is charg
   assert.deepEqual([silent.status, silent.text], [202, ""]);
 });
 
+test("an array's answer has at most 32 MiB: items after that are not run and not charged", async () => {
+  const large = rpc("tools/call", { name: "large", arguments: {} }, 1);
+  const answer = await send([...Array<object>(6).fill(large), echo]);
+  assert.equal(answer.status, 200);
+  assert.ok(answer.text.length <= 32 * 1024 * 1024);
+  const messages = (answer.json as Parsed[]).map(({ error }) => error?.message);
+  const full = messages.findIndex((message) => message !== undefined);
+  assert.equal(messages[full], "the responses are too large together");
+  assert.deepEqual(
+    messages.slice(full + 1),
+    Array(6 - full).fill("not run: the earlier responses are too large"),
+  );
+  assert.deepEqual([answer.json[6].id, answer.json[6].error.code], [1, -32603]);
+  assert.equal(answer.headers["x-used-cu-milli"], String(100 * (full + 1)));
+});
+
 test("only the item of an array that exceeds the credit fails", async () => {
   const poor = gateway.issue({ cuLimit24hMilli: 150 });
   const answer = await send([echo, echo, rpc("ping")], { key: poor.key });

@@ -377,12 +377,12 @@ describe("a tool that misbehaves", () => {
     assert.deepEqual(await ending(bench(tool({ before: wordless }))), ["GATEWAY_INTERNAL_ERROR"]);
   });
 
-  it("returns a result too large for one string: fails and is not charged", async () => {
+  it("returns a result too large for one string: fails and is charged, because its work is done", async () => {
     const json = " ".repeat(64 * 1024 * 1024 + 1);
     assert.deepEqual(await ending(bench(tool({ call: () => ({ ok: true, json }) }))), [
       "GATEWAY_TOOL_EXECUTION_ERROR",
       "open 100",
-      "release 100",
+      "settle echo 100",
     ]);
   });
 

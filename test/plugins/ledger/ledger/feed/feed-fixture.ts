@@ -7,6 +7,7 @@ import type {
   NodePool,
   NodeTarget,
 } from "../../../../../plugins/ledger/ledger/node-pool.ts";
+import { HeldBytes } from "../../../../../src/http/held-bytes.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
@@ -21,6 +22,7 @@ export const finalizedHeads = "chain_subscribeFinalizedHeads";
 export function startFeed(...nodes: readonly ChainNode[]) {
   const clock = manualClock();
   const metrics = createMetrics();
+  const memory = new HeldBytes(4 * messageBytes, metrics);
   const targets: NodeTarget[] = nodes.map(({ url }) => ({
     label: new URL(url).host,
     url: new URL(url),
@@ -53,9 +55,11 @@ export function startFeed(...nodes: readonly ChainNode[]) {
     clock,
     log: silentLog,
     metrics,
+    memory,
   });
   return {
     clock,
+    memory,
     feed,
     announcements,
     pool,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { noMemoryLimit } from "../../../../memory.ts";
 import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
 import { upstreamConfig } from "../fixture.ts";
 import { readableMetrics } from "./recorded-request.ts";
@@ -32,7 +33,14 @@ function holdProbes(node: ChainNode): () => void {
 /** A ledger with the pool, which it closes. */
 function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
   const metrics = readableMetrics();
-  const ledger = openLedger({ upstream: upstreamConfig(), pool, metrics, clock, log: silentLog });
+  const ledger = openLedger({
+    upstream: upstreamConfig(),
+    pool,
+    metrics,
+    clock,
+    log: silentLog,
+    memory: noMemoryLimit,
+  });
   return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
 }
 

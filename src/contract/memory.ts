@@ -1,0 +1,24 @@
+/** Memory that a plugin holds for a client. */
+
+/** What the memory is used for: a result that is being built, or values that a subscription keeps. */
+export type MemoryUse = "result" | "subscription";
+
+/** Memory that counts for one caller until it is disposed of. */
+export interface MemoryHold extends Disposable {
+  readonly bytes: number;
+  /**
+   * Sets the number of bytes. Returns false if the caller or all callers together would then hold too much; nothing
+   * changes in this case, and the plugin must not keep the bytes. Fewer bytes are always accepted.
+   */
+  resize(bytes: number): boolean;
+}
+
+/**
+ * Counts the memory that clients make plugins hold. It counts against the same bound as bodies that arrive and answers
+ * that wait for their reader (`server.unfinishedBodyBytes`). Count what can become large or stays for long; what a call
+ * returns at once needs no count.
+ */
+export interface Memory {
+  /** Starts to count for a caller, with 0 bytes. `caller`: the id of its key. */
+  hold(caller: string, use: MemoryUse): MemoryHold;
+}
