@@ -1,4 +1,5 @@
 /** Opens the networks of pipeline.yaml, and reports on them. */
+import { causeOf } from "sluice-gateway/http";
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
 import { pointerKey } from "sluice-gateway/toolkit";
@@ -57,7 +58,7 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
     kind: "network",
     title: `network ${name}`,
     ready: ready ? true : "no usable worker",
-    cause: network.hasStatus ? "no listed worker is usable" : "no status was read",
+    cause: whyNotReady(network),
     isDefault,
     // A network can have thousands of workers, and /readyz does not show them.
     get details() {
@@ -66,10 +67,18 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
         model: worker.listed.model,
         state: stateOf(worker),
         in_flight: worker.inFlight,
+        ...worker.ejection.absence,
       }));
       return { name, ready, models: network.models.size, workers };
     },
   };
+}
+
+/** Names only the cause, because everyone may read `/readyz`. The details have the rest. */
+function whyNotReady(network: Network): string {
+  const out = [...network.workers].find((worker) => worker.isEjected)?.ejection.cause;
+  if (out !== undefined) return causeOf(out);
+  return network.hasStatus ? "no listed worker is usable" : "no status was read";
 }
 
 function stateOf({ isEjected, isAvailable, listed }: Worker): string {

@@ -1,5 +1,5 @@
 /** The interface of an open network for its models and calls. */
-import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Counter, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
 import type { CallMetrics } from "./call-metrics.ts";
 
@@ -19,6 +19,8 @@ export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
   readonly parts: NetworkParts;
   readonly callMetrics: CallMetrics;
+  /** Counts a failed attempt by cause. */
+  readonly countFailure: (failure: UpstreamFailure) => void;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
 }

@@ -1,5 +1,5 @@
 /** A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. */
-import type { CallReport, CallReporter } from "sluice-gateway/plugin";
+import type { CallReport, CallReporter, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
 import { arrayOf, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
@@ -81,10 +81,12 @@ export class Batch implements LedgerRpc {
     response: JsonBody,
     methodState: MethodState,
     ending: keyof MethodState["reports"],
+    upstreamFailure?: UpstreamFailure,
   ): void {
     this.#running--;
     this.#responses[index] = response;
-    this.#reports.push(methodState.reports[ending]);
+    const report = methodState.reports[ending];
+    this.#reports.push(upstreamFailure === undefined ? report : { ...report, upstreamFailure });
     if (ending === "result" || ending === "error") this.lines.push(...methodState.lines);
     if (this.#advance()) this.#resolve?.(arrayOf(this.#responses));
   }
@@ -146,10 +148,10 @@ class BatchItemListener implements CallListener {
     this.#batch.onEnd(this.#index, nodeResponse(id, kind, body), methodState, kind);
   }
 
-  onError(reason: NodeFailure): void {
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
     this.#batch.noteFailure(reason);
     const { id, methodState } = this.#call;
     const ending = reason === "disagreement" ? reason : "failed";
-    this.#batch.onEnd(this.#index, failureResponse(id, reason), methodState, ending);
+    this.#batch.onEnd(this.#index, failureResponse(id, reason), methodState, ending, cause);
   }
 }

@@ -64,7 +64,9 @@ class KeptExchange extends ExchangeRecord {
     super.copy(record);
     this.#calls.copy(record.calls);
     this.calls = record.calls && this.#calls;
-    const { requestId, caller } = record.facts;
+    const { requestId, caller, upstream, upstreamFailure } = record.facts;
+    this.facts.upstream = upstream;
+    this.facts.upstreamFailure = upstreamFailure;
     this.facts.requestId = requestId;
     this.facts.caller = caller && this.#caller;
     this.#caller.id = caller?.id ?? "";

@@ -130,6 +130,7 @@ function settle(x: LiveExchange, outcome: Outcome): void {
   const { record, runtime, compiled } = x;
   // An answer with HTTP status 200 can carry calls that were refused. Observers see their code like any other.
   record.code ??= record.calls?.code;
+  if (record.code !== undefined) record.reason ??= record.reached?.scope;
   void runHooks(x, settled, outcome);
   record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
   const { status, code, times, repliedDepth, failedDepth = repliedDepth } = record;
