@@ -85,23 +85,17 @@ export interface Anonymous {
     | "unauthorized"
     | "api key has expired"
     | "api key not allowed from this address";
-  /** The cause for operators, who may learn more than the client: an unknown and a revoked key have one message. */
-  readonly cause?: AnonymousCause;
+  /**
+   * The cause for operators, who may learn more than the client: for keys `missing`, `malformed`, `unknown`,
+   * `environment`, `revoked`, `expired` or `address`. Plugins that check other credentials use words of their own, which
+   * must not contain any part of the credential.
+   */
+  readonly cause?: string | undefined;
   /** The key that was presented. Undefined if there is no such key. */
   readonly key?: Pick<ApiKey, "id" | "workspaceId"> | undefined;
 }
 
-/** `unknown`: there is no such key, or the plugin that checked the credential refused it. */
-export type AnonymousCause =
-  | "missing"
-  | "malformed"
-  | "unknown"
-  | "environment"
-  | "revoked"
-  | "expired"
-  | "address";
-
-const causes: Readonly<Record<Anonymous["reason"], AnonymousCause>> = {
+const causes: Readonly<Record<Anonymous["reason"], string>> = {
   "missing authorization header": "missing",
   "invalid authorization format": "malformed",
   unauthorized: "unknown",

@@ -49,6 +49,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
    * hooks sets it for each of them, so it is a plain member.
    */
   currentStep: PlacedStep | undefined = undefined;
+  /** True after the surface has ended its stream, or has reported that it cannot be completed. */
+  hasStreamEnded = false;
   /** The data of steps, by depth. Undefined if no step has any. */
   states: unknown[] | undefined = undefined;
 

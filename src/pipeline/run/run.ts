@@ -5,7 +5,7 @@
 import { refuse } from "../../errors.ts";
 import { offeredSubprotocols } from "../../http/subprotocols.ts";
 import type { Outcome, Reply } from "../../plugin.ts";
-import { matchesCondition } from "../load/compile.ts";
+import { matchesCondition, type CompiledRoute } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { admitMessage } from "./admit-message.ts";
@@ -100,6 +100,15 @@ function surfaceAnswered(x: LiveExchange, reply: Reply | undefined): void {
   if (x.hasEnded) return;
   if (reply !== undefined) replyFromSurface(x, reply);
   else if (!x.isStreaming) fail(x, new Error("the surface neither replied nor streamed"));
+  else if (!x.hasStreamEnded && x.arrival.upgrade === undefined) logOpenStream(x);
+}
+
+/** The answer stays open until the client leaves, and nothing else says why. */
+function logOpenStream({ runtime, route, facts }: LiveExchange): void {
+  runtime.log.error(
+    { plugin: route.surface, route: route.path, requestId: facts.requestId },
+    "a surface has returned without ending its stream",
+  );
 }
 
 function surfaceFailed(x: LiveExchange, error: unknown): void {
@@ -108,11 +117,14 @@ function surfaceFailed(x: LiveExchange, error: unknown): void {
   x.surfaceReturned();
 }
 
-const upgradeRequired = refuse("GATEWAY_INVALID_PARAMS", {
-  status: 426,
-  message: "this route accepts only WebSocket connections",
-  headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
-});
+function upgradeRequired({ httpMethods }: CompiledRoute): Reply {
+  const also = httpMethods === "" ? "" : `; requests over HTTP use ${httpMethods}`;
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    status: 426,
+    message: `this route accepts only WebSocket connections${also}`,
+    headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
+  });
+}
 
 const invalidSubprotocols = refuse("GATEWAY_INVALID_PARAMS", {
   message: "expected Sec-WebSocket-Protocol to list different names, separated by commas",
@@ -120,7 +132,7 @@ const invalidSubprotocols = refuse("GATEWAY_INVALID_PARAMS", {
 
 /** Returns the refusal of a request that cannot become a WebSocket, on a route that serves only WebSockets. */
 function refuseUpgrade(x: LiveExchange): Reply | undefined {
-  if (x.arrival.upgrade === undefined) return upgradeRequired;
+  if (x.arrival.upgrade === undefined) return upgradeRequired(x.compiled);
   const offered = offeredSubprotocols(x.request.headers["sec-websocket-protocol"]);
   return offered === undefined ? invalidSubprotocols : undefined;
 }

@@ -125,6 +125,7 @@ class ResponseSink implements Sink {
     outcome?: FailedOutcome,
   ): Promise<void> {
     const x = this.#x;
+    x.hasStreamEnded = true;
     if (this.#hasEnded) return;
     x.setReportedOutcome(outcome);
     const lastBytes = last === undefined || x.hasEnded ? undefined : this.#filtered(last);
@@ -143,6 +144,7 @@ class ResponseSink implements Sink {
   }
 
   fail(outcome: FailedOutcome): void {
+    this.#x.hasStreamEnded = true;
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#x.cutOff(outcome);

@@ -110,6 +110,24 @@ describe("the log names the step, and not the surface, if", () => {
   });
 });
 
+describe("a stream that the surface does not end", () => {
+  it("is logged when the surface returns", async () => {
+    const surface: SurfaceHooks = {
+      async answer(x) {
+        (await x.stream(200, [])).write("one");
+        return undefined;
+      },
+    };
+    await using served = await serve([{ path: "/x", surface }]);
+    const client = new AbortController();
+    const answer = await fetch(`${served.url}/x`, { signal: client.signal });
+    while (served.errors.length === 0) await new Promise(setImmediate);
+    assert.match(served.errors[0] ?? "", /without ending its stream/);
+    client.abort();
+    await assert.rejects(answer.text());
+  });
+});
+
 describe("a surface affects only its own request if", () => {
   for (const [how, failing] of Object.entries(failures)) {
     it(`answer ${how}`, async () => {
