@@ -63,7 +63,7 @@ test("claims become the capabilities and limits of the caller, and each token is
 
   clock.advance(60_000);
   const expired = (await tested.send(request)).slots.principal;
-  assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized" });
+  assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized", cause: "unknown" });
 });
 
 test("claims of the token replace the plan and the options, up to the limits of the plan", async () => {
@@ -255,7 +255,7 @@ for (const [what, reply] of Object.entries({
     assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
     // A token that is not valid by itself is refused without the provider.
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
-    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized" });
+    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause: "unknown" });
     isBroken = false;
     tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key");

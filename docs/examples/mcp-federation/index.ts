@@ -51,7 +51,7 @@ export default defineTools<Options>({
         if (listing === JSON.stringify(allowed)) return;
         listing = JSON.stringify(allowed);
         const missing = [...new Set(Object.keys(prices)).difference(listed)];
-        if (missing.length > 0) log.warn({ missing }, "an MCP server does not have these tools");
+        if (missing.length > 0) log.warn({ missing }, "tools of an MCP server are missing");
         tools = allowed.map((tool) => ({
           name: `${prefix}_${tool.name}`.replaceAll(/\W/g, "_"),
           description: tool.description ?? "",
