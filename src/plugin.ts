@@ -44,6 +44,7 @@ export * from "./contract/surface.ts";
 export * from "./contract/tools.ts";
 export type * from "./contract/trace.ts";
 export type * from "./contract/upstream.ts";
+export type * from "./contract/upstream-failure.ts";
 export { contractVersion } from "./contract/version.ts";
 export type * from "./errors.ts";
 export { gatewayErrors, refuse } from "./errors.ts";

@@ -111,7 +111,7 @@ function ownClient(origin: string, keepsFields: boolean): SendRequest {
       onRead() {},
       onEnd: done,
       onError(failure) {
-        throw new Error(failure);
+        throw new Error(failure.kind);
       },
     };
     client.send(exchange);

@@ -1,4 +1,5 @@
 /** Inference: models and their prices, requests, and the answers of workers. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { Pricing } from "./pricing.ts";
 
 /**
@@ -53,6 +54,21 @@ export interface ServingWorker {
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
+/** The context of the model is too short for a request, as the worker counts its tokens. Undefined if it did not say. */
+export interface ContextExceeded {
+  readonly limit: number | undefined;
+  readonly requested: number | undefined;
+}
+
+/** Why an attempt to get an answer from a worker failed. */
+export interface AttemptFailure {
+  /** For operators only. */
+  readonly cause: UpstreamFailure;
+  /** The wait that the worker asks for, from 1 to 300 seconds. */
+  readonly retryAfterSeconds?: number | undefined;
+  readonly contextExceeded?: ContextExceeded | undefined;
+}
+
 /**
  * Tokens of one answer. As with OpenAI, `promptTokens` includes the cached tokens, and `completionTokens` includes the
  * reasoning tokens.
@@ -106,9 +122,13 @@ export interface AnswerReader {
   onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
   /**
    * `result`: the part of the answer that had arrived. Undefined if nothing had arrived, in which case nothing is
-   * charged.
+   * charged. `attempt`: the failure of the last worker that was tried. Undefined if there was none.
    */
-  onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
+  onError(
+    failure: InferenceFailure,
+    result: InferenceResult | undefined,
+    attempt?: AttemptFailure,
+  ): void;
 }
 
 /** A chat completion request as it is sent to a worker, in OpenAI's chat-completions wire format. */

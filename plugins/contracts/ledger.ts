@@ -1,5 +1,5 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
-import type { CallReporter, Exchange, Memory } from "sluice-gateway/plugin";
+import type { CallReporter, Exchange, Memory, UpstreamFailure } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
 import type { LedgerArchive } from "./ledger-archive.ts";
 import type { LedgerFollows } from "./ledger-follows.ts";
@@ -38,7 +38,12 @@ export interface LedgerMethod {
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
   | { readonly kind: "error"; readonly bytes: Buffer }
-  | { readonly kind: "failed"; readonly reason: LedgerFailure };
+  /** `cause`: the failure of the last node that was tried, if there was one. For operators only. */
+  | {
+      readonly kind: "failed";
+      readonly reason: LedgerFailure;
+      readonly cause?: UpstreamFailure | undefined;
+    };
 
 /** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
 export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";

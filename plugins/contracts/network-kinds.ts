@@ -2,8 +2,9 @@
  * The interface between the service `networks` and the services that add kinds of networks: routes to workers, and the
  * attempts to answer a request over such a route.
  */
-import type { Log } from "sluice-gateway/plugin";
+import type { Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
+  AttemptFailure,
   EvidenceKind,
   InferenceRequest,
   ModelEntry,
@@ -101,8 +102,8 @@ export interface WorkerRoute {
   /** Resolves when `admitted` has been determined for the first time. */
   readonly settled: Promise<void>;
   attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt;
-  /** Resolves to true if the worker answers. Never rejects. */
-  probe(): Promise<boolean>;
+  /** Resolves to true if the worker answers. Never rejects. `after`: the failure for which the worker was ejected. */
+  probe(after: UpstreamFailure): Promise<boolean>;
   /** Called when a new status document still lists the worker. */
   listedAgain(): void;
   /** Closes the route. Running requests are completed. */
@@ -115,16 +116,8 @@ export interface AttemptedWorker {
   /** Number of requests in flight. */
   inFlight: number;
   succeeded(): void;
-  failed(unreachable: boolean): void;
+  failed(failure: UpstreamFailure): void;
 }
-
-/** The reason why an exchange with a worker failed. `unreachable`: no connection was made. */
-export type TransportFailure = "unreachable" | "broken" | "timedOut";
-
-/** The reason why an attempt failed. `refused`: the worker answered with this status. */
-export type AttemptFailure =
-  | { readonly kind: TransportFailure }
-  | { readonly kind: "refused"; readonly status: number };
 
 /** The part of an answer that has arrived so far. */
 export interface PartialAnswer {

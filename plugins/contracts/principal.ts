@@ -85,11 +85,30 @@ export interface Anonymous {
     | "unauthorized"
     | "api key has expired"
     | "api key not allowed from this address";
+  /**
+   * The cause for operators, who may learn more than the client: for keys `missing`, `malformed`, `unknown`,
+   * `environment`, `revoked`, `expired` or `address`. Plugins that check other credentials use words of their own, which
+   * must not contain any part of the credential.
+   */
+  readonly cause?: string | undefined;
+  /** The key that was presented. Undefined if there is no such key. */
+  readonly key?: Pick<ApiKey, "id" | "workspaceId"> | undefined;
 }
 
-/** Returns the principal of a caller without a usable credential. */
-export function anonymous(reason: Anonymous["reason"]): Anonymous {
-  return Object.freeze({ kind: "anonymous", reason });
+const causes: Readonly<Record<Anonymous["reason"], string>> = {
+  "missing authorization header": "missing",
+  "invalid authorization format": "malformed",
+  unauthorized: "unknown",
+  "api key has expired": "expired",
+  "api key not allowed from this address": "address",
+};
+
+/** Returns the principal of a caller without a usable credential. `about`: what operators may learn in addition. */
+export function anonymous(
+  reason: Anonymous["reason"],
+  about: Partial<Pick<Anonymous, "cause" | "key">> = {},
+): Anonymous {
+  return Object.freeze({ kind: "anonymous", reason, cause: causes[reason], ...about });
 }
 
 /** The result of looking for a caller. `unavailable`: the store of the keys cannot be queried at the moment. */
@@ -131,7 +150,13 @@ export type ReceivedClaims = { readonly [Name in keyof CallerClaims]: unknown };
  */
 export function setPrincipal(x: Exchange, principal: Principal): void {
   x.set("principal", principal);
-  if (principal.kind === "anonymous") return;
+  if (principal.kind === "anonymous") {
+    const { key } = principal;
+    if (key === undefined) return;
+    // The log names the key, although it cannot be used.
+    x.note("caller", { id: key.id, group: key.workspaceId, burst: 0, isOperator: false });
+    return;
+  }
   const { key, rps } = principal;
   // The burst of a key is twice its rate (gateway.md, "Request rate").
   const isOperator = key.capabilities.has("platform:admin");

@@ -12,8 +12,6 @@ export interface CompletionFact {
 
 declare module "sluice-gateway/plugin" {
   interface Facts {
-    /** Name of the entry of `upstreams` or `networks` that the request was meant for. */
-    upstream: string;
     completion: CompletionFact;
   }
 }

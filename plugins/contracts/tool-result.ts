@@ -1,5 +1,5 @@
 /** Results and failures of tools, and the questions that a tool can ask, with the names of the Model Context Protocol. */
-import type { CallReport, GatewayCode } from "sluice-gateway/plugin";
+import type { CallReport, GatewayCode, UpstreamFailure } from "sluice-gateway/plugin";
 
 /** One content block as the protocol defines it: `text`, `image`, `audio`, `resource` or `resource_link`. */
 export interface Content {
@@ -67,6 +67,8 @@ export interface ToolFailure {
    * confirmation.
    */
   readonly asks?: Questions;
+  /** The failure of the backend that the tool asked. It is not sent to callers. */
+  readonly upstreamFailure?: UpstreamFailure | undefined;
 }
 
 export function toolFailure(
@@ -97,6 +99,9 @@ export type ToolOutcome =
 
 /** Returns the report of a call that has ended. */
 export function toolReport(outcome: ToolOutcome): CallReport {
-  const code = outcome.ok ? undefined : outcome.code;
-  return { kind: "tool", name: outcome.tool, isListed: code !== "GATEWAY_TOOL_NOT_FOUND", code };
+  const { tool: name } = outcome;
+  if (outcome.ok) return { kind: "tool", name, isListed: true };
+  const { code, upstreamFailure } = outcome;
+  const isListed = code !== "GATEWAY_TOOL_NOT_FOUND";
+  return { kind: "tool", name, isListed, code, upstreamFailure };
 }

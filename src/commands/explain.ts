@@ -102,12 +102,15 @@ async function ask(admin: URL, requestId: string, signal: AbortSignal): Promise<
 
 function lines(exchange: Explanation): string[] {
   const { request_id: id, at, method, route, status, code, outcome, ms, limit } = exchange;
+  const { upstream, upstream_failure: failure } = exchange;
   const who =
     exchange.key_id === undefined ? "no key" : `${exchange.key_id} of ${exchange.workspace_id}`;
+  const why = exchange.reason === undefined ? "" : ` (${exchange.reason})`;
   const width = Math.max(...exchange.steps.map(({ step }) => step.length));
   return [
     `${id}  ${at}  ${method} ${route}${exchange.replica === undefined ? "" : `  on ${exchange.replica}`}`,
-    `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}, ${outcome}, ${ms} ms, ${who}`,
+    `  ${status === 0 ? "no answer" : status}${code === undefined ? "" : ` ${code}`}${why}, ${outcome}, ${ms} ms, ${who}`,
+    ...(failure === undefined ? [] : [`  ${failureLine(upstream, failure)}`]),
     ...(exchange.calls === undefined ? [] : [`  ${callsLine(exchange.calls)}`]),
     ...(limit === undefined ? [] : [`  ${limitLine(limit)}`]),
     ...(exchange.store === undefined ? [] : [`  ${exchange.store}`]),
@@ -116,6 +119,14 @@ function lines(exchange: Explanation): string[] {
       return `    ${step.padEnd(width)}  ${what}${took === undefined ? "" : `  ${took} ms`}`.trimEnd();
     }),
   ];
+}
+
+function failureLine(
+  upstream: string | undefined,
+  { cause, ...details }: NonNullable<Explanation["upstream_failure"]>,
+): string {
+  const listed = Object.entries(details).map(([name, value]) => `${name} ${value}`);
+  return `upstream ${upstream ?? "?"} failed: ${[cause, ...listed].join(", ")}`;
 }
 
 function callsLine({ names, items, failed }: NonNullable<Explanation["calls"]>): string {

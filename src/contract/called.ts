@@ -4,6 +4,8 @@
  * access log, the metrics, the Live view and `sluice explain` read the report from there.
  */
 
+import type { UpstreamFailure } from "./upstream-failure.ts";
+
 /** One call that has ended. */
 export interface CallReport {
   /** The kind of the call, such as `tool`. `protocol`: a method of the protocol itself, such as `tools/list`. */
@@ -17,6 +19,8 @@ export interface CallReport {
   readonly isListed: boolean;
   /** Code of the refusal or failure, which the core or a module has declared. Undefined if the call succeeded. */
   readonly code?: string | undefined;
+  /** Why no backend answered the call. For operators only. */
+  readonly upstreamFailure?: UpstreamFailure | undefined;
 }
 
 /** Receives a report of each call, when the call has ended. */

@@ -115,5 +115,7 @@ export interface Exchange {
     readonly status: number;
     readonly bodyBytes: number;
     readonly code: string | undefined;
+    /** The reason of the refusal, or the scope of the limit that was reached. */
+    readonly reason?: string | undefined;
   };
 }

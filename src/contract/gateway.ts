@@ -171,6 +171,8 @@ export interface SettledExchange {
   /** 0 if no head was sent. */
   readonly status: number;
   readonly code: string | undefined;
+  /** The reason of the refusal, or the scope of the limit that was reached. */
+  readonly reason?: string | undefined;
   readonly facts: Readonly<NotedFacts>;
   /** Undefined if the exchange carried no calls. */
   readonly calls: ReportedCalls | undefined;

@@ -31,6 +31,11 @@ export interface Reply {
   readonly pieces?: readonly Uint8Array[];
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
+  /**
+   * Why the request was refused, in words from a short list, such as `expired`. For logs and `sluice explain`; it is not
+   * sent to the client.
+   */
+  readonly reason?: string;
   /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */
   readonly reached?: LimitReached;
   /** How the exchange ends, if the reply replaces the missing answer of an upstream. */

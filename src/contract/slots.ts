@@ -1,6 +1,7 @@
 /** Values that plugins of one exchange pass to one another, and facts that they note for observers. */
 import type { Phase } from "./phase.ts";
 import type { TraceSpan } from "./trace.ts";
+import type { UpstreamFailure } from "./upstream-failure.ts";
 
 /**
  * Values that plugins pass to one another, by name. A plugin adds its slot by declaration merging,
@@ -29,6 +30,12 @@ export interface Facts {
   caller: Caller;
   /** Why a store made the gateway refuse the request with 503, in words. Only for the operator. */
   store: string;
+  /** Name of the upstream or network in pipeline.yaml that the request was meant for. */
+  upstream: string;
+  /** Name of the worker, node or address that answered. */
+  backend: string;
+  /** Why no backend answered, or not completely. */
+  upstreamFailure: UpstreamFailure;
 }
 export type NotedFacts = { [F in keyof Facts]?: Facts[F] | undefined };
 

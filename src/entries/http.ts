@@ -45,14 +45,14 @@ export {
   type Backend,
   type CandidateSampler,
 } from "../http/upstream/choose-backend.ts";
-export { Ejection, type EjectionPolicy } from "../http/upstream/ejection.ts";
+export { Ejection, type Absence, type EjectionPolicy } from "../http/upstream/ejection.ts";
 export { BodyCollector } from "../http/upstream/http1/body-collector.ts";
+export { causeOf, failureCounter, failureText } from "../http/upstream/failure-cause.ts";
 export { Http1Client } from "../http/upstream/http1/client.ts";
 export type {
   Http1Carrier,
   RetryPolicy,
   UpstreamExchange,
-  UpstreamFailure,
 } from "../http/upstream/http1/exchange.ts";
 export type { ResponseHead } from "../http/upstream/http1/response-head.ts";
 export { upstreamIn } from "../http/upstream/service.ts";

@@ -176,7 +176,7 @@ interface State {
 
 /** Returns the gateway's `stop`. */
 function createStop(parts: {
-  readonly options: StartOptions;
+  readonly options: StartOptions & { readonly log: Log };
   readonly config: Config;
   readonly clock: Clock;
   readonly state: State;
@@ -184,6 +184,7 @@ function createStop(parts: {
   readonly listener: Listener;
   readonly stack: AsyncDisposableStack;
 }): () => Promise<void> {
+  const { log } = parts.options;
   const { options, config, clock, state, reloader, listener, stack } = parts;
   const { drainSeconds } = config.server;
   const { drainDelaySeconds = config.server.drainDelaySeconds } = options;
@@ -195,10 +196,12 @@ function createStop(parts: {
       clearInterval,
     );
     state.draining = true;
+    log.info({ requests: listener.running, drainDelaySeconds, drainSeconds }, "the drain begins");
     reloader[Symbol.dispose]();
     listener.beginDrain();
     await wait(clock, drainDelaySeconds * 1000);
     await listener.close(drainSeconds * 1000);
+    log.info({}, "the drain has ended");
     await stack.disposeAsync();
   };
   let stopped: Promise<void> | undefined;

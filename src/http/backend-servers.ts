@@ -6,6 +6,8 @@ export interface BackendServer {
   readonly name: string;
   /** `usable`, `active`, `busy`, or a word that says why the server is not used. */
   readonly state: string;
+  /** Details of the state, if the server is not used. */
+  readonly reason?: string | undefined;
 }
 
 /**
@@ -18,8 +20,9 @@ export function serversOf({ details }: Pick<BackendStatus, "details">): BackendS
   return [urls, nodes, workers].flatMap((list) =>
     (Array.isArray(list) ? (list as unknown[]) : []).flatMap((server) => {
       if (!isObject(server)) return [];
-      const { name, state } = server;
-      return typeof name === "string" && typeof state === "string" ? [{ name, state }] : [];
+      const { name, state, reason } = server;
+      if (typeof name !== "string" || typeof state !== "string") return [];
+      return [{ name, state, ...(typeof reason === "string" && { reason }) }];
     }),
   );
 }

@@ -79,7 +79,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   // time as those of HTTP/2, and Node would abort the process. This listener runs before the one that Node adds.
   http.prependListener("tlsClientError", (_error: Error, socket: Socket) => socket.destroy());
   http.on("clientError", answerBadRequest);
-  limitConnections(http, config.connections, options.metrics);
+  limitConnections(http, config.connections, options);
   tlsMetrics(options.metrics);
   // Without this, node:http drops the fields after the 2,000th, and a repeated field among them would be missed. The
   // size of the head is limited separately.
@@ -142,7 +142,14 @@ function httpServer(
 }
 
 /** Connections above the limit are closed as soon as they are accepted. */
-function limitConnections(http: Server, connections: number, metrics: Metrics): void {
+/** Minimum time between two log lines about refused connections, of which there can be thousands per second. */
+const refusalLogMs = 60_000;
+
+function limitConnections(
+  http: Server,
+  connections: number,
+  { clock, log, metrics }: Pick<ListenerOptions, "clock" | "log" | "metrics">,
+): void {
   const refused = metrics
     .counter(
       "sluice_connections_refused_total",
@@ -150,7 +157,20 @@ function limitConnections(http: Server, connections: number, metrics: Metrics): 
     )
     .with({});
   http.maxConnections = connections;
-  http.on("drop", () => refused.add(1));
+  let unlogged = 0;
+  let quietUntil = -Infinity;
+  http.on("drop", () => {
+    refused.add(1);
+    unlogged++;
+    const now = clock.monotonic();
+    if (now < quietUntil) return;
+    quietUntil = now + refusalLogMs;
+    log.warn(
+      { connections, refused: unlogged },
+      "connections are refused, because the maximum number is open (server.connections)",
+    );
+    unlogged = 0;
+  });
 }
 
 type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;
@@ -216,7 +236,7 @@ function createListener(parts: ListenerParts): Listener {
 }
 
 async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
-  const { http, wrapped, clock, closer, goAway, cutAll, closeIdle, timers } = parts;
+  const { http, wrapped, dispatch, clock, log, closer, goAway, cutAll, closeIdle, timers } = parts;
   goAway();
   const closed = Promise.withResolvers<void>();
   http.close(() => closed.resolve());
@@ -224,6 +244,7 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
   using _sweep = clock.every(drainSweepMs, closeIdle);
   const cut = Promise.withResolvers<void>();
   using _deadline = clock.after(ms, () => {
+    log.warn({ requests: dispatch.running }, "the drain takes too long; connections are cut");
     cutAll();
     cut.resolve();
   });

@@ -274,7 +274,7 @@ test("two hundred clients with the maximum memory each do not exceed the total l
   await gateway.holds(0);
 });
 
-test("connections above the limit are closed at once and counted; after a connection has ended, a new one is accepted", async () => {
+test("connections above the limit are closed at once, counted and logged once; after a connection has ended, a new one is accepted", async () => {
   await using gateway = await bench({ connections: 2 });
   const refusedCount = (): number =>
     gateway.metrics.read("sluice_connections_refused_total")[0]?.value ?? NaN;
@@ -285,7 +285,13 @@ test("connections above the limit are closed at once and counted; after a connec
   third.on("error", () => {});
   third.resume();
   await once(third, "close");
-  assert.equal(refusedCount(), 1);
+  const fourth = connect(gateway.served.port, "127.0.0.1");
+  fourth.on("error", () => {});
+  fourth.resume();
+  await once(fourth, "close");
+  assert.equal(refusedCount(), 2);
+  assert.equal(gateway.served.warnings.length, 1);
+  assert.match(gateway.served.warnings[0] ?? "", /server\.connections/);
   first.socket.destroy();
   await gateway.holds(1);
   const next = await ask(gateway.served, "/kept", { method: "POST", body: "hello" });

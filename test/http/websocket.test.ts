@@ -145,6 +145,15 @@ it("a plain request to a WebSocket route is refused after the steps with a reque
   const answer = await ask(served, "/socket");
   assert.equal(answer.status, 426);
   assert.equal(answer.headers["upgrade"], "websocket");
+  assert.match(answer.body, /"this route accepts only WebSocket connections"/);
+});
+
+it("a plain request to a WebSocket route learns the methods of the other routes of the path", async () => {
+  const post = { path: "/socket", methods: ["POST"], surface: { answer: () => ({ status: 200 }) } };
+  await using served = await serve([route(echo), post]);
+  const answer = await ask(served, "/socket");
+  assert.equal(answer.status, 426);
+  assert.match(answer.body, /only WebSocket connections; requests over HTTP use POST/);
 });
 
 it("an upgrade on another route, to another protocol or in another version is treated like an ordinary request", async () => {

@@ -52,6 +52,8 @@ export interface Served extends AsyncDisposable {
   readonly listener: Listener;
   /** Error lines that the core logged, for example for a bug of a plugin. */
   readonly errors: string[];
+  /** Messages of the warnings that the core logged. */
+  readonly warnings: string[];
   readonly generation: Generation;
   /** Loads other routes, as a reload does. `plugins`: replace those of the same name. */
   reload(routes: readonly TestRoute[], plugins?: readonly Plugin[]): Promise<Generation>;
@@ -95,10 +97,11 @@ export async function serve(
   } = {},
 ): Promise<Served> {
   const errors: string[] = [];
+  const warnings: string[] = [];
   const log: Log = {
     debug() {},
     info() {},
-    warn() {},
+    warn: (_, message) => warnings.push(message),
     error: (fields, message) => errors.push(`${message} ${JSON.stringify(fields)}`),
     child: () => log,
   };
@@ -136,6 +139,7 @@ export async function serve(
     port: listener.port,
     listener,
     errors,
+    warnings,
     get generation() {
       return generation;
     },

@@ -48,7 +48,8 @@ export function createCallers(options: Options, host: Host) {
       return await accounts.identifyClaims(known.get(token) ?? (await verified(token)));
     } catch (error) {
       const isTokenError = error instanceof errors.JOSEError && !keyErrors.has(error.code);
-      if (isTokenError) return anonymous("unauthorized");
+      // The library's message names the wrong claim, and contains no part of the token.
+      if (isTokenError) return anonymous("unauthorized", { cause: `token: ${error.message}` });
       host.log.warn({ err: error }, "a token could not be checked");
       return { kind: "unavailable" };
     }

@@ -7,6 +7,7 @@ import {
   testStep,
   type UpstreamReply,
 } from "sluice-gateway/testing";
+import type { Anonymous } from "sluice-gateway/services";
 import plugin from "./index.ts";
 
 const { publicKey, privateKey } = await generateKeyPair("ES256", { extractable: true });
@@ -62,7 +63,7 @@ test("claims become the capabilities and limits of the caller, and each token is
 
   clock.advance(60_000);
   const expired = (await tested.send(request)).slots.principal;
-  assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized" });
+  assert.deepEqual(expired, { kind: "anonymous", reason: "unauthorized", cause: "unknown" });
 });
 
 test("claims of the token replace the plan and the options, up to the limits of the plan", async () => {
@@ -190,7 +191,8 @@ test("tokens that are not valid are refused", async (t) => {
     await t.test(`a token that ${what}`, async () => {
       const { status, slots } = await tested.send(bearer(await made()));
       assert.equal(status, 200, "public routes work with such a token");
-      assert.deepEqual(slots.principal, { kind: "anonymous", reason: "unauthorized" });
+      const { kind, reason } = slots.principal as Anonymous;
+      assert.deepEqual([kind, reason], ["anonymous", "unauthorized"]);
     });
   }
   assert.equal((await tested.send(bearer(await token()))).slots.principal?.kind, "key");
@@ -199,6 +201,20 @@ test("tokens that are not valid are refused", async (t) => {
     1,
     "an unknown key does not make each request ask the provider",
   );
+});
+
+test("the log of refusals names what is wrong with a token, and no part of the token", async () => {
+  await using provider = await scriptedUpstream([keys]);
+  const options = { ...rules, jwks: provider.url };
+  await using tested = await testStep(plugin, { options, clock: manualClock() });
+  for (const [made, cause] of [
+    [token({ aud: "another" }), 'token: unexpected "aud" claim value'],
+    [token({ exp: now - 1 }), 'token: "exp" claim timestamp check failed'],
+    [token({}, {}, other.privateKey), "token: signature verification failed"],
+  ] as const) {
+    const { slots } = await tested.send(bearer(await made));
+    assert.equal((slots.principal as Anonymous).cause, cause);
+  }
 });
 
 for (const authorization of [
@@ -239,7 +255,7 @@ for (const [what, reply] of Object.entries({
     assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
     // A token that is not valid by itself is refused without the provider.
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
-    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized" });
+    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause: "unknown" });
     isBroken = false;
     tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key");

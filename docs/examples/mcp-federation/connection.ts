@@ -37,8 +37,7 @@ export function connection(url: string, requestInit: RequestInit, host: Host) {
 
   return {
     // With `bypass`, the client keeps no list, so it does not run the output schemas of a list on results.
-    listTools: () =>
-      ask((client) => client.listTools(undefined, { timeout: 5_000, cacheMode: "bypass" })),
+    listTools: () => ask((to) => to.listTools(undefined, { timeout: 5_000, cacheMode: "bypass" })),
     callTool: (name: string, input: Record<string, unknown>, signal: AbortSignal) =>
       ask((client) => client.callTool({ name, arguments: input }, { signal })),
     close: () => session?.then((client) => client.close()).catch(() => {}),

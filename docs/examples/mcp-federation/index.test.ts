@@ -92,6 +92,11 @@ test("allowed tools of another server are called", async () => {
   assert.ok(outcome.ok);
   assert.deepEqual(outcome.content, [{ type: "text", text: "hi" }]);
   assert.ok(upstream.requests.every(({ headers }) => headers["x-key"] === "secret"));
+  const expected = 'tools of an MCP server are missing {"missing":["missing"]}';
+  assert.ok(
+    tested.lines.some((line) => line.includes(expected)),
+    tested.lines.join(),
+  );
 });
 
 test("a server that never answers does not delay the start", async () => {

@@ -38,7 +38,7 @@ export default defineTools<Options>({
     const log = host.log.child({ server: prefix });
     const { listTools, callTool, close } = connection(url, { headers }, host);
     let tools: readonly Tool<never>[] = [];
-    let listing = "";
+    let listing: string | undefined;
     let isUnavailable = false;
 
     /** Lists the tools. While the server is unavailable, they remain as they were. */
@@ -46,11 +46,12 @@ export default defineTools<Options>({
       try {
         const listed = new Map((await listTools()).tools.map((tool) => [tool.name, tool]));
         const allowed = Object.keys(prices).flatMap((name) => listed.get(name) ?? []);
-        const text = JSON.stringify(allowed);
         if (isUnavailable) log.info({}, "an MCP server is available again");
         isUnavailable = false;
-        if (text === listing) return;
-        listing = text;
+        if (listing === JSON.stringify(allowed)) return;
+        listing = JSON.stringify(allowed);
+        const missing = [...new Set(Object.keys(prices)).difference(listed)];
+        if (missing.length > 0) log.warn({ missing }, "tools of an MCP server are missing");
         tools = allowed.map((tool) => ({
           name: `${prefix}_${tool.name}`.replaceAll(/\W/g, "_"),
           description: tool.description ?? "",

@@ -20,22 +20,30 @@ export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">):
 function ejectedServers(status: BackendStatus): Problem[] {
   const { kind, title, ready } = status;
   const ejected = serversOf(status).filter(({ state }) => !expectedStates.has(state));
-  const found = ejected.map(({ name, state }) => {
+  const found = ejected.map(({ name, state, reason }) => {
     const server = cut(name);
     const data = { kind, backend: cut(title), server };
-    return backendProblem(`${title} ${name}`, data, `${server} of ${cut(title)}`, cut(state));
+    const about = `${server} of ${cut(title)}`;
+    return backendProblem(`${title} ${name}`, data, about, cut(state), reason && cut(reason));
   });
   if (found.length > 0 || ready === true) return found;
   return [backendProblem(title, { kind, backend: cut(title) }, cut(title), cut(ready))];
 }
 
-function backendProblem(id: string, data: object, name: string, reason: string): Problem {
+/** `cause`: details of the reason, for example a status of the server. */
+function backendProblem(
+  id: string,
+  data: object,
+  name: string,
+  reason: string,
+  cause?: string,
+): Problem {
   return {
     id: `backend ${id}`,
     raised: {
       type: "backend.ejected",
-      summary: `${name} is not used: ${reason}`,
-      data: { ...data, reason },
+      summary: `${name} is not used: ${reason}${cause === undefined ? "" : `, ${cause}`}`,
+      data: { ...data, reason, ...(cause !== undefined && { cause }) },
     },
     resolved: { type: "backend.returned", summary: `${name} is used again`, data },
   };

@@ -19,7 +19,15 @@ import { ClaimedCallers } from "./claimed-callers.ts";
 import { keyEnvironment } from "./key-text.ts";
 import type { KeyEntry, Plans } from "./principal.ts";
 import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
-import { bearer, expired, missing, wrongAddress, anonymousFor, unauthorized } from "./anonymous.ts";
+import {
+  anonymousFor,
+  bearer,
+  expired,
+  missing,
+  unauthorized,
+  wrongAddress,
+  wrongEnvironment,
+} from "./anonymous.ts";
 
 export interface AccountsOptions {
   /** The store, which is closed together with the accounts. */
@@ -181,7 +189,8 @@ class StoredAccounts implements AccountsService {
         this.#hashes.set(keyId, digest);
         return andThen(this.#keys.get(digest) ?? this.#find(digest), (entry) => {
           // An id does not contain the environment, unlike the text of a key.
-          if (entry?.key.environment !== this.#environment) return unauthorized;
+          if (entry === undefined) return this.#keys.unusable(digest) ?? unauthorized;
+          if (entry.key.environment !== this.#environment) return wrongEnvironment;
           return this.#admit(entry, address);
         });
       }),
@@ -201,8 +210,8 @@ class StoredAccounts implements AccountsService {
   #admit(entry: KeyEntry, address: string): Caller {
     if (this.#feed.isStale()) return unavailable;
     const now = this.#clock.now();
-    if (now >= entry.expiresAt) return expired;
-    if (entry.allows !== undefined && !entry.allows(address)) return wrongAddress;
+    if (now >= entry.expiresAt) return expired(entry.key);
+    if (entry.allows !== undefined && !entry.allows(address)) return wrongAddress(entry.key);
     if (now >= entry.planUntil || now < entry.planFrom) this.#keys.renew(entry, now);
     entry.usedAt = now;
     return entry.principal;
@@ -245,10 +254,13 @@ class StoredAccounts implements AccountsService {
       return anonymousFor(authorization);
     }
     if (this.#feed.isStale()) return unavailable;
-    if (this.#keys.isUnknown(digest)) return unauthorized;
+    const unusable = this.#keys.unusable(digest);
+    if (unusable !== undefined) return unusable;
     return this.#orUnavailable(() =>
       andThen(this.#find(digest), (entry) =>
-        entry === undefined ? unauthorized : this.#admit(entry, address),
+        entry === undefined
+          ? (this.#keys.unusable(digest) ?? unauthorized)
+          : this.#admit(entry, address),
       ),
     );
   }

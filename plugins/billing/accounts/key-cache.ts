@@ -2,7 +2,9 @@
  * The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared byte by byte.
  */
 import { isDeepStrictEqual } from "node:util";
+import type { Anonymous } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/toolkit";
+import { revoked, unauthorized } from "./anonymous.ts";
 import type { KeyUse, StoredKey } from "./account-store.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
 
@@ -23,7 +25,8 @@ export class KeyCache {
   /** The plans that are in force. */
   plans: Plans;
   readonly #known: BoundedMap<string, KeyEntry>;
-  readonly #unknown: BoundedMap<string, true>;
+  /** The callers with hashes that do not belong to a usable key: unknown and revoked ones. */
+  readonly #unknown: BoundedMap<string, Anonymous>;
   /** Evicted or revoked keys whose last use is not on disk yet. */
   #evicted: KeyEntry[] = [];
 
@@ -41,9 +44,9 @@ export class KeyCache {
     return this.#known.peek(hash);
   }
 
-  /** Returns true if the hash is known not to belong to a usable key. */
-  isUnknown(hash: string): boolean {
-    return this.#unknown.has(hash);
+  /** Returns the caller if the hash is known not to belong to a usable key. */
+  unusable(hash: string): Anonymous | undefined {
+    return this.#unknown.peek(hash);
   }
 
   /** Caches the result of a look-up in the database. */
@@ -52,7 +55,7 @@ export class KeyCache {
       const entry = this.#known.peek(hash);
       if (entry !== undefined) this.#keepUse(entry);
       this.#known.delete(hash);
-      this.#unknown.set(hash, true);
+      this.#unknown.set(hash, stored === undefined ? unauthorized : revoked(stored.key));
       return undefined;
     }
     const entry = makeKeyEntry(stored.key, stored.workspace, this.plans, now);

@@ -44,10 +44,14 @@ export default defineStep<Options>({
     ],
   }),
   start({ require }) {
-    const denied = refuse("GATEWAY_PERMISSION_DENIED");
-    const wrongAddress = refuse("GATEWAY_PERMISSION_DENIED", {
-      message: "api key not allowed from this address",
-    });
+    const denied = {
+      ...refuse("GATEWAY_PERMISSION_DENIED", { details: { capability: require } }),
+      reason: `capability ${require}`,
+    };
+    const wrongAddress = {
+      ...refuse("GATEWAY_PERMISSION_DENIED", { message: "api key not allowed from this address" }),
+      reason: "address",
+    };
     const accepted = acceptedCapabilities(require);
     return {
       requestHeaders(x) {
@@ -55,7 +59,7 @@ export default defineStep<Options>({
         if (principal.kind === "anonymous") {
           return principal.reason === "api key not allowed from this address"
             ? wrongAddress
-            : unauthorized(principal.reason);
+            : unauthorized(principal);
         }
         if (accepted === undefined) return undefined;
         const held = principal.key.capabilities;
@@ -77,9 +81,10 @@ function acceptedCapabilities(require: Options["require"]): readonly Capability[
  * Returns the 401. It has no `resource_metadata`, because MCP clients would start an OAuth flow instead of using the
  * key (decisions.md section 4).
  */
-function unauthorized(reason: Anonymous["reason"]): Reply {
-  return refuse("GATEWAY_UNAUTHORIZED", {
+function unauthorized({ reason, cause }: Anonymous): Reply {
+  const refusal = refuse("GATEWAY_UNAUTHORIZED", {
     message: reason,
     headers: ["www-authenticate", 'Bearer realm="gateway"'],
   });
+  return cause === undefined ? refusal : { ...refusal, reason: cause };
 }

@@ -2,10 +2,10 @@
  * One chat completion by a worker's enclave. It uses a separate session in which the gateway is the client. The token
  * counts are those of the worker's signed report.
  */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
   AttemptedWorker,
-  AttemptFailure,
   RunningAttempt,
   TokenUsage,
   WholeMessage,
@@ -38,6 +38,8 @@ export interface OwnSession extends OpenEnclave {
 /** Opens the sessions of attempts. */
 export interface OwnSessions {
   readonly deps: EnclaveDeps;
+  /** Address of the worker. */
+  readonly url: string;
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
@@ -86,7 +88,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.worker.inFlight++;
     this.#open().catch((error: unknown) => {
       this.#sessions.deps.log.error({ err: error }, "a session with a worker could not be opened");
-      this.#fail({ kind: "broken" });
+      this.#fail({ kind: "internal" });
     });
   }
 
@@ -126,7 +128,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     const keys = await clientKeys(nodeSuite, session.ephemeral, session.attested);
     if (isFault(keys)) {
       session.link.close();
-      return this.#fail({ kind: "broken" });
+      return this.#fail({ kind: "garbage" });
     }
     const { th } = session.attested;
     const channel = createNodeChannel({ end: "client", keys, th, pad: session.hello.pad });
@@ -136,7 +138,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     const pieces = requestPieces(request.body);
     for (const [index, piece] of pieces.entries()) {
       const frame = channel.seal("request", rid, piece, index === pieces.length - 1);
-      if (isFault(frame)) return this.#fail({ kind: "refused", status: 413 });
+      if (isFault(frame)) return this.#fail({ kind: "status", status: 413 });
       this.#unsent.push(frame);
     }
     this.#restartTimeout();
@@ -149,18 +151,18 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly onDrain = this.#guarded(() => this.#sendFrames());
   readonly onBinary = this.#guarded((frame: Buffer) => this.#readFrame(frame));
   readonly onText = this.#guarded((frame: Buffer) => this.#readReport(frame));
-  readonly onEnd = this.#guarded(() => this.#fail({ kind: "broken" }));
+  readonly onEnd = this.#guarded(() => this.#fail({ kind: "closed" }));
 
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => {
       this.#sessions.deps.log.error({ err: error }, "an answer of a worker's enclave failed");
-      this.#fail({ kind: "broken" });
+      this.#fail({ kind: "internal" });
     });
   }
 
   readonly #onTimeout = this.#guarded(() => {
     if (this.#paused) this.#restartTimeout();
-    else this.#fail({ kind: "timedOut" });
+    else this.#fail({ kind: "answerTimeout", timeoutMs: this.#timeoutMs });
   });
 
   #sendFrames(): void {
@@ -173,10 +175,10 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #readFrame(frame: Buffer): void {
     const opened = this.#channel?.open(frame);
     if (opened === undefined || this.#hasEnded) return;
-    if (isFault(opened)) return this.#fail({ kind: "broken" });
+    if (isFault(opened)) return this.#fail({ kind: "garbage" });
     this.#restartTimeout();
     const value = parse(opened.data);
-    if (!isObject(value)) return this.#fail({ kind: "broken" });
+    if (!isObject(value)) return this.#fail({ kind: "garbage" });
     if (opened.header.type === "chunk") this.#onDelta(opened, value);
     else this.#onFinal(value);
   }
@@ -184,14 +186,17 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #readReport(frame: Buffer): void {
     const read = readTextFrame(frame);
     if (isFault(read) || read.kind === "attestation" || read.kind === "done") {
-      return this.#fail({ kind: "broken" });
+      return this.#fail({ kind: "garbage" });
     }
     if (read.kind === "error") {
-      return this.#fail({ kind: read.code === "TIMEOUT" ? "timedOut" : "broken" });
+      return this.#fail({
+        kind: read.code === "TIMEOUT" ? "answerTimeout" : "unusable",
+        code: read.code,
+      });
     }
     this.#verify(read).catch((error: unknown) => {
       this.#sessions.deps.log.error({ err: error }, "a usage report could not be verified");
-      this.#fail({ kind: "broken" });
+      this.#fail({ kind: "internal" });
     });
   }
 
@@ -208,13 +213,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (typeof content === "string") this.#content += content;
     if (typeof reasoning === "string") this.#reasoning += reasoning;
     if (this.#content.length + this.#reasoning.length > maxWholeChars)
-      this.#fail({ kind: "broken" });
+      this.#fail({ kind: "tooLarge" });
   }
 
   /** Handles the final frame. Its `error` is for end-to-end clients; the gateway replies with its own error. */
   #onFinal({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
     if (error !== undefined || typeof finishReason !== "string") {
-      return this.#fail({ kind: "broken" });
+      return this.#fail({ kind: "unusable" });
     }
     this.finishReason = finishReason;
     if (this.#call.request.streamed) this.#passOn("{}", finishReason);
@@ -230,7 +235,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   async #verify({ rid: reported, report, sig }: ReportFrame): Promise<void> {
     const session = this.#session;
     if (session === undefined || reported !== rid || this.finishReason === undefined) {
-      return this.#fail({ kind: "broken" });
+      return this.#fail({ kind: "garbage" });
     }
     const { attested, hello, evidence } = session;
     const { clock, counters, log } = this.#sessions.deps;
@@ -247,7 +252,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (!verified && unverifiedReason !== "simulated") {
       const about = { network: hello.network, worker: this.worker.id, reason: unverifiedReason };
       log.warn(about, "a worker's usage report could not be verified; the answer counts as failed");
-      return this.#fail({ kind: "broken" });
+      return this.#fail({ kind: "unusable" });
     }
     this.#report = verdict.report;
     this.#complete();
@@ -270,10 +275,11 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     };
   }
 
-  #fail(failure: AttemptFailure): void {
+  #fail(failure: UpstreamFailure): void {
     if (this.#hasEnded) return;
     this.#end();
-    this.#call.onError(this.worker, failure);
+    const { url } = this.#sessions;
+    this.#call.onError(this.worker, { cause: { ...failure, address: new URL(url).host } });
   }
 
   #end(): void {
@@ -286,12 +292,15 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   /** Restarts the timeout for the next frame. */
   #restartTimeout(): void {
-    const { request, network } = this.#call;
-    const { idleMs, answerMs } = network.config;
     this.#deadline?.[Symbol.dispose]();
     if (this.#hasEnded) return;
-    const ms = request.streamed ? idleMs : answerMs;
-    this.#deadline = this.#sessions.deps.clock.after(ms, this.#onTimeout);
+    this.#deadline = this.#sessions.deps.clock.after(this.#timeoutMs, this.#onTimeout);
+  }
+
+  get #timeoutMs(): number {
+    const { request, network } = this.#call;
+    const { idleMs, answerMs } = network.config;
+    return request.streamed ? idleMs : answerMs;
   }
 }
 
@@ -312,8 +321,8 @@ const statusOf: Partial<Record<StreamCode, number>> = {
 };
 
 /** Returns the failure of the attempt if its session could not be opened. */
-function failureOf({ code }: Fault): AttemptFailure {
+function failureOf({ code }: Fault): UpstreamFailure {
   const status = statusOf[code];
-  if (status !== undefined) return { kind: "refused", status };
-  return { kind: code === "TIMEOUT" ? "timedOut" : "unreachable" };
+  if (status !== undefined) return { kind: "status", status, code };
+  return { kind: code === "TIMEOUT" ? "answerTimeout" : "refused", code };
 }

@@ -63,7 +63,10 @@ async function openAt(
   });
   if (isFault(opened)) {
     worker.inFlight--;
-    if (!isRefusal(opened)) worker.failed(opened.code === "UPSTREAM_FAILED");
+    if (!isRefusal(opened)) {
+      const kind = opened.code === "UPSTREAM_FAILED" ? "refused" : "unusable";
+      worker.failed({ kind, code: opened.code });
+    }
     return opened;
   }
   return {
@@ -74,7 +77,7 @@ async function openAt(
     onEnd(isHealthy) {
       worker.inFlight--;
       if (isHealthy === true) worker.succeeded();
-      else if (isHealthy === false) worker.failed(false);
+      else if (isHealthy === false) worker.failed({ kind: "closed" });
     },
   };
 }

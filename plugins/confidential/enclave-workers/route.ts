@@ -33,7 +33,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly deps: EnclaveDeps;
   /** Resolves when the first check of the worker has succeeded or failed. */
   readonly settled: Promise<void>;
-  readonly #url: string;
+  readonly url: string;
   readonly #model: string;
   readonly #policyFor: PolicyFor;
   #evidence: EvidenceKind = "none";
@@ -57,7 +57,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   ) {
     this.config = config;
     this.deps = deps;
-    this.#url = streamUrl(listed.url ?? config.url);
+    this.url = streamUrl(listed.url ?? config.url);
     this.#model = listed.model;
     this.#policyFor = policyFor;
     this.settled = this.#check();
@@ -117,7 +117,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   async #open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const { clock, log } = this.deps;
     const { headers, connectMs } = this.config;
-    const link = await connectWorker({ url: this.#url, headers, connectMs, clock, log });
+    const link = await connectWorker({ url: this.url, headers, connectMs, clock, log });
     if (link === undefined) return fault("UPSTREAM_FAILED", "the worker cannot be reached");
     const policyFor = this.#policyFor;
     const deps = { ...this.deps, role: "worker", policyFor } as const;
@@ -167,7 +167,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   #check(): Promise<void> {
     this.#checking ??= this.#shakeHands()
       .catch((error: unknown) => {
-        this.deps.log.error({ err: error, url: this.#url }, "a worker could not be checked");
+        this.deps.log.error({ err: error, url: this.url }, "a worker could not be checked");
         this.#refuse(fault("UPSTREAM_FAILED", "the check failed"));
       })
       .finally(() => {
@@ -201,7 +201,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
 
   #refuse(refused: OpenFailure): void {
     const failed = refused.evidence?.checks.filter(({ result }) => result === "fail");
-    const about = { network: this.config.name, url: this.#url, code: refused.code, failed };
+    const about = { network: this.config.name, url: this.url, code: refused.code, failed };
     if (this.#refusal !== refused.code && !this.#closed) {
       this.deps.log.warn(about, `a worker is not offered: ${refused.message}`);
     }

@@ -12,6 +12,8 @@ export const steps = 120;
 const latestDurations = 256;
 /** Maximum number of exchanges that are kept for filters, of all callers and of each watched group. */
 export const keptExchanges = 2_000;
+/** Number of refused and failed exchanges that are kept while no user watches. */
+const keptRefused = 200;
 /** Single exchanges are kept until they have not been requested for this time. */
 const watchedMs = 15_000;
 /**
@@ -22,16 +24,34 @@ const maxGroups = 4_096;
 export class Activity {
   readonly all = new Tally();
   readonly #groups = new BoundedMap<string, Tally>(maxGroups);
+  /** The latest refused and failed exchanges of all callers, for a user who begins to watch after an incident. */
+  readonly #refused: SettledExchange[] = [];
+  #nextRefused = 0;
 
   settled(exchange: SettledExchange): void {
     this.all.add(exchange);
     const { caller } = exchange.facts;
     if (caller !== undefined) this.#tallyOf(caller.group).add(exchange);
+    if (exchange.code === undefined) return;
+    this.#refused[this.#nextRefused] = exchange;
+    this.#nextRefused = (this.#nextRefused + 1) % keptRefused;
   }
 
   /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
   group(name: string): Tally {
     return this.#groups.peek(name) ?? new Tally();
+  }
+
+  /** Returns the latest exchanges of a group, or of all callers, newest first. See `Tally.watch`. */
+  watch(now: number, group?: string): readonly SettledExchange[] {
+    const tally = group === undefined ? this.all : this.group(group);
+    return tally.watch(now, () => {
+      const inOrder = [
+        ...this.#refused.slice(this.#nextRefused),
+        ...this.#refused.slice(0, this.#nextRefused),
+      ];
+      return inOrder.filter(({ facts }) => group === undefined || facts.caller?.group === group);
+    });
   }
 
   #tallyOf(id: string): Tally {
@@ -84,11 +104,14 @@ export class Tally {
     return this.#durations.slice(0, Math.min(this.requests.total, latestDurations));
   }
 
-  /** Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. */
-  watch(now: number): readonly SettledExchange[] {
+  /**
+   * Returns the latest exchanges, newest first. They are kept for 15 seconds after each call. `earlier`: returns those
+   * that ended before anyone watched, oldest first.
+   */
+  watch(now: number, earlier: () => SettledExchange[] = () => []): readonly SettledExchange[] {
     if (now >= this.#watchedUntil) {
-      this.#latest = [];
-      this.#kept = 0;
+      this.#latest = earlier();
+      this.#kept = this.#latest.length;
     }
     this.#watchedUntil = now + watchedMs;
     const next = this.#kept % keptExchanges;

@@ -5,7 +5,7 @@ import { queryOf } from "./input.ts";
 import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
 
-/** The administrator of a workspace gets only the requests of its keys, without the names of gateways. */
+/** The administrator of a workspace gets only the requests of its keys, without the names of gateways and backends. */
 export function explainRoute(add: AddRoute, { gateway }: DashboardParts): void {
   add("GET", "explain", async ({ only }, request, reply) => {
     const id = queryOf(request.url, ["id"])?.["id"];
@@ -27,6 +27,6 @@ export function explainRoute(add: AddRoute, { gateway }: DashboardParts): void {
 
 function ownOf(exchange: object, workspaceId: string): object[] {
   if (!isObject(exchange) || exchange["workspace_id"] !== workspaceId) return [];
-  const { replica: _, ...shown } = exchange;
+  const { replica: _, upstream_failure: __, ...shown } = exchange;
   return [shown];
 }

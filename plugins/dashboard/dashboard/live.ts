@@ -1,4 +1,5 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
+import { failureText } from "sluice-gateway/http";
 import type {
   Awaitable,
   Clock,
@@ -69,7 +70,7 @@ export function liveActivity(
   const running = gateway.running();
   const now = clock.now();
   const tally = only === undefined ? activity.all : activity.group(only);
-  const kept = tally.watch(now);
+  const kept = activity.watch(now, only);
   const found = kept.filter((exchange) => matches(exchange, filter)).slice(0, maxExchanges);
   return {
     requests: tally.requests.read(now),
@@ -82,7 +83,7 @@ export function liveActivity(
     },
     durations: tally.durations,
     refusals: refusals(tally, now),
-    exchanges: found.map(exchangeJson),
+    exchanges: found.map((exchange) => exchangeJson(exchange, only === undefined)),
     searched: kept.length,
     inFlight: running.exchanges,
     ...readyState(running),
@@ -186,8 +187,12 @@ function sortedRefusals(all: readonly Refusal[]): Refusal[] {
   return all.toSorted((a, b) => b.recent - a.recent || b.total - a.total);
 }
 
-function exchangeJson({ facts, calls, ...exchange }: SettledExchange): ExchangeJson {
-  const { requestId, caller, costMilliCu } = facts;
+/** `isOperator`: true if the user may see why a backend has failed. */
+function exchangeJson(
+  { facts, calls, ...exchange }: SettledExchange,
+  isOperator: boolean,
+): ExchangeJson {
+  const { requestId, caller, costMilliCu, upstream, upstreamFailure } = facts;
   return {
     time: new Date(exchange.arrivedAt).toISOString(),
     ms: rounded(exchange.ms),
@@ -195,6 +200,10 @@ function exchangeJson({ facts, calls, ...exchange }: SettledExchange): ExchangeJ
     route: exchange.route.path,
     status: exchange.status,
     code: exchange.code,
+    reason: exchange.reason,
+    upstream,
+    upstream_failure:
+      isOperator && upstreamFailure !== undefined ? failureText(upstreamFailure) : undefined,
     key_id: caller?.id,
     workspace_id: caller?.group,
     request_id: requestId,

@@ -1,6 +1,7 @@
 /** Step `access-log`: writes one line of JSON for every exchange, with any outcome. */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { causeOf } from "sluice-gateway/http";
 import {
   defineStep,
   redact,
@@ -107,7 +108,8 @@ function levelOf({ level = "info" }: Log): keyof typeof levels {
  * (measurements: README.md).
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
-  const { requestId, caller, costMilliCu, agent, traceId, spanId, store } = x.facts;
+  const { requestId, caller, costMilliCu, agent, traceId, spanId, completion, store } = x.facts;
+  const { upstream, backend, upstreamFailure } = x.facts;
   return {
     level,
     time: x.arrivedAt,
@@ -119,18 +121,30 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     outcome,
     code: x.sent.code,
     store,
+    reason: x.sent.reason,
     calls: x.calls && summaryOf(x.calls),
-    durationMs: Math.round((nowMs - x.arrivedMonotonic) * 1000) / 1000,
+    durationMs: rounded(nowMs - x.arrivedMonotonic),
     bodyBytes: x.sent.bodyBytes,
     keyId: caller?.id,
     workspaceId: caller?.group,
     costMilli: costMilliCu,
+    upstream,
+    backend,
+    upstreamFailure: upstreamFailure && { cause: causeOf(upstreamFailure), ...upstreamFailure },
+    inputTokens: completion?.inputTokens,
+    outputTokens: completion?.outputTokens,
+    firstTokenMs: completion?.firstTokenMs && rounded(completion.firstTokenMs),
     address: x.request.address,
     agent,
     // OpenTelemetry's field names, by which log pipelines join log records with traces.
     trace_id: traceId,
     span_id: spanId,
   };
+}
+
+/** Rounds to microseconds. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
 }
 
 /** Summarizes the calls. The code of the last failed call is in the member `code` of the line. */

@@ -6,7 +6,6 @@ import type { Reply } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceCall,
-  InferenceFailure,
   InferenceResult,
   Offer,
   WholeMessage,
@@ -45,7 +44,7 @@ export abstract class CompletionReader implements AnswerReader {
   abstract onChoice(bytes: Buffer, start: number, end: number): void;
   abstract onRead(): void;
   abstract onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
-  abstract onError(failure: InferenceFailure, result: InferenceResult | undefined): void;
+  abstract onError(...failed: Parameters<AnswerReader["onError"]>): void;
   /** Called when the client has disconnected. */
   abstract aborted(): void;
 }

@@ -59,6 +59,7 @@ export function noteCompletion(
   { x, request, firstTokenMs }: Completion,
   result: InferenceResult | undefined,
 ): void {
+  if (result !== undefined) x.note("backend", result.worker.id);
   x.note("completion", {
     model: request.model,
     inputTokens: result?.usage.promptTokens ?? 0,

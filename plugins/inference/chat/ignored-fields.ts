@@ -1,9 +1,9 @@
 /**
- * Fields of a request that are not forwarded to workers, as gateway.md requires. The answer names them in a header, so
+ * Fields of a request and of its messages that are not forwarded to workers, as gateway.md requires. The answer names them in a header, so
  * that a client can find out why its tools or its temperature had no effect.
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
-import { ignoredFields } from "./request.ts";
+import { ignoredFields, ignoredInMessages } from "./request.ts";
 
 const ignoredHeader = "x-sluice-ignored";
 
@@ -29,7 +29,7 @@ export function ignoredCounter(metrics: Metrics): (ignored: readonly string[]) =
     ["field"],
   );
   const counters = new Map<string, Counter>(
-    ignoredFields.map((field) => [field, family.with({ field })]),
+    [...ignoredFields, ...ignoredInMessages].map((field) => [field, family.with({ field })]),
   );
   return (ignored) => {
     for (const field of ignored) counters.get(field)?.add(1);

@@ -12,6 +12,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
+import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { createCompletion, noteCompletion } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
@@ -23,8 +24,6 @@ import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { WholeCompletion } from "./whole-completion.ts";
 
-/** Maximum number of characters of a model id that an error repeats. */
-const maxShownChars = 128;
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
 
@@ -108,16 +107,4 @@ function reserve(
       return reply;
     });
   });
-}
-
-/** Returns a message with the model and the route that lists the existing models. */
-function notFoundMessage(model: string, network: string | undefined): string {
-  const path = network === undefined ? "/v1/models" : `/${network}/v1/models`;
-  return `the model "${printable(model)}" does not exist; GET ${path} lists the models`;
-}
-
-/** Returns text of a client shortened and without characters that a terminal or a log would interpret. */
-function printable(text: string): string {
-  const shown = text.slice(0, maxShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
-  return text.length > maxShownChars ? `${shown}…` : shown;
 }

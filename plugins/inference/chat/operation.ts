@@ -25,7 +25,18 @@ const message = {
   properties: {
     role: { ...text, minLength: 1 },
     name: { type: ["string", "null"] },
-    content: { anyOf: [{ type: ["string", "null"] }, { type: "array", items: part }] },
+    content: {
+      anyOf: [
+        { type: ["string", "null"] },
+        { type: "array", maxItems: 0 },
+        {
+          description: "Only the parts of type `text` are forwarded. At least one is needed.",
+          type: "array",
+          items: part,
+          contains: { properties: { type: { const: "text" } } },
+        },
+      ],
+    },
   },
   required: ["role"],
 };

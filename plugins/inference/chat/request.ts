@@ -72,6 +72,26 @@ export const ignoredFields = [
   "repetition_penalty",
 ] as const;
 
+/** Members of messages that clients send and that are omitted. */
+const ignoredMembers = [
+  "tool_calls",
+  "tool_call_id",
+  "function_call",
+  "refusal",
+  "audio",
+  "reasoning",
+  "reasoning_content",
+] as const;
+
+/** Types of content parts that are omitted. Any other type is shown as `other`. */
+const ignoredParts = ["image_url", "input_audio", "video_url", "file", "refusal", "other"] as const;
+
+/** The names by which the omitted parts of messages are shown to the client. */
+export const ignoredInMessages = [
+  ...ignoredMembers.map((name) => `messages.${name}`),
+  ...ignoredParts.map((type) => `messages.content.${type}`),
+];
+
 /** Tokens per message that a chat template adds: a role and some marks. */
 const tokensPerMessage = 32;
 /** Maximum of `max_tokens`. No model produces more in one answer. */
@@ -96,7 +116,8 @@ export function readChatRequest(body: unknown): ChatRequestResult {
   const { model, stream } = body;
   if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
   if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");
-  const messages = readMessages(body["messages"]);
+  const dropped = new Set<string>();
+  const messages = readMessages(body["messages"], dropped);
   if (typeof messages === "string") return wrong(messages);
   const maxTokens = readMaxTokens(body);
   if (typeof maxTokens === "string") return wrong(maxTokens);
@@ -135,7 +156,7 @@ export function readChatRequest(body: unknown): ChatRequestResult {
         roleBytes +
         Buffer.byteLength(JSON.stringify(kwargs)) +
         tokensPerMessage * messages.length,
-      ignored: ignoredOf(body),
+      ignored: [...ignoredOf(body), ...dropped],
     },
   };
 }
@@ -151,31 +172,43 @@ function ignoredOf(body: Json): readonly string[] {
   return ignoredFields.filter((name) => Object.hasOwn(body, name) && !isAbsent(body[name]));
 }
 
-/** Returns the messages, or a text with the reason why they are invalid. */
-function readMessages(value: unknown): readonly Message[] | string {
+/**
+ * Returns the messages, or a text with the reason why they are invalid. Adds the names of omitted parts to `dropped`.
+ */
+function readMessages(value: unknown, dropped: Set<string>): readonly Message[] | string {
   if (!Array.isArray(value) || value.length === 0)
     return "messages must be a list that is not empty";
   const messages: Message[] = [];
   for (const [index, one] of value.entries()) {
-    const message = readMessage(one);
+    const message = readMessage(one, dropped);
     if (typeof message === "string") return `messages[${index}]${message}`;
     messages.push(message);
   }
   return messages;
 }
 
-function readMessage(value: unknown): Message | string {
+function readMessage(value: unknown, dropped: Set<string>): Message | string {
   if (!isObject(value)) return " must be an object";
   const { role, content, name } = value;
   if (typeof role !== "string" || role === "") return ".role must be a non-empty string";
   if (!isAbsent(name) && typeof name !== "string") return ".name must be a string";
-  const read = readContent(content);
+  const read = readContent(content, dropped);
   if (read === undefined) return ".content must be a string or a list of parts";
+  if (read === "noText") return ".content has no text, and only text is forwarded to the model";
+  for (const member of ignoredMembers) {
+    if (Object.hasOwn(value, member) && !isAbsent(value[member])) dropped.add(`messages.${member}`);
+  }
   return { role, content: read.content, ...(typeof name === "string" && { name }) };
 }
 
-/** Reads the content of a message. Only the parts of type `text` of a list are forwarded. */
-function readContent(value: unknown): Pick<Message, "content"> | undefined {
+/**
+ * Reads the content of a message. Only the parts of type `text` of a list are forwarded. `noText`: all parts have other
+ * types, so the model would answer, and the client pay for, an empty message.
+ */
+function readContent(
+  value: unknown,
+  dropped: Set<string>,
+): Pick<Message, "content"> | "noText" | undefined {
   if (isAbsent(value)) return { content: null };
   if (typeof value === "string") return { content: value };
   if (!Array.isArray(value)) return undefined;
@@ -183,11 +216,15 @@ function readContent(value: unknown): Pick<Message, "content"> | undefined {
   for (const part of value) {
     if (!isObject(part) || typeof part["type"] !== "string") return undefined;
     const { type, text } = part;
-    if (type !== "text") continue;
+    if (type !== "text") {
+      const shown = ignoredParts.find((known) => known === type) ?? "other";
+      dropped.add(`messages.content.${shown}`);
+      continue;
+    }
     if (typeof text !== "string") return undefined;
     parts.push({ type, text });
   }
-  return { content: parts };
+  return value.length > 0 && parts.length === 0 ? "noText" : { content: parts };
 }
 
 /** Reads the token limit. The first of the two names is used, but the second must also be valid. */

@@ -4,7 +4,7 @@
  * gets its own status.
  */
 import type { Sink } from "sluice-gateway/plugin";
-import type { InferenceFailure, InferenceResult } from "sluice-gateway/services";
+import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
@@ -81,18 +81,20 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     );
   }
 
-  onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
+  onError(...failed: Parameters<AnswerReader["onError"]>): void {
     runGuarded(
-      () => this.#endWith(failure, result),
+      () => this.#endWith(...failed),
       (error) => this.fail(error),
     );
   }
 
-  #endWith(failure: InferenceFailure, result: InferenceResult | undefined): void {
+  #endWith(...[failure, result, attempt]: Parameters<AnswerReader["onError"]>): void {
+    const { x } = this.completion;
     if (result === undefined) {
-      this.completion.x.onAbort = undefined;
-      return this.resolve(failureReply(failure));
+      x.onAbort = undefined;
+      return this.resolve(failureReply(x, failure, attempt));
     }
+    x.note("upstreamFailure", attempt?.cause);
     const outcome = failureOutcome(failure);
     settle(this.completion, result, outcome);
     this.completion.brokenBy = codeOfFailure[failure];

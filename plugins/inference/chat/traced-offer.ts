@@ -6,7 +6,6 @@ import type { ChildSpan, Clock, SpanAttributes, TraceSpan } from "sluice-gateway
 import type {
   AnswerReader,
   InferenceCall,
-  InferenceFailure,
   InferenceRequest,
   InferenceResult,
   Offer,
@@ -93,11 +92,12 @@ class TracedCall implements AnswerReader, InferenceCall {
     }
   }
 
-  onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
+  onError(...failed: Parameters<AnswerReader["onError"]>): void {
+    const [failure, result] = failed;
     try {
       this.#end(result, failure);
     } finally {
-      this.#reader.onError(failure, result);
+      this.#reader.onError(...failed);
     }
   }
 

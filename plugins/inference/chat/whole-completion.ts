@@ -1,6 +1,6 @@
 /** A completion in one piece. */
 import type { Reply } from "sluice-gateway/plugin";
-import type { InferenceFailure, InferenceResult, WholeMessage } from "sluice-gateway/services";
+import type { AnswerReader, InferenceResult, WholeMessage } from "sluice-gateway/services";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { failureReply } from "./errors.ts";
@@ -49,9 +49,9 @@ export class WholeCompletion extends CompletionReader {
     return { status: 200, headers, body: JSON.stringify(body) };
   }
 
-  onError(failure: InferenceFailure): void {
+  onError(...[failure, , attempt]: Parameters<AnswerReader["onError"]>): void {
     this.completion.x.onAbort = undefined;
-    this.resolve(failureReply(failure));
+    this.resolve(failureReply(this.completion.x, failure, attempt));
   }
 
   aborted(): void {

@@ -17,6 +17,7 @@ import {
   type ModelEntry,
   type Networks,
 } from "sluice-gateway/services";
+import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
 
 const json: readonly string[] = ["content-type", "application/json"];
@@ -34,21 +35,21 @@ const unavailable: Reply = {
   code: "UPSTREAM_ERROR",
 };
 
-const notFound: Reply = {
+const notFound = (message: string): Reply => ({
   status: 404,
   headers: json,
   body: JSON.stringify({
     error: {
-      message: "no network lists this model",
+      message,
       type: "invalid_request_error",
       code: "MODEL_NOT_FOUND",
     },
   }),
   code: "MODEL_NOT_FOUND",
-};
+});
 
 function failure({ body }: Reply): JsonSchema {
-  // Only the two replies above are passed, and their bodies have this shape.
+  // Only the replies above are passed, and their bodies have this shape.
   const { error } = JSON.parse(String(body)) as {
     error: { message: string; type: string; code: string };
   };
@@ -92,7 +93,7 @@ const oneAnswers = {
   200: { description: "The model with this id.", content: { "application/json": modelSchema } },
   404: {
     description: "No network lists the model.",
-    content: { "application/json": failure(notFound) },
+    content: { "application/json": failure(notFound(notFoundMessage("acme/other", undefined))) },
   },
   503: notKnown,
 };
@@ -151,7 +152,9 @@ function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean
   const entries = models.filter(({ modelId }) => modelId === id);
   const entry = serving(entries);
   if (entry !== undefined) return { status: 200, headers: json, body: modelJson(entry) };
-  return isUnread ? unavailable : notFound;
+  if (isUnread) return unavailable;
+  const { network } = x.request.params;
+  return notFound(notFoundMessage(id ?? "", network));
 }
 
 /** Returns the part of the path that matches the `*` of the route, decoded. Undefined if it cannot be decoded. */

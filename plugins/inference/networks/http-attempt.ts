@@ -4,8 +4,8 @@ import type {
   Http1Client,
   ResponseHead,
   UpstreamExchange,
-  UpstreamFailure,
 } from "sluice-gateway/http";
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -13,7 +13,6 @@ import type {
   PartialAnswer,
   RunningAttempt,
   TokenUsage,
-  TransportFailure,
   WholeMessage,
 } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
@@ -24,25 +23,13 @@ import {
   type AnswerSink,
 } from "./worker-answer.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
+import { maxRefusalBytes, readRefusal, retryAfterSeconds } from "./refusal-body.ts";
 
 /**
  * Maximum number of bytes to read of an unneeded body (of a refusal, or after `[DONE]`), so that the connection can be
  * used again.
  */
 const maxSurplusBytes = 64 * 1024;
-
-const transportFailures: Readonly<Record<UpstreamFailure, TransportFailure>> = {
-  refused: "unreachable",
-  connectTimeout: "unreachable",
-  closed: "broken",
-  answerTimeout: "timedOut",
-  idleTimeout: "timedOut",
-  garbage: "broken",
-  tooLarge: "broken",
-  saturated: "unreachable",
-  closing: "broken",
-  internal: "broken",
-};
 
 /** The client and the request head of the worker. */
 interface HttpRoute {
@@ -51,6 +38,14 @@ interface HttpRoute {
   readonly head: string;
   /** Names of the fields in `head`, in lower case. They are not repeated. */
   readonly fieldNames: ReadonlySet<string>;
+}
+
+/** An answer with another status than 200. */
+interface Refusal {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly pieces: Buffer[];
+  bytes: number;
 }
 
 export class HttpAttempt implements RunningAttempt, UpstreamExchange {
@@ -71,6 +66,8 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   #hasEnded = false;
   #surplusBytes = 0;
   #answered = false;
+  /** A refusal whose body is arriving. Undefined if the worker has not refused. */
+  #refusal: Refusal | undefined;
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, route: HttpRoute) {
     const { request, network } = call;
@@ -149,9 +146,14 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     return this.#call.request.body;
   }
 
-  onHead({ status, coding }: ResponseHead): void {
+  onHead({ status, coding, retryAfter }: ResponseHead): void {
     this.#answered = true;
-    if (status !== 200) return this.#fail({ kind: "refused", status });
+    if (status !== 200) {
+      this.#refusal = { status, retryAfter, pieces: [], bytes: 0 };
+      // A compressed body is not read.
+      if (coding !== undefined && coding !== "identity") this.#refused(this.#refusal);
+      return;
+    }
     if (coding === undefined || coding === "identity") return;
     this.#decoder = createDecoder(coding, {
       onData: (chunk) =>
@@ -171,7 +173,8 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     if (this.#hasEnded) {
       this.#surplusBytes += end - start;
       if (this.#surplusBytes > maxSurplusBytes) this.#carrier?.abort();
-    } else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
+    } else if (this.#refusal !== undefined) this.#keep(this.#refusal, bytes, start, end);
+    else if (this.#decoder === undefined) this.#answer.write(bytes, start, end);
     // The decoder works in a separate thread, and the bytes are borrowed.
     else this.#decoder.write(Buffer.from(bytes.subarray(start, end)));
   }
@@ -184,12 +187,35 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     // The connection may already carry another request.
     this.#carrier = undefined;
     if (this.#hasEnded) return;
-    if (this.#decoder === undefined) this.#answer.end();
+    if (this.#refusal !== undefined) this.#refused(this.#refusal);
+    else if (this.#decoder === undefined) this.#answer.end();
     else this.#decoder.end();
   }
 
-  onError(failure: UpstreamFailure): void {
-    this.#fail({ kind: transportFailures[failure] });
+  onError(cause: UpstreamFailure): void {
+    if (this.#refusal !== undefined) this.#refused(this.#refusal);
+    else this.#fail({ cause });
+  }
+
+  #keep(refusal: Refusal, bytes: Buffer, start: number, end: number): void {
+    refusal.bytes += end - start;
+    refusal.pieces.push(Buffer.from(bytes.subarray(start, end)));
+    if (refusal.bytes > maxRefusalBytes) this.#refused(refusal);
+  }
+
+  /** The worker has refused the request. The body may be missing or incomplete. */
+  #refused({ status, retryAfter, pieces }: Refusal): void {
+    const read = readRefusal(Buffer.concat(pieces), this.#call.request.maxTokens);
+    const { type, code, contextExceeded } = read;
+    this.#fail({
+      cause: { kind: "status", status, address: this.#address, type, code },
+      retryAfterSeconds: retryAfterSeconds(retryAfter),
+      contextExceeded,
+    });
+  }
+
+  get #address(): string {
+    return this.#route.client.options.url.host;
   }
 
   #complete(message: WholeMessage | undefined): void {
@@ -203,7 +229,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   #break(): void {
     if (this.#hasEnded) return;
     const carrier = this.#carrier;
-    this.#fail({ kind: "broken" });
+    this.#fail({ cause: { kind: "garbage", address: this.#address } });
     carrier?.abort();
   }
 

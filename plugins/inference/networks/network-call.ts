@@ -20,6 +20,7 @@ import type {
   TokenUsage,
   WholeMessage,
 } from "sluice-gateway/services";
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import { estimateUsage, isWithin } from "./token-usage.ts";
@@ -67,6 +68,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #hasEnded = false;
   /** The failure to report if no worker is left. */
   #failure: InferenceFailure = "unavailable";
+  #attemptFailure: AttemptFailure | undefined;
   #finishReason: string | undefined;
 
   constructor(
@@ -155,12 +157,16 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   onError(worker: AttemptedWorker, failure: AttemptFailure): void {
     if (this.#hasEnded) return;
-    const final = finalFailure(worker, failure);
+    const cause = { ...failure.cause, backend: worker.id };
+    this.network.countFailure(cause);
+    this.#attemptFailure = { ...failure, cause };
+    const final = finalFailure(worker, cause);
     // A worker that refused the request has not processed any of it.
     if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
-    if (this.#hasBegun) return this.#fail(failure.kind === "timedOut" ? "timedOut" : "broken");
+    const isTimeOut = cause.kind === "answerTimeout" || cause.kind === "idleTimeout";
+    if (this.#hasBegun) return this.#fail(isTimeOut ? "timedOut" : "broken");
     if (final !== undefined) return this.#fail(final);
-    if (failure.kind === "timedOut") this.#failure = "timedOut";
+    if (isTimeOut) this.#failure = "timedOut";
     this.#next();
   }
 
@@ -222,7 +228,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     if (this.#hasEnded) return;
     this.#end(failure);
     const result = this.#hasBegun ? this.#result() : undefined;
-    this.#notify(() => this.#reader.onError(failure, result));
+    this.#notify(() => this.#reader.onError(failure, result, this.#attemptFailure));
   }
 
   /** Stops a worker that produces more than was requested. The answer ends as at any other token limit. */
@@ -307,16 +313,12 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
  */
 function finalFailure(
   worker: AttemptedWorker,
-  failure: AttemptFailure,
+  cause: UpstreamFailure,
 ): InferenceFailure | undefined {
-  if (failure.kind !== "refused") {
-    worker.failed(failure.kind === "unreachable");
-    return undefined;
-  }
-  const { status } = failure;
+  const { status } = cause;
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404) return "notServed";
   // 429 is not a fault of the worker, and it ends soon.
-  if (status !== 429) worker.failed(false);
+  if (status !== 429) worker.failed(cause);
   return undefined;
 }

@@ -2,6 +2,7 @@
  * One inference network: it polls workers and prices and derives the catalogue of models from them. The values of the
  * last reading are used until the next one.
  */
+import { failureCounter } from "sluice-gateway/http";
 import type { Metrics } from "sluice-gateway/plugin";
 import {
   createPrice,
@@ -30,6 +31,7 @@ export class Network implements ServingNetwork {
   readonly settled: Promise<void>;
   readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
+  readonly countFailure: ServingNetwork["countFailure"];
   readonly #status: PolledDocument<NetworkStatus>;
   readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
@@ -51,6 +53,7 @@ export class Network implements ServingNetwork {
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
     this.callMetrics = new CallMetrics(config.name, parts);
+    this.countFailure = failureCounter(config.name, metrics);
     const { kind } = parts;
     this.#transport =
       kind === undefined
@@ -198,8 +201,10 @@ export class Network implements ServingNetwork {
   #onEjectionChange(worker: Worker): void {
     const { log } = this.parts;
     const about = { network: this.config.name, worker: worker.id };
-    if (worker.isEjected) log.warn(about, "a worker was ejected after failures");
-    else log.info(about, "a worker is available again");
+    const { cause } = worker.ejection;
+    if (cause !== undefined) {
+      log.warn({ ...about, failure: cause }, "a worker was ejected after failures");
+    } else log.info(about, "a worker is available again");
   }
 }
 

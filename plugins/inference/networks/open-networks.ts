@@ -1,4 +1,5 @@
 /** Opens the networks of pipeline.yaml, and reports on them. */
+import { causeOf } from "sluice-gateway/http";
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
 import { pointerKey } from "sluice-gateway/toolkit";
@@ -56,8 +57,8 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
   return {
     kind: "network",
     title: `network ${name}`,
-    ready: ready ? true : isPriced ? "no usable worker" : "its rate is unknown, or too old",
-    cause: causeOf(network),
+    ready: ready ? true : network.isPriced ? "no usable worker" : "its rate is unknown, or too old",
+    cause: whyNotReady(network),
     isDefault,
     // A network can have thousands of workers, and /readyz does not show them.
     get details() {
@@ -66,15 +67,19 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
         model: worker.listed.model,
         state: stateOf(worker),
         in_flight: worker.inFlight,
+        ...worker.ejection.absence,
       }));
       return { name, ready, models: network.models.size, workers };
     },
   };
 }
 
-function causeOf({ isPriced, hasStatus }: Network): string {
-  if (!isPriced) return "no answer with a valid rate was read within its maxAge";
-  return hasStatus ? "no listed worker is usable" : "no status was read";
+/** Names only the cause, because everyone may read `/readyz`. The details have the rest. */
+function whyNotReady(network: Network): string {
+  if (!network.isPriced) return "no answer with a valid rate was read within its maxAge";
+  const out = [...network.workers].find((worker) => worker.isEjected)?.ejection.cause;
+  if (out !== undefined) return causeOf(out);
+  return network.hasStatus ? "no listed worker is usable" : "no status was read";
 }
 
 function stateOf({ isEjected, isAvailable, listed }: Worker): string {

@@ -3,7 +3,7 @@
  * opens as many connections as there are requests.
  */
 import { Http1Client, requestSender } from "sluice-gateway/http";
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
   AttemptedWorker,
@@ -66,7 +66,7 @@ export class OpenaiTransport implements Transport {
       client: shared.client,
       head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#lines}`,
       fieldNames: this.#fieldNames,
-      probe: () => this.#probe(`${base}/v1/models`),
+      probe: (after) => this.#probe(base, after),
       onClose: () => {
         if (--shared.routes === 0) this.#closeClient(origin, shared.client);
       },
@@ -107,21 +107,33 @@ export class OpenaiTransport implements Transport {
   }
 
   /**
-   * Returns true for any answer except a server error, because some servers list their models only for some clients.
+   * Returns true for any answer except a server error, because some servers list their models only for some clients. A
+   * worker that refused the credentials must accept them now: it gets a request without a model, which costs nothing,
+   * because some servers list their models without credentials.
    */
-  async #probe(url: string): Promise<boolean> {
+  async #probe(base: string, { status }: UpstreamFailure): Promise<boolean> {
+    const wasUnauthorized = isUnauthorized(status);
     try {
       const signal = AbortSignal.timeout(probeMs);
-      const { statusCode, body } = await this.#request(url, {
-        signal,
-        headers: this.#config.headers,
-      });
+      const { headers } = this.#config;
+      const { statusCode, body } = wasUnauthorized
+        ? await this.#request(`${base}/v1/chat/completions`, {
+            method: "POST",
+            signal,
+            headers: { ...headers, "content-type": "application/json" },
+            body: Buffer.from("{}"),
+          })
+        : await this.#request(`${base}/v1/models`, { signal, headers });
       await body.dump();
-      return statusCode < 500;
+      return statusCode < 500 && !(wasUnauthorized && isUnauthorized(statusCode));
     } catch {
       return false;
     }
   }
+}
+
+function isUnauthorized(status: number | undefined): boolean {
+  return status === 401 || status === 403;
 }
 
 interface RouteParts {
@@ -131,7 +143,7 @@ interface RouteParts {
   readonly head: string;
   /** Names of the fields in `head`, in lower case. */
   readonly fieldNames: ReadonlySet<string>;
-  readonly probe: () => Promise<boolean>;
+  readonly probe: WorkerRoute["probe"];
   readonly onClose: () => void;
 }
 
@@ -155,8 +167,8 @@ export class OpenaiRoute implements WorkerRoute {
     return new HttpAttempt(call, worker, this);
   }
 
-  probe(): Promise<boolean> {
-    return this.#parts.probe();
+  probe(after: UpstreamFailure): Promise<boolean> {
+    return this.#parts.probe(after);
   }
 
   listedAgain(): void {}

@@ -1,5 +1,12 @@
 /** The interface of an open network for its models and calls. */
-import type { Clock, Counter, Log, Metrics, PluginStorage } from "sluice-gateway/plugin";
+import type {
+  Clock,
+  Counter,
+  Log,
+  Metrics,
+  PluginStorage,
+  UpstreamFailure,
+} from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
 import type { CallMetrics } from "./call-metrics.ts";
 
@@ -22,6 +29,8 @@ export interface ServingNetwork extends OpenNetwork {
   readonly callMetrics: CallMetrics;
   /** False while the configured rate is not known. No worker is offered then. */
   readonly isPriced: boolean;
+  /** Counts a failed attempt by cause. */
+  readonly countFailure: (failure: UpstreamFailure) => void;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
 }

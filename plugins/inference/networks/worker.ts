@@ -1,6 +1,6 @@
 /** A worker of a network, its health and its load. */
 import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
 
 const ejectionPolicy: EjectionPolicy = {
@@ -47,13 +47,15 @@ export class Worker implements NetworkWorker, Backend {
     if (this.#ejection.succeeded()) this.#parts.onEjectionChange(this);
   }
 
-  /**
-   * Called when a request has failed. `isUnreachable`: there was no connection, which cannot be the fault of a
-   * request.
-   */
-  failed(isUnreachable: boolean): void {
-    if (this.#closed || !this.#ejection.failed(isUnreachable)) return;
-    this.#ejection.eject();
+  /** The reason for which the worker is ejected, and the time of the next probe. */
+  get ejection(): Pick<Ejection, "cause" | "absence"> {
+    return this.#ejection;
+  }
+
+  /** Called when a request has failed. A missing connection cannot be the fault of the request. */
+  failed(failure: UpstreamFailure): void {
+    if (this.#closed || !this.#ejection.failed(isUnreachable(failure))) return;
+    this.#ejection.eject(failure);
     this.#parts.onEjectionChange(this);
   }
 
@@ -70,7 +72,14 @@ export class Worker implements NetworkWorker, Backend {
   }
 
   async #probe(): Promise<void> {
-    const isGood = await this.route.probe();
+    const { cause } = this.#ejection;
+    if (cause === undefined) return;
+    const isGood = await this.route.probe(cause);
     if (this.#ejection.probed(isGood)) this.#parts.onEjectionChange(this);
   }
+}
+
+/** Returns true if no connection was made. */
+export function isUnreachable({ kind }: UpstreamFailure): boolean {
+  return kind === "refused" || kind === "connectTimeout" || kind === "saturated";
 }

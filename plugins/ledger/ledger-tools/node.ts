@@ -5,6 +5,7 @@ import {
   type Decoder,
   type Ledger,
   type LedgerAnswer,
+  type LedgerFailure,
   type LedgerMethod,
   type ToolContext,
   type ToolFailure,
@@ -61,7 +62,11 @@ type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;
 /** Returns the failure for an answer that is not a result. */
 export function failureOf(answer: NoResult): ToolFailure {
   if (answer.kind === "error") return nodeError;
-  switch (answer.reason) {
+  return { ...failureFor(answer.reason), upstreamFailure: answer.cause };
+}
+
+function failureFor(reason: LedgerFailure): ToolFailure {
+  switch (reason) {
     case "unreachable":
       return unreachable;
     case "timeout":
@@ -73,7 +78,7 @@ export function failureOf(answer: NoResult): ToolFailure {
     case "disagreement":
       return disagreement;
     default:
-      return answer.reason satisfies never;
+      return reason satisfies never;
   }
 }
 

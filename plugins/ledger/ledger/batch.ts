@@ -2,7 +2,13 @@
  * A JSON-RPC batch. Its calls run concurrently, a few at a time, and their responses are returned in request order. When
  * the responses have reached the maximum size of an answer, no further call is sent.
  */
-import type { CallReport, CallReporter, Memory, MemoryHold } from "sluice-gateway/plugin";
+import type {
+  CallReport,
+  CallReporter,
+  Memory,
+  MemoryHold,
+  UpstreamFailure,
+} from "sluice-gateway/plugin";
 import type { LedgerRpc, RpcCaller } from "sluice-gateway/services";
 import { arrayOf, copyBody, type Enclosed, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
@@ -110,10 +116,16 @@ export class Batch implements LedgerRpc {
   }
 
   /** Called when no node has answered a call. */
-  onFailure(index: number, { id, methodState }: BatchCall, reason: NodeFailure): void {
+  onFailure(
+    index: number,
+    { id, methodState }: BatchCall,
+    reason: NodeFailure,
+    upstreamFailure?: UpstreamFailure,
+  ): void {
     this.#lastFailure = reason;
     this.#responses[index] = failureResponse(id, reason);
-    this.#reports.push(methodState.reports[reason === "disagreement" ? reason : "failed"]);
+    const report = methodState.reports[reason === "disagreement" ? reason : "failed"];
+    this.#reports.push(upstreamFailure === undefined ? report : { ...report, upstreamFailure });
     this.#onEnded();
   }
 
@@ -208,7 +220,7 @@ class BatchItemListener implements CallListener {
     this.#batch.onAnswer(this.#index, this.#call, kind, body);
   }
 
-  onError(reason: NodeFailure): void {
-    this.#batch.onFailure(this.#index, this.#call, reason);
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
+    this.#batch.onFailure(this.#index, this.#call, reason, cause);
   }
 }

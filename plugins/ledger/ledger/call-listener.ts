@@ -1,4 +1,5 @@
 /** The callbacks for the outcome of a call to the nodes. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { JsonBody } from "./json-body.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -9,7 +10,7 @@ import type { NodeFailure } from "./node-pool.ts";
 export interface CallListener {
   /** A Buffer in `body` is borrowed: copy what outlives the call. */
   onAnswer(kind: "result" | "error", body: JsonBody): void;
-  onError(reason: NodeFailure): void;
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void;
 }
 
 /** A call in flight that further callers may join. */

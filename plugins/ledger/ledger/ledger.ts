@@ -1,5 +1,5 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
-import type { Clock, Log, Memory, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Memory, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import { ArchiveReads } from "./archive/archive-reads.ts";
 import type { PoolConfig } from "./options.ts";
@@ -168,8 +168,8 @@ class Caller implements CallListener {
     this.#end({ kind, bytes: bytesOf(copyBody(body)) });
   }
 
-  onError(reason: NodeFailure): void {
-    this.#end({ kind: "failed", reason });
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
+    this.#end({ kind: "failed", reason, cause });
   }
 
   readonly #leave = (): void => this.#end(aborted);

@@ -68,13 +68,14 @@ function statusOf(name: string, ledger: LedgerService, isDefault: boolean): Back
     details: {
       name,
       ready: ledger.ready,
-      nodes: nodes.map(({ node, exclusionReason, best, finalized, oldestState, inFlight }) => ({
-        name: node,
-        state: exclusionReason ?? "usable",
-        best,
-        finalized,
-        oldest_state: oldestState,
-        in_flight: inFlight,
+      nodes: nodes.map((node) => ({
+        name: node.node,
+        state: node.exclusionReason ?? "usable",
+        best: node.best,
+        finalized: node.finalized,
+        oldest_state: node.oldestState,
+        in_flight: node.inFlight,
+        ...node.absence,
       })),
     },
   };

@@ -4,6 +4,8 @@
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
+import type { Absence } from "sluice-gateway/http";
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerFailure } from "sluice-gateway/services";
 
 export type NodeFailure = LedgerFailure;
@@ -39,8 +41,8 @@ export interface NodeRequest {
    * pool may overwrite them as soon as this method returns.
    */
   onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
-  /** Called if no node answered. */
-  onError(reason: NodeFailure): void;
+  /** Called if no node answered. `cause`: the failure of the last node that was tried, if there was one. */
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void;
 }
 
 /** The state of a node, for operators. */
@@ -49,8 +51,10 @@ export interface NodeStatus {
   readonly node: string;
   /** The reason why the node is not used. Undefined if it is usable. */
   readonly exclusionReason: string | undefined;
-  /** Cause of the last probe's failure, such as `refused`. Undefined if the probe succeeded. */
+  /** Cause of the last probe's failure, such as `ECONNREFUSED`. Undefined if the probe succeeded. */
   readonly probeFailure?: string | undefined;
+  /** Details of `exclusionReason`. */
+  readonly absence?: Absence | undefined;
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
   readonly finalized: number | undefined;

@@ -1,6 +1,11 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/http";
-import { readJsonRpc, type CallReport, type CallReporter } from "sluice-gateway/plugin";
+import {
+  readJsonRpc,
+  type CallReport,
+  type CallReporter,
+  type UpstreamFailure,
+} from "sluice-gateway/plugin";
 import type { LedgerRpc } from "sluice-gateway/services";
 import { piecesOf, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
@@ -102,6 +107,7 @@ class SingleCall implements LedgerRpc, CallListener {
   readonly costMilliCu: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
+  #cause: UpstreamFailure | undefined;
   #ending: keyof MethodState["reports"] = "failed";
   readonly #id: string;
   readonly #methodState: MethodState;
@@ -142,12 +148,15 @@ class SingleCall implements LedgerRpc, CallListener {
 
   report(to: CallReporter, refusedWith?: string): void {
     const { reports } = this.#methodState;
-    if (refusedWith === undefined) to.called(reports[this.#ending]);
+    if (this.#cause !== undefined) {
+      to.called({ ...reports[this.#ending], upstreamFailure: this.#cause });
+    } else if (refusedWith === undefined) to.called(reports[this.#ending]);
     else to.called({ ...reports.result, code: refusedWith });
   }
 
-  onError(reason: NodeFailure): void {
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
     this.failure = reason;
+    this.#cause = cause;
     if (reason === "disagreement") this.#ending = reason;
     this.#resolve?.(failureResponse(this.#id, reason));
   }

@@ -3,6 +3,7 @@
  * client disconnects. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per
  * waiter would only add to the load that made it fail.
  */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";
 import type { MethodState } from "./method-state.ts";
@@ -73,10 +74,10 @@ export class SharedCall implements NodeRequest, JoinableCall {
     for (const waiter of this.#others) waiter.onAnswer(kind, body);
   }
 
-  onError(reason: NodeFailure): void {
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
     this.#singleFlight.onError(this, reason);
-    this.#first.onError(reason);
+    this.#first.onError(reason, cause);
     if (this.#others === undefined) return;
-    for (const waiter of this.#others) waiter.onError(reason);
+    for (const waiter of this.#others) waiter.onError(reason, cause);
   }
 }

@@ -3,6 +3,8 @@
  * that follow one another last longer and longer.
  */
 import type { Clock } from "../../contract/clock.ts";
+import type { UpstreamFailure } from "../../contract/upstream-failure.ts";
+import { failureText } from "./failure-cause.ts";
 
 export interface EjectionPolicy {
   /** Number of failures in a row that eject a backend. */
@@ -16,6 +18,14 @@ export interface EjectionPolicy {
   readonly jitter: number;
 }
 
+/** Why and until when a backend is not used, for `/readyz` and the dashboard. Times are in RFC 3339 format. */
+export interface Absence {
+  readonly reason: string;
+  readonly since: string;
+  /** When the backend is tried again. Missing if it is tried with every request. */
+  readonly next_try?: string;
+}
+
 export class Ejection {
   readonly #policy: EjectionPolicy;
   readonly #clock: Clock;
@@ -27,6 +37,9 @@ export class Ejection {
   #until: number | undefined;
   #timer: Disposable | undefined;
   #isClosed = false;
+  /** The failure that ejected the backend, and the time in milliseconds since 1970. */
+  #cause: UpstreamFailure | undefined;
+  #since = 0;
   isEjected = false;
 
   /** `probe`: sends a probe to the backend at the end of a cooldown, and reports its outcome with `probed`. */
@@ -52,12 +65,31 @@ export class Ejection {
     return this.#return();
   }
 
-  eject(): void {
+  /** `cause`: the last failure of the backend. */
+  eject(cause: UpstreamFailure): void {
     if (this.isEjected || this.#isClosed) return;
+    this.#cause = cause;
+    this.#since = this.#clock.now();
     const { firstMs, maxMs } = this.#policy;
     const sinceMs = this.#clock.monotonic() - (this.#until ?? -Infinity);
     this.isEjected = true;
     this.#coolDown(sinceMs < maxMs ? 2 * this.#cooldownMs : firstMs);
+  }
+
+  /** The failure that ejected the backend. Undefined if it is not ejected. */
+  get cause(): UpstreamFailure | undefined {
+    return this.isEjected ? this.#cause : undefined;
+  }
+
+  /** Undefined if the backend is not ejected. */
+  get absence(): Absence | undefined {
+    if (this.cause === undefined) return undefined;
+    const leftMs = Math.max(0, (this.#until ?? 0) - this.#clock.monotonic());
+    return {
+      reason: failureText(this.cause),
+      since: new Date(this.#since).toISOString(),
+      next_try: new Date(this.#clock.now() + leftMs).toISOString(),
+    };
   }
 
   /** Reports the outcome of a probe; one that ends during a cooldown does not count. Returns true if the backend is back. */

@@ -9,12 +9,8 @@ import type {
   Reply,
   RequestHead,
 } from "../../plugin.ts";
-import {
-  send,
-  type FailureReason,
-  type ForwardPlan,
-  type ForwardedRequest,
-} from "./forwarded-exchange.ts";
+import { failureCounter } from "./failure-cause.ts";
+import { send, type ForwardPlan, type ForwardedRequest } from "./forwarded-exchange.ts";
 import {
   fieldLines,
   replaceFields,
@@ -40,7 +36,7 @@ export function createForwarder(
     upstream,
     answerRules: responseRules(options.response),
     setsHost: Object.keys(set).some((name) => name.toLowerCase() === "host"),
-    failures: failureCounters(upstream.name, metrics),
+    countFailure: failureCounter(upstream.name, metrics),
   };
   return {
     forward(x, { target = x.request.target, requestId, trace } = {}) {
@@ -94,20 +90,6 @@ async function sendArriving(
   if (!x.clientLeft) return send(x, plan, outgoing);
   outgoing.span?.end("clientLeft");
   return undefined;
-}
-
-function failureCounters(upstream: string, metrics: Metrics): ForwardPlan["failures"] {
-  const family = metrics.counter(
-    "sluice_upstream_failures_total",
-    "Forwarded requests that an upstream did not answer, or not completely, by reason.",
-    ["upstream", "reason"],
-  );
-  const counter = (reason: FailureReason) => family.with({ upstream, reason });
-  return {
-    unreachable: counter("unreachable"),
-    timedOut: counter("timedOut"),
-    broken: counter("broken"),
-  };
 }
 
 /** Returns the size of the body if it is known before reading, else 0. */

@@ -6,19 +6,16 @@
  * another connection if it is a GET or HEAD without content and its kept connection turned out to be closed.
  */
 import { refuse } from "../../errors.ts";
-import type { ChildSpan, Counter, Exchange, Reply, Sink } from "../../plugin.ts";
+import type { ChildSpan, Exchange, Reply, Sink, UpstreamFailure } from "../../plugin.ts";
 import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
 import type {
   Http1Carrier,
   RetryPolicy,
   StreamedBody,
   UpstreamExchange,
-  UpstreamFailure,
 } from "./http1/exchange.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
 import type { Member, UpstreamPools } from "./upstream.ts";
-
-export type FailureReason = "unreachable" | "timedOut" | "broken";
 
 /** The shared parts of all requests of a forwarder. */
 export interface ForwardPlan {
@@ -26,7 +23,7 @@ export interface ForwardPlan {
   readonly answerRules: FieldRules;
   /** True if the operator has configured the Host of requests. */
   readonly setsHost: boolean;
-  readonly failures: Readonly<Record<FailureReason, Counter>>;
+  readonly countFailure: (failure: UpstreamFailure) => void;
 }
 
 /** The request of a client, as it is sent to an upstream. */
@@ -51,6 +48,15 @@ export function send(
   exchange.begin();
   return exchange.result.promise;
 }
+
+/** `error.type` of the span. Other failures are `broken`. */
+const spanErrors: Partial<Record<UpstreamFailure["kind"], string>> = {
+  refused: "unreachable",
+  connectTimeout: "unreachable",
+  saturated: "unreachable",
+  answerTimeout: "timedOut",
+  idleTimeout: "timedOut",
+};
 
 /** Maximum number of bytes that are buffered before the client's side is open. Then the upstream is paused. */
 const maxEarlyBytes = 64 * 1024;
@@ -95,7 +101,7 @@ class ForwardedExchange implements UpstreamExchange {
 
   begin(): void {
     const member = this.#plan.upstream.next();
-    if (member === undefined) return this.#fail("unreachable");
+    if (member === undefined) return this.#fail({ kind: "refused" });
     this.#member = member;
     const { method, target, fields } = this.#request;
     const host = this.#plan.setsHost ? "" : `host: ${member.url.host}\r\n`;
@@ -122,7 +128,7 @@ class ForwardedExchange implements UpstreamExchange {
 
   onInterim(head: ResponseHead): void {
     // The gateway itself answers `Expect`, so no upstream has a reason to send 100.
-    if (head.status === 100) this.#fail("broken");
+    if (head.status === 100) this.#fail({ kind: "garbage", address: this.#member?.url.host });
     else this.#x.informational(head.status, this.#fieldsOf(head));
   }
 
@@ -130,6 +136,7 @@ class ForwardedExchange implements UpstreamExchange {
     const { status } = head;
     this.#request.span?.set({ "http.response.status_code": status });
     this.#status = status;
+    this.#x.note("backend", this.#member?.url.host);
     const opening = this.#x.stream(status, this.#fieldsOf(head));
     this.#opening = true;
     opening.then((sink) => this.#opened(sink)).catch((error: unknown) => this.#notOpened(error));
@@ -157,10 +164,10 @@ class ForwardedExchange implements UpstreamExchange {
 
   onError(failure: UpstreamFailure): void {
     this.#carrier = undefined;
-    if (failure === "refused" || failure === "connectTimeout") return this.#unreachable(true);
-    if (failure === "saturated") return this.#unreachable(false);
-    const timedOut = failure === "answerTimeout" || failure === "idleTimeout";
-    this.#fail(timedOut ? "timedOut" : "broken");
+    const { kind } = failure;
+    const isUnreachable = kind === "refused" || kind === "connectTimeout";
+    if (isUnreachable || kind === "saturated") this.#tryNext(failure, isUnreachable);
+    else this.#fail(failure);
   }
 
   #fieldsOf({ status, fields, connection, length }: ResponseHead): string[] {
@@ -212,7 +219,7 @@ class ForwardedExchange implements UpstreamExchange {
   }
 
   #uploadFailed(reason: "tooLarge" | "incomplete"): void {
-    if (this.#status > 0) return this.#fail("broken");
+    if (this.#status > 0) return this.#fail({ kind: "closed", address: this.#member?.url.host });
     const tooLarge = reason === "tooLarge";
     this.#finish(
       tooLarge ? "tooLarge" : "clientLeft",
@@ -225,24 +232,27 @@ class ForwardedExchange implements UpstreamExchange {
 
   // Failures:
 
-  /** There was no connection in time. `isFailure`: none could be made; otherwise all were in use. */
-  #unreachable(isFailure: boolean): void {
+  /** There was no connection in time. `isUnreachable`: none could be made; otherwise all were in use. */
+  #tryNext(failure: UpstreamFailure, isUnreachable: boolean): void {
     const { upstream } = this.#plan;
     const member = this.#member;
-    if (isFailure && member?.client.isConnected === false && member.ejection.failed()) {
-      member.ejection.eject();
+    if (isUnreachable && member?.client.isConnected === false && member.ejection.failed()) {
+      member.ejection.eject(failure);
     }
-    if (this.#tries < upstream.members.length) this.begin();
-    else this.#fail("unreachable");
+    if (this.#tries === upstream.members.length) return this.#fail(failure);
+    this.#plan.countFailure(failure);
+    this.begin();
   }
 
-  #fail(reason: FailureReason): void {
-    this.#plan.failures[reason].add(1);
-    if (this.#status === 0) return this.#finish(reason, refuse("GATEWAY_SERVICE_UNAVAILABLE"));
+  #fail(failure: UpstreamFailure): void {
+    this.#plan.countFailure(failure);
+    this.#x.note("upstreamFailure", failure);
+    const error = spanErrors[failure.kind] ?? "broken";
+    if (this.#status === 0) return this.#finish(error, refuse("GATEWAY_SERVICE_UNAVAILABLE"));
     // The head was already sent, so only a closed connection shows the client that the rest is missing.
-    if (reason === "timedOut") this.#failure = "timedOut";
+    if (error === "timedOut") this.#failure = "timedOut";
     this.#sink?.fail(this.#failure);
-    this.#finish(reason);
+    this.#finish(error);
   }
 
   /** Ends the exchange without an answer, or in the middle of one. `error`: the reason, for the span. */

@@ -1,21 +1,18 @@
 /** The client that `host.upstream` returns: whole answers over the gateway's own HTTP/1.1 client. */
 import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
+import type { UpstreamFailure } from "../../contract/upstream-failure.ts";
 import type {
   UpstreamAnswer,
   UpstreamClient,
   UpstreamClientOptions,
   UpstreamRequest,
 } from "../../contract/upstream.ts";
+import { failureText } from "./failure-cause.ts";
 import { fieldLines, repeatableFields, withUpstreamField } from "../headers.ts";
 import { BodyCollector } from "./http1/body-collector.ts";
 import { Http1Client } from "./http1/client.ts";
-import type {
-  Http1Carrier,
-  RetryPolicy,
-  UpstreamExchange,
-  UpstreamFailure,
-} from "./http1/exchange.ts";
+import type { Http1Carrier, RetryPolicy, UpstreamExchange } from "./http1/exchange.ts";
 import type { ResponseHead } from "./http1/response-head.ts";
 import { createFetch } from "./plugin-fetch.ts";
 
@@ -162,7 +159,10 @@ class PluginExchange implements UpstreamExchange {
 
   onError(failure: UpstreamFailure): void {
     this.#carrier = undefined;
-    this.answer.reject(new Error(`the upstream did not answer: ${failure}`));
+    const error = new Error(`the upstream did not answer: ${failureText(failure)}`);
+    // The frames are those of a callback of a socket, which say nothing about the plugin that asked.
+    error.stack = String(error);
+    this.answer.reject(error);
   }
 }
 

@@ -85,10 +85,11 @@ export const upstreams = defineService<Options, Upstreams>({
           details: {
             name,
             ready,
-            urls: members.map(({ url, isEjected }) => ({
+            urls: members.map(({ url, ejection }) => ({
               // The host alone, without credentials and path.
               name: url.host,
-              state: isEjected ? "unreachable" : "usable",
+              state: ejection.isEjected ? "unreachable" : "usable",
+              ...ejection.absence,
             })),
           },
         })),

@@ -54,6 +54,8 @@ export interface CompiledRoute {
   readonly config: RouteConfig;
   readonly route: Exchange["route"];
   readonly shape: RouteNames;
+  /** The methods for which other routes of the same path answer HTTP requests, for a route of WebSockets. */
+  httpMethods: string;
   readonly steps: readonly PlacedStep[];
   readonly surface: SurfaceHooks;
   readonly stats: RouteStats;
@@ -92,6 +94,7 @@ export function compileRoute(
     config,
     route: { path: config.path, surface: config.to.name },
     shape: { path: config.path, surface: config.to.name, steps: names },
+    httpMethods: "",
     steps,
     surface,
     stats: new RouteStats(core, config.path, config.methods),

@@ -73,7 +73,9 @@ function place(
   const get = target.byMethod.get("GET");
   if (get !== undefined && !target.byMethod.has("HEAD")) target.byMethod.set("HEAD", get);
   target.allow = [...target.byMethod.keys()].join(", ");
+  const overHttp = [...target.byMethod].filter(([, found]) => !found.config.websocket);
   for (const [method, found] of target.byMethod) {
+    found.httpMethods = overHttp.map(([name]) => name).join(", ");
     target.matches.set(method, { kind: "route", route: found, params: noParams });
   }
 }

@@ -64,7 +64,9 @@ class KeptExchange extends ExchangeRecord {
     super.copy(record);
     this.#calls.copy(record.calls);
     this.calls = record.calls && this.#calls;
-    const { requestId, caller, store } = record.facts;
+    const { requestId, caller, upstream, upstreamFailure, store } = record.facts;
+    this.facts.upstream = upstream;
+    this.facts.upstreamFailure = upstreamFailure;
     this.facts.requestId = requestId;
     this.facts.store = store;
     this.facts.caller = caller && this.#caller;

@@ -5,7 +5,8 @@
  * looks like anything else is shown as `other`.
  */
 import { callFailure } from "../../errors.ts";
-import type { LimitReached, Outcome } from "../../plugin.ts";
+import { causeOf } from "../../http/upstream/failure-cause.ts";
+import type { LimitReached, Outcome, UpstreamFailure } from "../../plugin.ts";
 import { coreDepth, type ExchangeRecord } from "./record.ts";
 
 /**
@@ -42,6 +43,8 @@ export interface Explanation {
   readonly route: string;
   readonly status: number;
   readonly code?: string;
+  /** The reason of the refusal, or the scope of the limit that was reached. */
+  readonly reason?: string;
   /** Missing while the exchange runs. */
   readonly outcome?: Outcome;
   readonly ms: number;
@@ -57,6 +60,19 @@ export interface Explanation {
     readonly limit: number;
     /** May be in the past. Missing if the limit has room again, or if it is not known. */
     readonly clears_at?: string;
+  };
+  /** Name of the upstream or network that the request was meant for. */
+  readonly upstream?: string;
+  /** Why no backend answered, or not completely. */
+  readonly upstream_failure?: {
+    readonly cause: string;
+    readonly backend?: string;
+    readonly address?: string;
+    readonly status?: number;
+    readonly errno?: string;
+    readonly timeout_ms?: number;
+    readonly type?: string;
+    readonly code?: string;
   };
   /** The calls that the request carried. Missing if there were none. */
   readonly calls?: {
@@ -75,9 +91,10 @@ type Result = Pick<ExchangeRecord, "status" | "code" | "ms">;
 /** `result`: the response that is being sent, for an exchange that still runs. */
 export function explain(record: ExchangeRecord, result: Result = record): Explanation {
   const { facts, outcome, reached } = record;
-  const { caller } = facts;
+  const { caller, upstream, upstreamFailure } = facts;
   // The code of a failed call is added to the record when the exchange ends.
   const code = result.code ?? record.calls?.code;
+  const reason = record.reason ?? (code === undefined ? undefined : reached?.scope);
   return {
     request_id: facts.requestId ?? "",
     at: iso(record.arrivedAt),
@@ -85,11 +102,14 @@ export function explain(record: ExchangeRecord, result: Result = record): Explan
     route: record.route.path,
     status: result.status,
     ...(code !== undefined && { code }),
+    ...(reason !== undefined && { reason }),
     ...(outcome !== undefined && { outcome }),
     ms: rounded(result.ms),
     ...(caller !== undefined && { key_id: caller.id, workspace_id: caller.group }),
     ...(facts.store !== undefined && { store: facts.store }),
     ...(reached !== undefined && { limit: limitOf(reached) }),
+    ...(upstream !== undefined && { upstream }),
+    ...(upstreamFailure !== undefined && { upstream_failure: failureJson(upstreamFailure) }),
     ...callsOf(record),
     steps: stepsOf(record, code),
   };
@@ -99,6 +119,23 @@ function callsOf({ calls }: ExchangeRecord): Pick<Explanation, "calls"> {
   if (calls === undefined) return {};
   const { names, items, failed } = calls;
   return { calls: { names, items, failed } };
+}
+
+/** Returns the failure in the form in which the log and `sluice explain` show it. */
+export function failureJson(
+  failure: UpstreamFailure,
+): NonNullable<Explanation["upstream_failure"]> {
+  const { backend, address, status, errno, timeoutMs, type, code } = failure;
+  return {
+    cause: causeOf(failure),
+    ...(backend !== undefined && { backend }),
+    ...(address !== undefined && { address }),
+    ...(status !== undefined && { status }),
+    ...(errno !== undefined && { errno }),
+    ...(timeoutMs !== undefined && { timeout_ms: timeoutMs }),
+    ...(type !== undefined && { type }),
+    ...(code !== undefined && { code }),
+  };
 }
 
 function limitOf(reached: LimitReached): NonNullable<Explanation["limit"]> {

@@ -34,6 +34,8 @@ export class ExchangeRecord {
   status = 0;
   bodyBytes = 0;
   code: string | undefined = undefined;
+  /** The reason of the refusal, or the scope of the limit that was reached. Undefined without a code. */
+  reason: string | undefined = undefined;
   /** Undefined while the exchange runs. */
   outcome: Outcome | undefined = undefined;
   /** Duration in milliseconds. 0 while the exchange runs. */
@@ -93,6 +95,7 @@ export class ExchangeRecord {
     this.status = other.status;
     this.bodyBytes = other.bodyBytes;
     this.code = other.code;
+    this.reason = other.reason;
     this.outcome = other.outcome;
     this.ms = other.ms;
     this.reached = other.reached;

@@ -221,6 +221,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   called(report: CallReport): void {
     this.compiled.stats.called(report);
+    const { upstreamFailure } = report;
+    if (upstreamFailure !== undefined) this.note("upstreamFailure", upstreamFailure);
     this.record.addCall(report);
   }
 

@@ -1,6 +1,7 @@
 /** Replies of known size, and failures: the way up through the response hooks, and the bytes that are sent. */
 import { refuse } from "../../errors.ts";
 import type { Reply } from "../../plugin.ts";
+import type { PlacedStep } from "../load/compile.ts";
 import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { flush } from "./flush.ts";
@@ -34,15 +35,17 @@ export function replyFromCore(x: LiveExchange, reply: Reply): void {
  * 500 without details, or a cut connection if the head has been sent. Never throws.
  */
 export function fail(x: LiveExchange, error: unknown): void {
-  const { currentStep, runtime, route, arrival } = x;
-  if (countFailure(x, currentStep, error)) {
-    const plugin = currentStep?.name ?? route.surface;
+  const { runtime, route, arrival } = x;
+  // Outside of hooks, the reply itself is wrong: HTTP does not allow its status or a field.
+  const step = x.currentStep ?? stepThatReplied(x);
+  if (countFailure(x, step, error)) {
+    const plugin = step?.name ?? route.surface;
     const { requestId } = x.facts;
     runtime.log.error({ err: error, plugin, route: route.path, requestId }, "a plugin failed");
   }
   if (x.hasEnded) return;
   if (arrival.res.headersSent || x.isStreaming) return x.cutOff("upstreamFailed");
-  x.record.failedDepth = currentStep?.depth;
+  x.record.failedDepth = step?.depth;
   // The 500 runs up the list once, without the hooks of the step that failed.
   if (x.markFailed()) return replyFromCore(x, refuse("GATEWAY_INTERNAL_ERROR"));
   try {
@@ -53,6 +56,12 @@ export function fail(x: LiveExchange, error: unknown): void {
   } catch {
     x.cutOff("upstreamFailed");
   }
+}
+
+/** Returns the step whose reply is being sent. Undefined if the surface or the core has replied. */
+function stepThatReplied({ record, compiled }: LiveExchange): PlacedStep | undefined {
+  const { repliedDepth } = record;
+  return repliedDepth === undefined ? undefined : compiled.steps[repliedDepth];
 }
 
 /** Fails an exchange whose plugin threw in a callback. Its surface may never return, so nothing waits for it. */
@@ -85,6 +94,7 @@ function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
   try {
     x.beginReply(reply.outcome);
     if (reply.reached !== undefined) x.record.reached = reply.reached;
+    x.record.reason = reply.reason;
     const head = new LiveResponseHead(reply, from, false);
     const { body = reply.pieces } = reply;
     const running = runHooks(x, responseHeaders, head);

@@ -3,7 +3,7 @@ import type { Reply, ResponseHead } from "../../plugin.ts";
 import type { ClientResponse } from "./client-response.ts";
 
 export class LiveResponseHead implements ResponseHead {
-  status: number;
+  #status: number;
   readonly from: "step" | "surface";
   readonly streamed: boolean;
   readonly code: string | undefined;
@@ -11,11 +11,23 @@ export class LiveResponseHead implements ResponseHead {
   readonly fields: string[];
 
   constructor(reply: Omit<Reply, "body">, from: "step" | "surface", streamed: boolean) {
-    this.status = reply.status;
+    this.#status = reply.status;
     this.from = from;
     this.streamed = streamed;
     this.code = reply.code;
     this.fields = reply.headers === undefined ? [] : sentFields(reply.headers, reply.status);
+  }
+
+  get status(): number {
+    return this.#status;
+  }
+
+  /** Throws in the hook that sets an invalid status, so that the log names its step. */
+  set status(status: number) {
+    if (!Number.isInteger(status) || status < 200 || status > 999) {
+      throw new RangeError(`expected a status from 200 to 999, got ${String(status)}`);
+    }
+    this.#status = status;
   }
 
   get(name: string): string | undefined {

@@ -5,7 +5,7 @@
 import { refuse } from "../../errors.ts";
 import { offeredSubprotocols } from "../../http/subprotocols.ts";
 import type { Outcome, Reply } from "../../plugin.ts";
-import { matchesCondition } from "../load/compile.ts";
+import { matchesCondition, type CompiledRoute } from "../load/compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { admitMessage } from "./admit-message.ts";
@@ -128,11 +128,14 @@ function surfaceFailed(x: LiveExchange, error: unknown): void {
   x.surfaceReturned();
 }
 
-const upgradeRequired = refuse("GATEWAY_INVALID_PARAMS", {
-  status: 426,
-  message: "this route accepts only WebSocket connections",
-  headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
-});
+function upgradeRequired({ httpMethods }: CompiledRoute): Reply {
+  const also = httpMethods === "" ? "" : `; requests over HTTP use ${httpMethods}`;
+  return refuse("GATEWAY_INVALID_PARAMS", {
+    status: 426,
+    message: `this route accepts only WebSocket connections${also}`,
+    headers: ["upgrade", "websocket", "sec-websocket-version", "13"],
+  });
+}
 
 const invalidSubprotocols = refuse("GATEWAY_INVALID_PARAMS", {
   message: "expected Sec-WebSocket-Protocol to list different names, separated by commas",
@@ -140,7 +143,7 @@ const invalidSubprotocols = refuse("GATEWAY_INVALID_PARAMS", {
 
 /** Returns the refusal of a request that cannot become a WebSocket, on a route that serves only WebSockets. */
 function refuseUpgrade(x: LiveExchange): Reply | undefined {
-  if (x.arrival.upgrade === undefined) return upgradeRequired;
+  if (x.arrival.upgrade === undefined) return upgradeRequired(x.compiled);
   const offered = offeredSubprotocols(x.request.headers["sec-websocket-protocol"]);
   return offered === undefined ? invalidSubprotocols : undefined;
 }
@@ -150,6 +153,7 @@ function settle(x: LiveExchange, outcome: Outcome): void {
   const { record, runtime, compiled } = x;
   // An answer with HTTP status 200 can carry calls that were refused. Observers see their code like any other.
   record.code ??= record.calls?.code;
+  if (record.code !== undefined) record.reason ??= record.reached?.scope;
   void runHooks(x, settled, outcome);
   record.ms = runtime.clock.monotonic() - x.arrivedMonotonic;
   const { status, code, times, repliedDepth, failedDepth = repliedDepth } = record;

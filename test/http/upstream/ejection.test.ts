@@ -33,7 +33,7 @@ describe("an ejection", () => {
 
   it("ends with a good probe; each bad one doubles the cooldown, up to the maximum", () => {
     const { clock, ejection, probedAt } = watch();
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     for (const ms of [1_000, 2_000, 3_000]) {
       clock.advance(ms);
       assert.equal(ejection.probed(false), false);
@@ -47,21 +47,21 @@ describe("an ejection", () => {
 
   it("lasts twice as long soon after the last one, and as long as the first one later", () => {
     const { clock, ejection, probedAt } = watch();
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     clock.advance(1_000);
     ejection.probed(true);
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     clock.advance(2_000);
     ejection.probed(true);
     clock.advance(3_000);
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     clock.advance(1_000);
     assert.deepEqual(probedAt, [1_000, 3_000, 7_000]);
   });
 
   it("ends with an answer, but not with a probe that is reported during the cooldown", () => {
     const { ejection } = watch();
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     assert.equal(ejection.probed(true), false);
     assert.equal(ejection.succeeded(), true);
     assert.equal(ejection.succeeded(), false);
@@ -69,12 +69,12 @@ describe("an ejection", () => {
 
   it("neither begins nor is probed after it was closed", () => {
     const { clock, ejection, probedAt } = watch();
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     ejection.close();
     clock.advance(10_000);
     assert.deepEqual(probedAt, []);
     ejection.succeeded();
-    ejection.eject();
+    ejection.eject({ kind: "refused" });
     assert.equal(ejection.isEjected, false);
   });
 });

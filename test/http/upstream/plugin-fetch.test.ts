@@ -171,7 +171,10 @@ test("rejects without an answer, and is not ready until the next one", async () 
   const port = await deadPort();
   await using opened = clientOf(port);
   const { client } = opened;
-  await assert.rejects(client.fetch(`http://127.0.0.1:${port}/`), /did not answer: refused/);
+  await assert.rejects(
+    client.fetch(`http://127.0.0.1:${port}/`),
+    /did not answer: no connection \(ECONNREFUSED\)/,
+  );
   assert.equal(client.ready(), `no answer from 127.0.0.1:${port}`);
   const server = createServer((_, res) => void res.end()).listen(port, "127.0.0.1");
   await once(server, "listening");
@@ -194,8 +197,11 @@ test("keeps the limits of the client, and rejects with the reason of the signal"
   await using opened = clientOf(upstream.port, { maxAnswerBytes: 10, idleMs: 20 });
   const { fetch } = opened.client;
   const origin = `http://127.0.0.1:${upstream.port}`;
-  await assert.rejects(fetch(`${origin}/large`), /did not answer: tooLarge/);
-  await assert.rejects(fetch(`${origin}/events`), /did not answer: idleTimeout/);
+  await assert.rejects(fetch(`${origin}/large`), /did not answer: an answer above the size limit/);
+  await assert.rejects(
+    fetch(`${origin}/events`),
+    /did not answer: the rest of the answer is missing/,
+  );
   for (const make of [
     (signal: AbortSignal) => fetch(`${origin}/hangs`, { signal }),
     (signal: AbortSignal) => fetch(new Request(`${origin}/hangs`, { signal })),

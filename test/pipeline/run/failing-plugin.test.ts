@@ -78,6 +78,38 @@ describe("a step affects only its own request if", () => {
   }
 });
 
+/** Replies that HTTP or the contract does not allow, as plugins in JavaScript can return them. */
+const nonsense: Readonly<Record<string, unknown>> = {
+  "status 99": { status: 99 },
+  "a line feed in a field": { status: 200, headers: ["x-a", "b\nc"] },
+  "no object": true,
+};
+
+describe("the log names the step, and not the surface, if", () => {
+  for (const [what, reply] of Object.entries(nonsense)) {
+    it(`a step returns ${what}`, async () => {
+      for (const hook of ["requestHeaders", "requestBody", "responseEnd"] as const) {
+        const step = { name: "culprit", [hook]: () => reply } as TestStep;
+        const routes = [{ path: "/x", steps: [step], surface: { body: { bytes: 9 }, ...hello } }];
+        await using served = await serve(routes);
+        const body = { method: "POST", body: "x" };
+        assert.equal((await ask(served, "/x", body)).status, 500, hook);
+        assert.match(served.errors[0] ?? "", /culprit/, hook);
+      }
+    });
+  }
+
+  it("a step sets an invalid status", async () => {
+    const step: TestStep = {
+      name: "culprit",
+      responseHeaders: (_, head) => void (head.status = 1),
+    };
+    await using served = await serve([{ path: "/x", steps: [step], surface: hello }]);
+    assert.equal((await ask(served, "/x")).status, 500);
+    assert.match(served.errors[0] ?? "", /culprit/);
+  });
+});
+
 describe("a surface affects only its own request if", () => {
   for (const [how, failing] of Object.entries(failures)) {
     it(`answer ${how}`, async () => {

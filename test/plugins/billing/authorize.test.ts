@@ -52,11 +52,12 @@ test("a key with the capability passes", async () => {
   assert.equal(await ask("inference", principal), undefined);
 });
 
-test("a key without the capability gets 403", async () => {
+test("a key without the capability gets 403 with the name of the capability", async () => {
   const reply = await ask("ledger:read", keyPrincipal({ capabilities: ["ledger:write"] }));
   assert.equal(reply?.status, 403);
   assert.equal(bodyOf(reply)["error_code"], "GATEWAY_PERMISSION_DENIED");
-  assert.equal(bodyOf(reply)["details"], undefined);
+  assert.deepEqual(bodyOf(reply)["details"], { capability: "ledger:read" });
+  assert.equal(reply?.reason, "capability ledger:read");
 });
 
 test("platform:admin is also accepted for workspace:admin, but for no other capability", async () => {

@@ -22,6 +22,10 @@ test("an anonymous caller is set and not noted", () => {
   const principal = anonymous("invalid authorization format");
   setPrincipal(x, principal);
   assert.equal(x.get("principal"), principal);
-  assert.deepEqual(principal, { kind: "anonymous", reason: "invalid authorization format" });
+  assert.deepEqual(principal, {
+    kind: "anonymous",
+    reason: "invalid authorization format",
+    cause: "malformed",
+  });
   assert.deepEqual(x.facts, {});
 });

@@ -154,7 +154,7 @@ test("if an upstream is down, the answer is a 503 that does not mention it", asy
   const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   assert.match(
     metrics,
-    /sluice_upstream_failures_total\{upstream="inner",reason="unreachable"\} 1\n/,
+    /sluice_upstream_failures_total\{upstream="inner",cause="ECONNREFUSED"\} 1\n/,
   );
 });
 

@@ -124,6 +124,9 @@ it("shows one model by its id, whose slash may be encoded; an unlisted model ret
     assert.equal(answer.status, 404);
     assert.equal(answer.json.error.code, "MODEL_NOT_FOUND");
   }
+  const { json: unknown } = await chat.send(undefined, get("/alpha/v1/models/Test/None-1"));
+  const message = 'the model "Test/None-1" does not exist; GET /alpha/v1/models lists the models';
+  assert.equal(unknown.error.message, message);
   await assert.rejects(client("/v1").models.retrieve("None"), NotFoundError);
   assertRefused(await chat.send(undefined, get("/beta/v1/models/x")), 404, "GATEWAY_NOT_FOUND");
 });

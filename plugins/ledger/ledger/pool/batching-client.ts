@@ -3,7 +3,7 @@
  * heads. Nodes process the items of a batch one after the other, so only calls that cost the node almost nothing are
  * batched.
  */
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { splitBatch, type SplitResponse } from "./split-response.ts";
 import { noId, type NodeCall, type NodeHttpRequest, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
@@ -28,10 +28,6 @@ export class BatchingClient implements NodeClient {
 
   get inFlight(): number {
     return this.#client.inFlight + this.#gathered.length;
-  }
-
-  get lastError(): string | undefined {
-    return this.#client.lastError;
   }
 
   send(call: NodeCall): void {
@@ -99,10 +95,10 @@ class Batch implements NodeHttpRequest {
     this.#failRest(failures.garbage);
   }
 
-  onError(failure: Failure): void {
+  onError(failure: Failure, cause?: UpstreamFailure): void {
     // The whole batch response was too large; the single responses may not be.
     if (failure === failures.tooLarge) this.#client.sendAlone(this.#calls);
-    else this.#failRest(failure);
+    else this.#failRest(failure, cause);
   }
 
   /** Removes and returns the call with this id. `likely`: its probable index. Undefined if there is no such call. */
@@ -114,8 +110,8 @@ class Batch implements NodeHttpRequest {
     return call;
   }
 
-  #failRest(failure: Failure): void {
-    for (const call of this.#calls) call?.onError(failure);
+  #failRest(failure: Failure, cause?: UpstreamFailure): void {
+    for (const call of this.#calls) call?.onError(failure, cause);
   }
 }
 

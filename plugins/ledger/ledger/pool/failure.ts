@@ -1,9 +1,9 @@
 /** The reasons why a node did not answer, and what each one means for the call and for the node. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeFailure } from "../node-pool.ts";
 
 export interface Failure {
-  /** Value of the metric label and the log field. */
-  readonly cause: string;
+  readonly kind: UpstreamFailure["kind"];
   /** The reason that the caller gets. */
   readonly reason: NodeFailure;
   /** True if a read is retried on another node. */
@@ -13,34 +13,34 @@ export interface Failure {
 }
 
 const failure = (
-  cause: string,
+  kind: Failure["kind"],
   reason: NodeFailure,
   retryElsewhere: boolean,
   countsAgainstNode: boolean,
-): Failure => ({ cause, reason, retryElsewhere, countsAgainstNode });
+): Failure => ({ kind, reason, retryElsewhere, countsAgainstNode });
 
 export const failures = {
   /** No connection could be made. */
   refused: failure("refused", "unreachable", true, true),
-  connectTimeout: failure("connect_timeout", "timeout", true, true),
+  connectTimeout: failure("connectTimeout", "timeout", true, true),
   /** The connection ended before the answer was complete. */
   closed: failure("closed", "unreachable", true, true),
   /**
    * The node sent nothing within `headersMs`. The call is not retried: a call that one node cannot answer in time is
    * probably expensive, and running it on three nodes would triple the effect of an attack.
    */
-  answerTimeout: failure("answer_timeout", "timeout", false, true),
+  answerTimeout: failure("answerTimeout", "timeout", false, true),
   /** The answer was incomplete, and nothing arrived for `idleMs`. */
-  idleTimeout: failure("idle_timeout", "timeout", true, true),
+  idleTimeout: failure("idleTimeout", "timeout", true, true),
   /** HTTP 429 or 5xx. */
   status: failure("status", "unreachable", true, true),
   garbage: failure("garbage", "garbage", true, true),
   /** The answer was empty, although the node has reported the block. */
-  emptyAnswer: failure("empty_answer", "garbage", true, true),
+  unusable: failure("unusable", "garbage", true, true),
   /** The answer could not be compared with the finalized head of the pool, because a node was lost in the meantime. */
-  headUnknown: failure("head_unknown", "unreachable", true, false),
+  headUnknown: failure("unusable", "unreachable", true, false),
   /** The answer was larger than `answerBytes`. It would be as large from any other node. */
-  tooLarge: failure("too_large", "garbage", false, false),
+  tooLarge: failure("tooLarge", "garbage", false, false),
   /** A bug in the gateway. */
   internal: failure("internal", "unreachable", false, false),
   /** The gateway's limit on connections and waiting calls was reached. */

@@ -10,9 +10,8 @@ import {
   type RetryPolicy,
   type ResponseHead,
   type UpstreamExchange,
-  type UpstreamFailure,
 } from "sluice-gateway/http";
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeCall, NodeHttpRequest, NodeClient } from "./node-call.ts";
 import { failures } from "./failure.ts";
 import { requestHead } from "./request-head.ts";
@@ -52,10 +51,6 @@ export class HttpClient implements NodeClient {
 
   get inFlight(): number {
     return this.#client.inFlight;
-  }
-
-  get lastError(): string | undefined {
-    return this.#client.lastError;
   }
 
   send(call: NodeCall): void {
@@ -117,11 +112,12 @@ class NodeHttpExchange implements UpstreamExchange {
   onEnd(): void {
     const { bytes, start, end } = this.#collector;
     const status = this.#status;
-    if (status === 429 || status >= 500) this.#job.onError(failures.status);
-    else this.#job.onResponse(status, bytes, start, end);
+    if (status === 429 || status >= 500) {
+      this.#job.onError(failures.status, { kind: "status", status });
+    } else this.#job.onResponse(status, bytes, start, end);
   }
 
-  onError(failure: UpstreamFailure): void {
-    this.#job.onError(failures[failure]);
+  onError(cause: UpstreamFailure): void {
+    this.#job.onError(failures[cause.kind], cause);
   }
 }

@@ -1,4 +1,5 @@
 /** A call to one node, and the client that sends it. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
 import type { NodeRequest } from "../node-pool.ts";
 import { failures, type Failure } from "./failure.ts";
@@ -14,15 +15,14 @@ export interface NodeHttpRequest {
   text(): string;
   /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
   onResponse(status: number, bytes: Buffer, start: number, end: number): void;
-  onError(failure: Failure): void;
+  /** `cause`: what the connection knows about the failure. */
+  onError(failure: Failure, cause?: UpstreamFailure): void;
 }
 
 /** One or several connections to one node. */
 export interface NodeClient {
   /** Number of requests that were sent or are waiting. */
   readonly inFlight: number;
-  /** System error code of the last failed connection (`ECONNREFUSED`), for the log. */
-  readonly lastError: string | undefined;
   /** Sends a call. `onAnswer` or `onError` of the call is called, never before this method has returned. */
   send(call: NodeCall): void;
   /** Closes every connection; calls in flight fail. Resolves when the last socket has closed. */
@@ -49,7 +49,7 @@ export abstract class NodeCall implements NodeHttpRequest {
 
   /** Called with the node's answer. See `NodeRequest.onAnswer`. */
   abstract onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
-  abstract onError(failure: Failure): void;
+  abstract onError(failure: Failure, cause?: UpstreamFailure): void;
 
   get retry(): boolean {
     return this.spec.retry;

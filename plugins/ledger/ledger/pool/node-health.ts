@@ -1,5 +1,5 @@
 /** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import { exclusionReasons, reasonToExclude, type ExclusionReason } from "./exclusion-reason.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
@@ -78,10 +78,10 @@ export class NodeHealth {
   }
 
   /** Called when a call failed through the node's fault. The last usable node is not ejected. */
-  failed(node: PooledNode): void {
+  failed(node: PooledNode, cause: UpstreamFailure): void {
     if (!node.ejection.failed() || node.exclusionReason !== undefined || this.usable.length < 2)
       return;
-    node.ejection.eject();
+    node.ejection.eject(cause);
     this.review();
   }
 
@@ -139,6 +139,7 @@ export class NodeHealth {
     if (reason === node.exclusionReason) return false;
     node.previousExclusionReason = node.exclusionReason;
     node.exclusionReason = reason;
+    node.excludedAt = this.#options.clock.now();
     node.metrics.up.set(reason === undefined ? 1 : 0);
     if (reason !== undefined) node.metrics.ejected(reason);
     return true;
@@ -173,12 +174,10 @@ export class NodeHealth {
         "node belongs to another chain than the first node; it will not be used",
       );
     } else {
-      const error = now === "unreachable" ? node.lastError : undefined;
-      const isProbed = now === "unreachable" || now === "bad_answer";
-      const detail = isProbed ? node.failedProbe?.detail : undefined;
+      const detail = node.absenceDetail;
       const isUsed = this.usable.length === 0 && this.lastResort.includes(node);
       log.warn(
-        { ...about, reason: now, error, detail },
+        { ...about, reason: now, detail },
         isUsed
           ? "node has a fault but is still used, because no node is usable"
           : "node is not used",

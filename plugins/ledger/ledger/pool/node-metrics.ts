@@ -1,7 +1,7 @@
 /** The metrics of one node. Labels come from the configuration only. */
-import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
+import { causeOf } from "sluice-gateway/http";
+import type { Counter, Gauge, Histogram, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
-import { failures, type Failure } from "./failure.ts";
 
 export interface NodeMetrics {
   readonly up: Gauge;
@@ -10,7 +10,7 @@ export interface NodeMetrics {
   readonly oldestState: Gauge;
   /** Time in seconds from sending a call to its answer. */
   readonly seconds: Histogram;
-  failed(failure: Failure): void;
+  failed(failure: UpstreamFailure): void;
   ejected(reason: ExclusionReason): void;
 }
 
@@ -28,9 +28,6 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     "sluice_ledger_node_ejections_total",
     "Ejections of a node from the pool, by reason.",
     [...labels, "reason"],
-  );
-  const byCause = new Map<string, Counter>(
-    Object.values(failures).map(({ cause }) => [cause, failed.with({ ...of, cause })]),
   );
   const byReason = new Map<string, Counter>(
     exclusionReasons.map((reason) => [reason, ejections.with({ ...of, reason })]),
@@ -56,7 +53,7 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     seconds: metrics
       .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
-    failed: (failure) => byCause.get(failure.cause)?.add(1),
+    failed: (failure) => failed.with({ ...of, cause: causeOf(failure) }).add(1),
     ejected: (reason) => byReason.get(reason)?.add(1),
   };
 }

@@ -3,8 +3,8 @@
  * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a
  * slow one is also sent to a second node.
  */
-import { chooseBackend, roundRobin } from "sluice-gateway/http";
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/http";
+import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   Announcements,
   BlockOfCall,
@@ -52,6 +52,7 @@ class Pool implements OpenPool, AttemptListener {
   readonly #health: NodeHealth;
   readonly #clock: Clock;
   readonly #metrics: PoolMetrics;
+  readonly #countFailure: (failure: UpstreamFailure) => void;
   /** Undefined for a single node, which cannot disagree. */
   readonly #agreement: NodeAgreement | undefined;
   readonly #hedging: Hedging | undefined;
@@ -62,6 +63,7 @@ class Pool implements OpenPool, AttemptListener {
     const isAlone = nodes.length === 1;
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);
+    this.#countFailure = failureCounter(upstream.name, metrics);
     this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock);
     this.#hedging =
       isAlone || !upstream.hedging ? undefined : new Hedging(clock, (call) => this.#hedge(call));
@@ -105,7 +107,8 @@ class Pool implements OpenPool, AttemptListener {
     return this.#health.nodes.map((node) => ({
       node: node.label,
       exclusionReason: node.exclusionReason,
-      probeFailure: node.failedProbe?.failure.cause,
+      probeFailure: node.failedProbe && causeOf(node.failedProbe.cause),
+      absence: node.absence,
       best: node.observed?.best,
       finalized: node.observed?.finalized,
       oldestState: node.oldestState,
@@ -164,12 +167,18 @@ class Pool implements OpenPool, AttemptListener {
     else this.#judge(attempt, kind, bytes, start, end);
   }
 
-  onError({ call, node }: Attempt, failure: Failure): void {
-    node.metrics.failed(failure);
-    if (failure.countsAgainstNode) this.#health.failed(node);
+  onError(
+    { call, node }: Attempt,
+    failure: Failure,
+    known: UpstreamFailure = { kind: failure.kind },
+  ): void {
+    const cause = { ...known, address: node.label, backend: node.label };
+    this.#countFailure(cause);
+    node.metrics.failed(cause);
+    if (failure.countsAgainstNode) this.#health.failed(node, cause);
     call.attempts--;
     if (call.isDone || call.attempts > 0) return;
-    this.#retry(call, failure);
+    this.#retry(call, failure, cause);
   }
 
   /** Ends the call with the highest finalized head that a node has reported. */
@@ -210,8 +219,10 @@ class Pool implements OpenPool, AttemptListener {
       this.#succeeded(node);
       return verdict === "fine";
     }
-    node.metrics.failed(failures.emptyAnswer);
-    this.#health.failed(node);
+    const cause: UpstreamFailure = { kind: failures.unusable.kind, address: node.label };
+    this.#countFailure(cause);
+    node.metrics.failed(cause);
+    this.#health.failed(node, cause);
     return false;
   }
 
@@ -228,10 +239,10 @@ class Pool implements OpenPool, AttemptListener {
   }
 
   /** Sends the call to another node, or ends it if it must not be sent again or no node is left. */
-  #retry(call: PooledCall, failure: Failure | undefined): void {
+  #retry(call: PooledCall, failure: Failure | undefined, cause?: UpstreamFailure): void {
     const mayRetry = call.request.retry && failure?.retryElsewhere !== false;
     const next = mayRetry ? this.#next(call) : undefined;
-    if (next === undefined) call.giveUp(failure);
+    if (next === undefined) call.giveUp(failure, cause);
     else this.#sendTo(next, call);
   }
 

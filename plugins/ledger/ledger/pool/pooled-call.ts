@@ -1,4 +1,5 @@
 /** One call to the pool, and its attempts at single nodes. The first acceptable answer of an attempt is final. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeRequest } from "../node-pool.ts";
 import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
@@ -39,11 +40,11 @@ export class PooledCall {
   }
 
   /** Ends the call when no node is left: with the answer that was kept, or else with the last failure. */
-  giveUp(failure: Failure | undefined): void {
+  giveUp(failure: Failure | undefined, cause?: UpstreamFailure): void {
     this.isDone = true;
     const kept = this.#kept;
     if (kept !== undefined) this.request.onAnswer(kept.kind, kept.bytes, 0, kept.bytes.length);
-    else this.request.onError(failure?.reason ?? "unreachable");
+    else this.request.onError(failure?.reason ?? "unreachable", cause);
   }
 }
 
@@ -56,7 +57,7 @@ export interface AttemptListener {
     start: number,
     end: number,
   ): void;
-  onError(attempt: Attempt, failure: Failure): void;
+  onError(attempt: Attempt, failure: Failure, cause?: UpstreamFailure): void;
 }
 
 /** A call as it is sent to one node. */
@@ -79,7 +80,7 @@ export class Attempt extends NodeCall {
     this.#listener.onAnswer(this, kind, bytes, start, end);
   }
 
-  onError(failure: Failure): void {
-    this.#listener.onError(this, failure);
+  onError(failure: Failure, cause?: UpstreamFailure): void {
+    this.#listener.onError(this, failure, cause);
   }
 }

@@ -1,5 +1,5 @@
 /** One node of a pool: its connections, its last observation, and the reasons not to use it. */
-import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
+import { Ejection, type Absence, type Backend, type EjectionPolicy } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
 import type { NodeClient } from "./node-call.ts";
 import type { ExclusionReason } from "./exclusion-reason.ts";
@@ -55,6 +55,8 @@ export class PooledNode implements Backend {
   readonly ejection: Ejection;
   /** The reason why the node is not used. Undefined if it is usable. Set by `NodeHealth`. */
   exclusionReason: ExclusionReason | undefined = "unprobed";
+  /** Time of the last change of `exclusionReason`, in milliseconds since 1970. Set by `NodeHealth`. */
+  excludedAt: number;
   /** The reason before the last change. Set by `NodeHealth`. */
   previousExclusionReason: ExclusionReason | undefined;
   /** The last observation. It is kept while the node is unreachable. */
@@ -103,6 +105,7 @@ export class PooledNode implements Backend {
     this.probeClient = parts.probeClient;
     this.#clock = parts.clock;
     this.#probeTimeoutMs = parts.probeTimeoutMs;
+    this.excludedAt = parts.clock.now();
     this.ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.probe());
   }
 
@@ -139,9 +142,23 @@ export class PooledNode implements Backend {
     return this.#clock.monotonic() - this.#headMovedAt;
   }
 
-  /** System error code of the last failed connection, for the log. */
-  get lastError(): string | undefined {
-    return this.probeClient.lastError ?? this.client.lastError;
+  /** Details of `exclusionReason`: what the last probe found, or which failure ejected the node. */
+  get absenceDetail(): string | undefined {
+    const reason = this.exclusionReason;
+    if (reason === "tripped") return this.ejection.absence?.reason;
+    const isProbed = reason === "unreachable" || reason === "bad_answer";
+    return isProbed ? this.failedProbe?.detail : undefined;
+  }
+
+  /** Why the node is not used. Undefined if it is usable. */
+  get absence(): Absence | undefined {
+    const reason = this.exclusionReason;
+    if (reason === undefined) return undefined;
+    return {
+      ...(reason === "tripped" && this.ejection.absence),
+      reason: this.absenceDetail ?? reason.replaceAll("_", " "),
+      since: new Date(this.excludedAt).toISOString(),
+    };
   }
 
   /** Called when the node has answered a call. Returns true if that ends an ejection. */

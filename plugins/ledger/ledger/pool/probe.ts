@@ -2,7 +2,8 @@
  * Probes the health of a node. Tolerates padded numbers ("0x00000001"), errors without a code and nodes that serve only
  * some of the methods, because such nodes exist. Only the head and the genesis hash are required.
  */
-import type { Clock } from "sluice-gateway/plugin";
+import { failureText } from "sluice-gateway/http";
+import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
@@ -32,6 +33,7 @@ export type ProbeResult =
 export interface ProbeFailed {
   readonly kind: "failed";
   readonly failure: Failure;
+  readonly cause: UpstreamFailure;
   /** Description of the failure for the log. It contains no text from the node. */
   readonly detail: string;
 }
@@ -95,7 +97,9 @@ export async function ask(
 ): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>();
   const call = new ProbeCall(method, params, resolve);
-  using _timer = limit?.clock.after(limit.ms, () => call.onError(failures.answerTimeout));
+  using _timer = limit?.clock.after(limit.ms, () =>
+    call.onError(failures.answerTimeout, { kind: "answerTimeout", timeoutMs: limit.ms }),
+  );
   client.send(call);
   return await promise;
 }
@@ -115,21 +119,16 @@ class ProbeCall extends NodeCall {
     else this.#done({ kind: "value", value: undefined });
   }
 
-  onError(failure: Failure): void {
-    const detail = `${this.spec.method}: ${words[failure.cause] ?? failure.cause}`;
-    this.#done({ kind: "failed", failure, detail });
+  onError(failure: Failure, cause: UpstreamFailure = { kind: failure.kind }): void {
+    // Valid HTTP can be anything but JSON-RPC, for example a web page.
+    const text = failure === failures.garbage ? "not a JSON-RPC answer" : failureText(cause);
+    this.#done({ kind: "failed", failure, cause, detail: `${this.spec.method}: ${text}` });
   }
 }
 
-/** Descriptions of the failures whose cause is not self-explanatory. */
-const words: Readonly<Record<string, string>> = {
-  [failures.garbage.cause]: "not a JSON-RPC answer",
-  [failures.status.cause]: "an HTTP error (429 or 5xx)",
-  [failures.tooLarge.cause]: "an answer above the size limit",
-};
-
 function bad(method: string, what: string): ProbeFailed {
-  return { kind: "failed", failure: failures.garbage, detail: `${method}: ${what}` };
+  const cause = { kind: "garbage" } as const;
+  return { kind: "failed", failure: failures.garbage, cause, detail: `${method}: ${what}` };
 }
 
 /** Limits the length, because the hash is logged. */

@@ -3,6 +3,7 @@
  * one fails, further nodes decide. If no node is left, the first two are asked once more, because their heads may have
  * differed for a moment.
  */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { BlockOfCall, NodeFailure, NodeRequest } from "../node-pool.ts";
 import type { PoolMetrics } from "./node-metrics.ts";
 import type { PooledNode } from "./pooled-node.ts";
@@ -29,6 +30,7 @@ export class QuorumCall {
   #round = 1;
   #isDone = false;
   #lastFailure: NodeFailure = "unreachable";
+  #lastCause: UpstreamFailure | undefined;
 
   constructor(request: NodeRequest, metrics: PoolMetrics, ask: AskNode) {
     this.#request = request;
@@ -62,9 +64,10 @@ export class QuorumCall {
     this.#continue();
   }
 
-  onFailure(reason: NodeFailure): void {
+  onFailure(reason: NodeFailure, cause: UpstreamFailure | undefined): void {
     this.#inFlight--;
     this.#lastFailure = reason;
+    this.#lastCause = cause;
     if (!this.#isDone) this.#continue();
   }
 
@@ -79,7 +82,8 @@ export class QuorumCall {
 
   #giveUp(): void {
     this.#isDone = true;
-    this.#request.onError(this.#votes.length < needed ? this.#lastFailure : "disagreement");
+    if (this.#votes.length >= needed) this.#request.onError("disagreement");
+    else this.#request.onError(this.#lastFailure, this.#lastCause);
   }
 }
 
@@ -104,8 +108,8 @@ class VoteRequest implements NodeRequest {
     this.#quorum.onVote(kind, Buffer.from(bytes.subarray(start, end)));
   }
 
-  onError(reason: NodeFailure): void {
-    this.#quorum.onFailure(reason);
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
+    this.#quorum.onFailure(reason, cause);
   }
 }
 

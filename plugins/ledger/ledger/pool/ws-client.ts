@@ -13,7 +13,7 @@ import {
   startTicker,
   type Ticker,
 } from "sluice-gateway/http";
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { WebSocket } from "ws";
 import { splitResponse } from "./split-response.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
@@ -46,7 +46,8 @@ export class WsClient implements NodeClient {
   #reconnect: Disposable | undefined;
   #liveness: Liveness | undefined;
   #nextId = 0;
-  lastError: string | undefined;
+  /** System error code of the last failed connection. */
+  #errno: string | undefined;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -63,7 +64,8 @@ export class WsClient implements NodeClient {
 
   send(call: NodeCall): void {
     const refusal = this.#refusal();
-    if (refusal !== undefined) return queueMicrotask(() => call.onError(refusal));
+    if (refusal !== undefined)
+      return queueMicrotask(() => call.onError(refusal, this.#causeOf(refusal)));
     this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
     call.id = this.#nextId;
     call.deadline = this.#ticker.deadline(this.#options.headersMs + this.#options.idleMs);
@@ -108,7 +110,7 @@ export class WsClient implements NodeClient {
     socket.on("message", (data) => this.#message(socket, data as Buffer));
     socket.on("open", () => this.#opened(socket));
     socket.on("error", (error: NodeJS.ErrnoException) => {
-      if (this.#socket === socket) this.lastError = error.code;
+      if (this.#socket === socket) this.#errno = error.code;
     });
     socket.on("close", () => this.#dropped(socket, failures.closed));
   }
@@ -116,6 +118,7 @@ export class WsClient implements NodeClient {
   #opened(socket: WebSocket): void {
     if (this.#socket !== socket) return;
     this.#state = "open";
+    this.#errno = undefined;
     this.#liveness = new Liveness(socket);
     for (const call of this.#calls.values()) socket.send(call.text());
   }
@@ -155,7 +158,7 @@ export class WsClient implements NodeClient {
     this.#socket = undefined;
     const calls = [...this.#calls.values()];
     this.#calls.clear();
-    for (const call of calls) call.onError(failure);
+    for (const call of calls) call.onError(failure, this.#causeOf(failure));
   }
 
   #ping(): void {
@@ -173,8 +176,19 @@ export class WsClient implements NodeClient {
     for (const [id, call] of this.#calls) {
       if (call.deadline > now) return;
       this.#calls.delete(id);
-      call.onError(failures.answerTimeout);
+      call.onError(failures.answerTimeout, this.#causeOf(failures.answerTimeout));
     }
+  }
+
+  #causeOf({ kind }: Failure): UpstreamFailure {
+    const { connectMs, headersMs, idleMs } = this.#options;
+    const isLost = kind === "refused" || kind === "closed";
+    const limits: Partial<Record<Failure["kind"], number>> = {
+      connectTimeout: connectMs,
+      answerTimeout: headersMs + idleMs,
+    };
+    const errno = isLost ? this.#errno : undefined;
+    return { kind, errno, timeoutMs: limits[kind] };
   }
 }
 

@@ -3,12 +3,13 @@
  * and queues a limited number of exchanges if all connections are busy. It exists because a general client (undici)
  * takes about 10 µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a token.
  */
+import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
 import { runGuarded } from "../../../guard.ts";
 import { WaitLimit, type WaitingAs } from "../../../wait-limit.ts";
 import { startTicker, type Ticker } from "../../ticker.ts";
 import { addressOf, type BackendAddress } from "../open-socket.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";
-import type { Http1Carrier, Http1Options, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
 
 /**
  * Maximum number of exchanges that wait for a connection. More of them would fill the memory if the backend is slow.
@@ -26,7 +27,6 @@ export class Http1Client implements ConnectionOwner {
   #isClosed = false;
   /** Set by `drain`. Resolves when no connection is left. */
   #drained: PromiseWithResolvers<void> | undefined;
-  lastError: string | undefined;
 
   constructor(options: Http1Options) {
     const { connectMs, answerMs, idleMs, unusedMs } = options;
@@ -61,7 +61,7 @@ export class Http1Client implements ConnectionOwner {
     if (this.#connections.size >= connections) this.#idle[0]?.close("closed");
     if (this.#connections.size < connections) return this.#open(exchange);
     if (this.#waiting.size >= maxWaiting) return this.#failLater(exchange, "saturated");
-    const waiting = new WaitingExchange(exchange, this.#waiting, this.options);
+    const waiting = new WaitingExchange(exchange, this.#waiting, this);
     this.#waiting.begin(waiting);
     exchange.onStart(waiting);
   }
@@ -85,6 +85,10 @@ export class Http1Client implements ConnectionOwner {
     for (const connection of this.#idle.splice(0)) connection.close("closed");
     if (this.#connections.size > 0) await this.#drained.promise;
     await this.close();
+  }
+
+  failure(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): UpstreamFailure {
+    return { kind, errno, address: this.options.url.host, timeoutMs };
   }
 
   // Callbacks of connections.
@@ -132,12 +136,12 @@ export class Http1Client implements ConnectionOwner {
   }
 
   /** Fails an exchange asynchronously, because an exchange must not end before `send` has returned. */
-  #failLater(exchange: UpstreamExchange, failure: UpstreamFailure): void {
-    queueMicrotask(() => this.#fail(exchange, failure));
+  #failLater(exchange: UpstreamExchange, kind: UpstreamFailureKind): void {
+    queueMicrotask(() => this.#fail(exchange, kind));
   }
 
-  #fail(exchange: UpstreamExchange, failure: UpstreamFailure): void {
-    runGuarded(() => exchange.onError(failure), this.options.onBug);
+  #fail(exchange: UpstreamExchange, kind: UpstreamFailureKind): void {
+    runGuarded(() => exchange.onError(this.failure(kind)), this.options.onBug);
   }
 }
 
@@ -149,20 +153,18 @@ class WaitingExchange implements WaitingAs<WaitingExchange>, Http1Carrier {
   previous: WaitingExchange | undefined = undefined;
   next: WaitingExchange | undefined = undefined;
   readonly #queue: WaitLimit<WaitingExchange>;
-  readonly #options: Http1Options;
+  readonly #client: Http1Client;
 
-  constructor(
-    exchange: UpstreamExchange,
-    queue: WaitLimit<WaitingExchange>,
-    options: Http1Options,
-  ) {
+  constructor(exchange: UpstreamExchange, queue: WaitLimit<WaitingExchange>, client: Http1Client) {
     this.exchange = exchange;
     this.#queue = queue;
-    this.#options = options;
+    this.#client = client;
   }
 
   expired(): void {
-    runGuarded(() => this.exchange.onError("saturated"), this.#options.onBug);
+    const { connectMs, onBug } = this.#client.options;
+    const failure = this.#client.failure("saturated", connectMs);
+    runGuarded(() => this.exchange.onError(failure), onBug);
   }
 
   pause(): void {}

@@ -4,9 +4,10 @@
  * answers of 20 KB.
  */
 import type { Socket } from "node:net";
+import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
-import type { Http1Carrier, Http1Options, UpstreamExchange, UpstreamFailure } from "./exchange.ts";
+import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
 import { Upload, writeWhole, type UploadOwner } from "./request-body.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
@@ -28,8 +29,8 @@ export interface ConnectionOwner {
   onIdle(connection: Http1Connection): void;
   /** Called when the connection is closed. `retried`: the exchange in flight, if it is sent again. */
   onClose(connection: Http1Connection, retried: UpstreamExchange | undefined): void;
-  /** System error code of the last failed connection, such as `ECONNREFUSED`, for the log. */
-  lastError: string | undefined;
+  /** Returns the failure of a request to this backend. `timeoutMs`: the time limit that expired. */
+  failure(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): UpstreamFailure;
 }
 
 export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner {
@@ -109,21 +110,27 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   /** Closes the connection after its deadline, with the failure of the phase it was in. */
   expire(): void {
     if (this.#isPaused) return;
-    if (!this.isConnected) this.close("connectTimeout");
-    else this.close(this.#reader.started ? "idleTimeout" : "answerTimeout");
+    const { connectMs, idleMs } = this.#owner.options;
+    if (!this.isConnected) this.close("connectTimeout", connectMs);
+    else if (this.#reader.started) this.close("idleTimeout", idleMs);
+    else this.close("answerTimeout", this.#exchange?.answerMs);
   }
 
-  /** Closes the connection and fails its exchange. Does nothing if it is already closed. */
-  close(failure: UpstreamFailure): void {
+  /**
+   * Closes the connection and fails its exchange. Does nothing if it is already closed. `timeoutMs`, `errno`: see
+   * `ConnectionOwner.failure`.
+   */
+  close(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#upload?.close();
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    const isRetried = exchange !== undefined && this.#mayRetry(exchange, failure);
+    const isRetried = exchange !== undefined && this.#mayRetry(exchange, kind);
     this.#socket.destroy();
     this.#owner.onClose(this, isRetried ? exchange : undefined);
-    if (!isRetried) this.#notify(() => exchange?.onError(failure));
+    if (isRetried || exchange === undefined) return;
+    this.#notify(() => exchange.onError(this.#owner.failure(kind, timeoutMs, errno)));
   }
 
   /** Resolves when the socket has closed. */
@@ -167,8 +174,8 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     runGuarded(run, (error) => this.#owner.options.onBug(error));
   }
 
-  #mayRetry({ retryPolicy }: UpstreamExchange, failure: UpstreamFailure): boolean {
-    if (failure !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
+  #mayRetry({ retryPolicy }: UpstreamExchange, kind: UpstreamFailureKind): boolean {
+    if (kind !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
     if (this.#upload !== undefined) return false;
     if (retryPolicy !== "ifUnwritten") return retryPolicy === "ifUnanswered";
     return this.#hasWriteFailed || !this.#isWritten;
@@ -227,8 +234,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   #onError({ code, syscall }: NodeJS.ErrnoException): void {
     if (this.#isGone) return;
     this.#hasWriteFailed = syscall === "write";
-    this.#owner.lastError = code;
-    this.close(this.isConnected ? "closed" : "refused");
+    this.close(this.isConnected ? "closed" : "refused", undefined, code);
   }
 
   #finish(exchange: UpstreamExchange, isReusable: boolean): void {

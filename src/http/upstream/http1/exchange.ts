@@ -1,6 +1,7 @@
 /** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
 import type { Readable } from "node:stream";
 import type { Clock } from "../../../contract/clock.ts";
+import type { UpstreamFailure } from "../../../contract/upstream-failure.ts";
 import type { ResponseHead } from "./response-head.ts";
 
 /**
@@ -22,26 +23,6 @@ export interface Http1Carrier {
   /** Closes the connection because the answer is not needed any more. The exchange is not called any more. */
   abort(): void;
 }
-
-export type UpstreamFailure =
-  /** No connection could be made. */
-  | "refused"
-  | "connectTimeout"
-  /** The connection ended before the answer was complete. */
-  | "closed"
-  /** The head of the answer did not arrive in time. */
-  | "answerTimeout"
-  /** The answer was incomplete, and nothing more arrived. */
-  | "idleTimeout"
-  /** The answer is not valid HTTP/1.1. */
-  | "garbage"
-  | "tooLarge"
-  /** Too many exchanges waited for a connection, or this one waited for too long. */
-  | "saturated"
-  /** The client was closed. */
-  | "closing"
-  /** A callback of the exchange threw, which is a bug. */
-  | "internal";
 
 /** A request body that is sent while it arrives. */
 export interface StreamedBody {

@@ -16,6 +16,8 @@ export class ResponseHead {
   persistent = true;
   /** Content-Encoding in lower case. Undefined if there is none. */
   coding: string | undefined;
+  /** Retry-After of a refusal, as text. Undefined if there is none. */
+  retryAfter: string | undefined;
   /** Content-Length, or -1. */
   length = NO_LENGTH;
   /** The options in all `Connection` fields except `keep-alive`. Undefined if there are none. */
@@ -39,6 +41,7 @@ export class ResponseHead {
     this.persistent = true;
     this.length = NO_LENGTH;
     this.coding = undefined;
+    this.retryAfter = undefined;
     this.connection = undefined;
     if (this.#keepsFields) {
       this.fields = [];
@@ -71,6 +74,10 @@ export class ResponseHead {
     switch (colon - from) {
       case 10:
         if (isWord(line, from, colon, "connection")) this.#connection(line, colon + 1, until);
+        return true;
+      case 11:
+        if (this.status >= 400 && isWord(line, from, colon, "retry-after"))
+          this.retryAfter = line.toString("latin1", colon + 1, until).trim();
         return true;
       case 14:
         return !isWord(line, from, colon, "content-length") || this.#setLength(line, colon, until);

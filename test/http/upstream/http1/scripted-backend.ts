@@ -7,8 +7,8 @@ import type {
   Http1Carrier,
   Http1Options,
   UpstreamExchange,
-  UpstreamFailure,
 } from "../../../../src/http/upstream/http1/exchange.ts";
+import type { UpstreamFailure } from "../../../../src/contract/upstream-failure.ts";
 import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
@@ -95,9 +95,9 @@ export class TestExchange implements UpstreamExchange {
   /** The fields of each head. */
   readonly fields: (readonly string[])[] = [];
   trailers: readonly string[] = [];
-  readonly ended: Promise<UpstreamFailure | "done">;
+  readonly ended: Promise<UpstreamFailure["kind"] | "done">;
   carrier: Http1Carrier | undefined;
-  readonly #end: (how: UpstreamFailure | "done") => void;
+  readonly #end: (how: UpstreamFailure["kind"] | "done") => void;
   readonly #throwsIn: Callback | undefined;
 
   constructor(throwsIn?: Callback, request: Request = {}) {
@@ -106,7 +106,7 @@ export class TestExchange implements UpstreamExchange {
     this.retryPolicy = retryPolicy;
     this.body = request.body ?? (() => "{}");
     this.#throwsIn = throwsIn;
-    const { promise, resolve } = Promise.withResolvers<UpstreamFailure | "done">();
+    const { promise, resolve } = Promise.withResolvers<UpstreamFailure["kind"] | "done">();
     this.ended = promise;
     this.#end = resolve;
   }
@@ -140,8 +140,8 @@ export class TestExchange implements UpstreamExchange {
   }
 
   onError(failure: UpstreamFailure): void {
-    this.#end(failure);
-    this.#note("onError", failure);
+    this.#end(failure.kind);
+    this.#note("onError", failure.kind);
   }
 
   #note(callback: string, call: string): void {

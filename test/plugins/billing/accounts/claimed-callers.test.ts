@@ -134,6 +134,7 @@ test("the caller of an open connection is found again until the claims expire", 
   assert.deepEqual(accounts.identifyAgain(first, "192.0.2.1"), {
     kind: "anonymous",
     reason: "unauthorized",
+    cause: "unknown",
   });
 });
 

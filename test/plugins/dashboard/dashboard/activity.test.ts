@@ -53,6 +53,25 @@ test("counts in the newest step if the clock jumps back", () => {
   assert.equal(recent.read(start).at(-1), 2);
 });
 
+test("a user who begins to watch sees the refused exchanges from before, newest first, of the group only", () => {
+  const activity = new Activity();
+  activity.settled(ended({ group: "ws_1", requestId: "passed" }));
+  for (let n = 0; n < 250; n++) {
+    const group = n % 2 === 0 ? "ws_1" : "ws_2";
+    const code = "GATEWAY_RATE_LIMITED";
+    activity.settled(ended({ group, status: 429, code, requestId: `r${n}` }));
+  }
+  const idsOf = (group?: string): (string | undefined)[] =>
+    activity.watch(start + 1_000, group).map(({ facts }) => facts.requestId);
+  const all = idsOf();
+  assert.deepEqual([all.length, all[0], all.at(-1)], [200, "r249", "r50"]);
+  const own = idsOf("ws_1");
+  assert.deepEqual([own.length, own[0], own.at(-1)], [100, "r248", "r50"]);
+  activity.settled(ended({ at: start + 1_000, group: "ws_1", requestId: "new" }));
+  assert.equal(idsOf("ws_1")[0], "new");
+  assert.equal(idsOf().length, 201);
+});
+
 test("counts an exchange in the tally of its group and in that of all callers", () => {
   const activity = new Activity();
   activity.settled(ended({ group: "ws_1", ms: 4 }));

@@ -206,7 +206,12 @@ export function chunksOf(events: readonly string[]): any[] {
 }
 
 /** Asserts a refusal of the surface itself. */
-export function assertChatError(answer: Answer, status: number, code: string): void {
+export function assertChatError(
+  answer: Answer,
+  status: number,
+  code: string,
+  retryAfter = "5",
+): void {
   assert.equal(answer.status, status, answer.text);
   const { error, ...rest } = answer.json;
   assert.deepEqual(rest, {});
@@ -214,7 +219,7 @@ export function assertChatError(answer: Answer, status: number, code: string): v
   assert.equal(error.code, code);
   assert.equal(error.type, status === 503 ? "internal_error" : "invalid_request_error");
   assert.equal(typeof error.message, "string");
-  assert.equal(answer.headers["retry-after"], status === 503 ? "5" : undefined);
+  assert.equal(answer.headers["retry-after"], status === 503 ? retryAfter : undefined);
   assert.equal(answer.headers["x-used-cu-milli"], undefined);
   assert.ok(answer.headers["x-request-id"]);
 }

@@ -168,7 +168,6 @@ describe("the request to a worker contains", () => {
       { role: "assistant", content: null, tool_calls: [{ id: "1" }] },
       { role: "assistant", refusal: "no" },
       { role: "tool", content: "", tool_call_id: "1", name: null },
-      { role: "developer", content: [{ type: "input_audio" }] },
     ];
     assert.deepEqual(sent({ messages })["messages"], [
       { role: "system", content: "Be brief.", name: "s" },
@@ -182,8 +181,24 @@ describe("the request to a worker contains", () => {
       { role: "assistant", content: null },
       { role: "assistant", content: null },
       { role: "tool", content: "" },
-      { role: "developer", content: [] },
     ]);
+    assert.deepEqual(read({ messages }).ignored, [
+      "messages.content.image_url",
+      "messages.tool_calls",
+      "messages.refusal",
+      "messages.tool_call_id",
+    ]);
+  });
+
+  it("no message whose parts have no text, because the client would pay for an empty one", () => {
+    for (const type of ["image_url", "input_audio", "made_up"]) {
+      const messages = [{ role: "user", content: [{ type }] }];
+      const wanted = "messages[0].content has no text, and only text is forwarded to the model";
+      assert.equal(refused(chatBody({ messages })), wanted);
+    }
+    const content = [{ type: "made_up" }, { type: "text", text: "Hi" }];
+    const { ignored } = read({ messages: [{ role: "user", content }] });
+    assert.deepEqual(ignored, ["messages.content.other"]);
   });
 
   it("text of every kind, unchanged", () => {

@@ -156,6 +156,36 @@ test("a worker that breaks three answers in a row is ejected", inTime, async () 
   assert.ok(opened.network.ready, "asked for want of another, it served");
 });
 
+test(
+  "a worker that refuses the credentials is left out until it accepts them",
+  inTime,
+  async () => {
+    await using worker = await startWorker({ otherwise: failing(401) });
+    await using opened = await openNetwork(worker.url);
+    for (let n = 0; n < 3; n++) await failureOf(opened.ask());
+    const [only] = opened.network.workers;
+    const { reason, since, next_try: next } = only?.ejection.absence ?? {};
+    const { host } = new URL(worker.url);
+    assert.equal(reason, `unauthorized: status 401 (worker_error) at ${host}`);
+    assert.equal(Date.parse(String(next)) - Date.parse(String(since)), 2_000);
+    // Its list of models needs no credentials, so that list proves nothing.
+    const probed = async (count: number): Promise<void> => {
+      while (worker.received.length < count) await new Promise(setImmediate);
+      await worker.idle();
+    };
+    opened.seen.clock.advance(2_000);
+    await probed(4);
+    assert.deepEqual(worker.received.at(-1)?.body, {});
+    assert.equal(opened.network.ready, false);
+    worker.script(failing(400));
+    // The cooldown begins when the answer of the probe has been read.
+    while (!opened.network.ready) {
+      opened.seen.clock.advance(1_000);
+      await new Promise(setImmediate);
+    }
+  },
+);
+
 for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
   test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed() });

@@ -4,6 +4,9 @@ import { Worker } from "../../../../plugins/inference/networks/worker.ts";
 import { observed } from "./observed-services.ts";
 import { fakeRoute } from "./fake-route.ts";
 
+const refused = { kind: "refused" } as const;
+const broken = { kind: "closed" } as const;
+
 interface Watched {
   readonly worker: Worker;
   /** Moves the time forward, and lets a probe that became due be answered. */
@@ -44,23 +47,23 @@ function watch(probe?: () => Promise<boolean>): Watched {
 
 test("an unreachable worker is ejected at once, a failing one after three failures in a row", () => {
   const unreachable = watch();
-  unreachable.worker.failed(true);
+  unreachable.worker.failed(refused);
   assert.ok(unreachable.worker.isEjected);
   const bad = watch();
-  bad.worker.failed(false);
-  bad.worker.failed(false);
+  bad.worker.failed(broken);
+  bad.worker.failed(broken);
   bad.worker.succeeded();
-  bad.worker.failed(false);
-  bad.worker.failed(false);
+  bad.worker.failed(broken);
+  bad.worker.failed(broken);
   assert.ok(!bad.worker.isEjected);
-  bad.worker.failed(false);
+  bad.worker.failed(broken);
   assert.ok(bad.worker.isEjected);
   assert.deepEqual(bad.changes, ["ejected"]);
 });
 
 test("a worker is probed after its cooldown, readmitted if it answers, and else ejected for twice as long", async () => {
   const watched = watch();
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   await watched.pass(1_999);
   assert.equal(watched.probes, 0);
   await watched.pass(1);
@@ -78,38 +81,38 @@ test("a worker is probed after its cooldown, readmitted if it answers, and else 
 test("a readmitted worker is ejected after one failure, for twice as long", async () => {
   const watched = watch();
   watched.answers = true;
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   await watched.pass(2_000);
   assert.ok(!watched.worker.isEjected);
-  watched.worker.failed(false);
+  watched.worker.failed(broken);
   assert.deepEqual(watched.rests, [2_000, 4_000]);
 });
 
 test("a successful answer ends the cooldown and resets the failures", async () => {
   const watched = watch();
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   await watched.pass(2_000);
   watched.worker.succeeded();
   assert.ok(!watched.worker.isEjected);
   await watched.pass(100_000);
   assert.equal(watched.probes, 1, "nobody asks one that is well");
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   assert.deepEqual(watched.rests, [2_000, 4_000, 2_000]);
 });
 
 test("failures during the cooldown do not extend it", () => {
   const watched = watch();
-  for (let n = 0; n < 9; n++) watched.worker.failed(true);
+  for (let n = 0; n < 9; n++) watched.worker.failed(refused);
   assert.deepEqual(watched.rests, [2_000]);
 });
 
 test("a probe is ignored if the worker was readmitted and ejected again meanwhile", async () => {
   const found = Promise.withResolvers<boolean>();
   const watched = watch(() => found.promise);
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   await watched.pass(2_000);
   watched.worker.succeeded();
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   found.resolve(true);
   await watched.pass(0);
   assert.ok(watched.worker.isEjected);
@@ -117,12 +120,12 @@ test("a probe is ignored if the worker was readmitted and ejected again meanwhil
 
 test("a closed worker is neither probed nor ejected", async () => {
   const watched = watch();
-  watched.worker.failed(true);
+  watched.worker.failed(refused);
   watched.worker.close();
   await watched.pass(100_000);
   assert.equal(watched.probes, 0);
   const gone = watch();
   gone.worker.close();
-  gone.worker.failed(true);
+  gone.worker.failed(refused);
   assert.ok(!gone.worker.isEjected);
 });

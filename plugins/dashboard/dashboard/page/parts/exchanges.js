@@ -25,6 +25,8 @@ const columns = [
  * @property {string} route
  * @property {number} status
  * @property {string} [code]
+ * @property {string} [reason]
+ * @property {string} [upstream_failure]
  * @property {{ names: string[], items: number, failed: number }} [calls]
  * @property {string} [gateway]
  * @property {string} [request_id]
@@ -49,6 +51,7 @@ export function ExchangeTable({ exchanges }) {
 /** @param {Exchange} exchange */
 function exchangeRow(exchange) {
   const { time, ms, method, route, status, code, calls, gateway, request_id: id } = exchange;
+  const { upstream_failure: failure } = exchange;
   const cells = [
     id !== undefined
       ? html`<${ExplanationButton} id=${id} time=${time} />`
@@ -57,7 +60,8 @@ function exchangeRow(exchange) {
       ${calls !== undefined && html`<span class="quiet">${format.callsText(calls)}</span>`}
       ${gateway !== undefined && html`<span class="quiet"> on ${gateway}</span>`}`,
     html`<${Badge} meaning=${meaning(status, code)}>${status === 0 ? "client left" : status}<//>
-      ${code !== undefined && html`<span class="quiet">${format.reason(code)}</span>`}`,
+      ${code !== undefined && html`<span class="quiet">${format.refusal(code, exchange.reason)}</span>`}
+      ${failure !== undefined && html`<span class="quiet">${failure}</span>`}`,
     format.duration(ms),
     exchange.used_cu_milli === undefined ? format.none : format.cuAligned(exchange.used_cu_milli),
     keyOf(exchange),

@@ -40,8 +40,11 @@ export function Explanation({ exchanges, error }) {
 
 function Exchange({ exchange }) {
   const { status, code, outcome, ms, at, steps, limit, calls, replica, key_id: key } = exchange;
+  const { upstream_failure: failure } = exchange;
   return html`<${Facts} class="story">
-      <${Fact} name="Response">${status}${code !== undefined && `, ${format.reason(code)}`}<//>
+      <${Fact} name="Response"
+        >${status}${code !== undefined && `, ${format.refusal(code, exchange.reason)}`}<//
+      >
       <${Fact} name="Ended">${outcome ?? "not yet"}<//>
       <${Fact} name="At">${format.timeOfDay(at)}<//>
       <${Fact} name="Duration">${format.duration(ms)}<//>
@@ -52,6 +55,7 @@ function Exchange({ exchange }) {
         calls !== undefined &&
         html`<${Fact} name="Called" class="wide">${format.callsText(calls)}<//>`
       }
+      ${failure !== undefined && html`<${Fact} name="Backend" class="wide">${failureLine(exchange)}<//>`}
       ${limit !== undefined && html`<${Fact} name="Limit" class="wide">${limitText(limit)}<//>`}
     <//>
     <${Table}
@@ -60,6 +64,15 @@ function Exchange({ exchange }) {
       columns=${columns}
       rows=${steps.map(stepRow)}
     />`;
+}
+
+/** Returns a text such as `mine: http_401, invalid_api_key, 10.0.0.7:8000`. */
+function failureLine({ upstream, upstream_failure: failure }) {
+  const { cause, code, type, backend, address, timeout_ms: limitMs } = failure;
+  const limit = limitMs === undefined ? undefined : `limit ${format.duration(limitMs)}`;
+  const parts = [cause, code ?? type, limit, backend, address === backend ? undefined : address];
+  const text = parts.filter((part) => part !== undefined).join(", ");
+  return upstream === undefined ? text : `${upstream}: ${text}`;
 }
 
 function limitText({ scope, unit, used, limit, clears_at: clearsAt }) {

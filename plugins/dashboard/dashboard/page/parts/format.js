@@ -118,7 +118,7 @@ const reasons = {
   GATEWAY_WRITE_IN_BATCH: "Write in a batch",
   GATEWAY_INVALID_IDEMPOTENCY_KEY: "Invalid idempotency key",
   GATEWAY_UNAUTHORIZED: "No valid key",
-  GATEWAY_PERMISSION_DENIED: "Capability missing",
+  GATEWAY_PERMISSION_DENIED: "Not permitted",
   GATEWAY_NOT_FOUND: "Not found",
   GATEWAY_TOOL_NOT_FOUND: "Unknown tool",
   GATEWAY_CONFLICT: "Conflict",
@@ -144,6 +144,11 @@ const reasons = {
 /** Returns the reason of a refusal in words. */
 export function reason(code) {
   return reasons[code] ?? code;
+}
+
+/** Describes a refusal: its code in words, and the reason if there is one. */
+export function refusal(code, why) {
+  return why === undefined ? reason(code) : `${reason(code)}: ${why}`;
 }
 
 /** Describes the calls of a request: one name, or the names of a batch with the number of failed calls. */

@@ -137,7 +137,7 @@ function Ledger({ name, ready, nodes }) {
     key: node.name,
     cells: [
       node.name,
-      state(node.state),
+      state(node),
       known(node.best, format.count),
       known(node.finalized, format.count),
       format.count(node.in_flight),
@@ -151,7 +151,7 @@ function Ledger({ name, ready, nodes }) {
 const urlColumns = [{ title: "Address" }, { title: "State" }];
 
 function Upstream({ name, ready, urls }) {
-  const rows = urls.map((url) => ({ key: url.name, cells: [url.name, state(url.state)] }));
+  const rows = urls.map((url) => ({ key: url.name, cells: [url.name, state(url)] }));
   return html`<${Panel} title=${`Upstream ${name}`} aside=${usable(ready)}>
     <${Table} caption=${`Addresses of ${name}`} columns=${urlColumns} rows=${rows} />
   <//>`;
@@ -167,7 +167,7 @@ const workerColumns = [
 function Network({ name, ready, workers, models }) {
   const rows = workers.map((worker) => ({
     key: `${worker.name} ${worker.model}`,
-    cells: [worker.name, worker.model, state(worker.state), format.count(worker.in_flight)],
+    cells: [worker.name, worker.model, state(worker), format.count(worker.in_flight)],
   }));
   const aside = html`<span class="aside">${format.counted(models, "model")}${usable(ready)}</span>`;
   return html`<${Panel} title=${`Network ${name}`} aside=${aside}>
@@ -192,7 +192,14 @@ function usable(ready) {
 const good = ["usable", "active", "busy"];
 const gone = ["unreachable", "bad_answer", "other_chain", "left out", "not admitted"];
 
-function state(word) {
+/** Shows the state of a backend and, if it is not used, why, since when, and when it is tried again. */
+function state({ state: word, reason, since, next_try: next }) {
   const meaning = good.includes(word) ? "ok" : gone.includes(word) ? "bad" : "warn";
-  return html`<${Badge} meaning=${meaning}>${word.replaceAll("_", " ")}<//>`;
+  return html`<${Badge} meaning=${meaning}>${word.replaceAll("_", " ")}<//> ${
+      reason !== undefined &&
+      html`<span class="quiet">
+        ${reason}, since
+        ${format.instant(since)}${next !== undefined && `, next try ${format.instant(next)}`}
+      </span>`
+    }`;
 }

@@ -160,7 +160,7 @@ function Latest({ exchanges, searched }) {
     <//>`;
   }
   return html`<${Empty} title="No requests yet">
-    Calls appear here as they end, while this page is open.
+    Calls appear here as they end, while this page is open, and refused calls also from before.
   <//>`;
 }
 

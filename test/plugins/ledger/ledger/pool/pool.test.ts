@@ -263,7 +263,9 @@ test("metrics count answers, failures by cause and calls in flight, by node", as
   assert.equal(under.values.get(`sluice_ledger_node_seconds{${of}}`), 2);
   a.calls = status("503 No");
   await under.outcome();
-  assert.equal(under.values.get(`sluice_ledger_node_failures_total{${of},cause="status"}`), 1);
+  assert.equal(under.values.get(`sluice_ledger_node_failures_total{${of},cause="http_503"}`), 1);
+  const cause = 'upstream="ledger",cause="http_503"';
+  assert.equal(under.values.get(`sluice_upstream_failures_total{${cause}}`), 1);
   a.calls = () => {};
   under.send();
   await until(() => a.asked.length === 4);

@@ -3,6 +3,7 @@ import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import type { Metrics } from "../../../../../src/contract/metrics.ts";
+import type { UpstreamFailure } from "../../../../../src/contract/upstream-failure.ts";
 
 export type RequestOutcome =
   | { readonly kind: "result" | "error"; readonly text: string }
@@ -36,10 +37,11 @@ export function recordRequest(over: Partial<NodeRequest> = {}): RecordedRequest 
   return request;
 }
 
-/** Makes a call for a client alone, without a pool. `cause` distinguishes failures. */
+/** Makes a call for a client alone, without a pool. `cause` is the kind of the failure. */
 export class SingleCall extends NodeCall {
   readonly request: RecordedRequest;
   cause: string | undefined;
+  errno: string | undefined;
 
   constructor(over: Partial<NodeRequest> = {}) {
     const asked = recordRequest(over);
@@ -55,8 +57,9 @@ export class SingleCall extends NodeCall {
     this.request.onAnswer(kind, bytes, start, end);
   }
 
-  onError(why: Failure): void {
-    this.cause = why.cause;
+  onError(why: Failure, cause?: UpstreamFailure): void {
+    this.cause = why.kind;
+    this.errno = cause?.errno;
     this.request.onError(why.reason);
   }
 }

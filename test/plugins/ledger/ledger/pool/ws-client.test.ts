@@ -156,8 +156,9 @@ test("a message above the limit ends the connection", async () => {
     socket.send(result((JSON.parse(text) as RpcCall).id, JSON.stringify("x".repeat(10_000))));
   });
   await using open = connectTo(node.url);
-  assert.equal(await outcomeOf(sendTo(open.client)), "closed");
-  assert.equal(open.client.lastError, "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH");
+  const call = sendTo(open.client);
+  assert.equal(await outcomeOf(call), "closed");
+  assert.equal(call.errno, "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH");
 });
 
 test("a call that is not answered in time fails alone", async () => {
@@ -172,7 +173,7 @@ test("a call that is not answered in time fails alone", async () => {
   const quick = sendTo(open.client);
   assert.equal(await outcomeOf(quick), '"state_getStorage"');
   open.clock.advance(500);
-  assert.equal(await outcomeOf(slow), "answer_timeout");
+  assert.equal(await outcomeOf(slow), "answerTimeout");
   assert.equal(node.upgrades.length, 1);
 });
 
@@ -181,8 +182,9 @@ test("while a node is down, calls fail at once, and the client reconnects with i
   const { port } = gone;
   await gone.close();
   await using open = connectTo(gone.url);
-  assert.equal(await outcomeOf(sendTo(open.client)), "refused");
-  assert.equal(open.client.lastError, "ECONNREFUSED");
+  const call = sendTo(open.client);
+  assert.equal(await outcomeOf(call), "refused");
+  assert.equal(call.errno, "ECONNREFUSED");
   // While the client waits, it makes no attempt, and calls fail at once.
   assert.equal(await outcomeOf(sendTo(open.client)), "refused");
   await using back = await startWsNode(echo, { port });
@@ -217,7 +219,7 @@ test("a handshake that takes too long is a timeout", async () => {
   open.clock.advance(900);
   assert.equal(call.request.endings, 0);
   open.clock.advance(400);
-  assert.equal(await outcomeOf(call), "connect_timeout");
+  assert.equal(await outcomeOf(call), "connectTimeout");
   listener.close();
 });
 
@@ -231,7 +233,7 @@ test("a connection that does not answer a ping is closed", async () => {
   open.clock.advance(6_000);
   const first = outcomeOf(call);
   open.clock.advance(34_500);
-  assert.equal(await first, "answer_timeout");
+  assert.equal(await first, "answerTimeout");
   await node.joined(2);
 });
 
