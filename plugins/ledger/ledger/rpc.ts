@@ -1,7 +1,7 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/http";
 import { readJsonRpc, type CallReport, type CallReporter } from "sluice-gateway/plugin";
-import type { LedgerRpc } from "sluice-gateway/services";
+import type { LedgerRpc, RpcCaller } from "sluice-gateway/services";
 import { piecesOf, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
@@ -102,6 +102,7 @@ class SingleCall implements LedgerRpc, CallListener {
   readonly costMilliCu: number;
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
+  caller: string | undefined;
   #ending: keyof MethodState["reports"] = "failed";
   readonly #id: string;
   readonly #methodState: MethodState;
@@ -117,7 +118,8 @@ class SingleCall implements LedgerRpc, CallListener {
     this.#calls = calls;
   }
 
-  run(): JsonAnswer | Promise<JsonAnswer> {
+  run(caller?: RpcCaller): JsonAnswer | Promise<JsonAnswer> {
+    this.caller = caller?.facts?.caller?.group;
     const body = this.#calls.call(this.#methodState, this.#params, this);
     if (body === undefined) {
       return new Promise((resolve) => {
