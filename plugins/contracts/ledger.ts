@@ -60,12 +60,13 @@ export interface Ledger {
    * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
    * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
    * Synchronous if the answer is available at once. Never rejects. `signal`: aborted when the caller no longer needs
-   * the answer; a shared call continues for the other callers.
+   * the answer; a shared call continues for the other callers. `caller`: id of the group that sends the call, such as a
+   * workspace; the connections to a node are shared fairly among the groups.
    */
   call(
     method: LedgerMethod,
     params: Buffer,
-    options?: { readonly signal?: AbortSignal },
+    options?: { readonly signal?: AbortSignal; readonly caller?: string },
   ): LedgerAnswer | Promise<LedgerAnswer>;
   /**
    * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the
@@ -84,9 +85,10 @@ export interface Ledger {
   readonly submissions: LedgerSubmissions;
 }
 
-/** The caller of a JSON-RPC body. */
+/** The caller of a JSON-RPC body. An exchange is one. */
 export interface RpcCaller {
   readonly clientLeft: boolean;
+  /** The connections to a node are shared fairly among the groups of callers. */
   readonly facts?: Pick<Exchange["facts"], "caller">;
 }
 

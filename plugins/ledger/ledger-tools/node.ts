@@ -52,9 +52,9 @@ export function callListedMethod(
   ledger: Ledger,
   method: LedgerMethod,
   params: string,
-  { signal }: ToolContext,
+  { signal, principal }: ToolContext,
 ): LedgerAnswer | Promise<LedgerAnswer> {
-  return ledger.call(method, Buffer.from(params), { signal });
+  return ledger.call(method, Buffer.from(params), { signal, caller: principal.workspace.id });
 }
 
 type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;

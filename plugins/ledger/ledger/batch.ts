@@ -193,7 +193,7 @@ export class Batch implements LedgerRpc {
     const body = this.#calls.call(
       call.methodState,
       call.params,
-      new BatchItemListener(this, index, call),
+      new BatchItemListener(this, index, call, this.#caller?.facts?.caller?.group),
     );
     if (body === undefined) {
       this.#running++;
@@ -206,11 +206,13 @@ export class Batch implements LedgerRpc {
 
 /** Waits for the answer to one item of a batch. */
 class BatchItemListener implements CallListener {
+  readonly caller: string | undefined;
   readonly #batch: Batch;
   readonly #index: number;
   readonly #call: BatchCall;
 
-  constructor(batch: Batch, index: number, call: BatchCall) {
+  constructor(batch: Batch, index: number, call: BatchCall, caller: string | undefined) {
+    this.caller = caller;
     this.#batch = batch;
     this.#index = index;
     this.#call = call;

@@ -8,6 +8,8 @@ import type { NodeFailure } from "./node-pool.ts";
  * returned. They must not throw.
  */
 export interface CallListener {
+  /** Id of the group of callers. Undefined if it is not known. See `NodeRequest.caller`. */
+  readonly caller?: string | undefined;
   /** A Buffer in `body` is borrowed: copy what outlives the call. */
   onAnswer(kind: "result" | "error", body: JsonBody): void;
   onError(reason: NodeFailure, cause?: UpstreamFailure): void;

@@ -103,7 +103,7 @@ export function openLedger(parts: LedgerParts): LedgerService {
     follows,
     archive,
     submissions,
-    call: (method, params, options) => callOnce(calls, method, params, options?.signal),
+    call: (method, params, options) => callOnce(calls, method, params, options),
     nodes: () => pool.status?.() ?? [],
     async close() {
       subscriptions.close();
@@ -132,12 +132,12 @@ function callOnce(
   calls: CallDispatcher,
   method: LedgerMethod,
   params: Buffer,
-  signal: AbortSignal | undefined,
+  { signal, caller: group }: NonNullable<Parameters<Ledger["call"]>[2]> = {},
 ): LedgerAnswer | Promise<LedgerAnswer> {
   const methodState = calls.listed.get(method.name) ?? calls.internal.get(method.name);
   if (methodState === undefined) throw new Error(`${method.name} is not on the whitelist`);
   if (signal?.aborted === true) return aborted;
-  const caller = new Caller(signal);
+  const caller = new Caller(signal, group);
   const body = calls.call(methodState, params.toString(), caller);
   return body === undefined ? caller.promise : { kind: "result", bytes: bytesOf(body) };
 }
@@ -148,11 +148,13 @@ function bytesOf(body: JsonBody): Buffer {
 
 /** Waits for one answer or for the abort of the caller's signal. An abort does not end the call itself. */
 class Caller implements CallListener {
+  readonly caller: string | undefined;
   readonly #signal: AbortSignal | undefined;
   #resolve: ((answer: LedgerAnswer) => void) | undefined;
   #promise: Promise<LedgerAnswer> | undefined;
 
-  constructor(signal: AbortSignal | undefined) {
+  constructor(signal: AbortSignal | undefined, group: string | undefined) {
+    this.caller = group;
     this.#signal = signal;
   }
 

@@ -32,6 +32,11 @@ export interface NodeRequest {
   readonly retry: boolean;
   /** True if the call costs the node almost nothing, so that it may be part of an upstream batch. */
   readonly cheap: boolean;
+  /**
+   * The group of callers that the call is sent for, if it is known. The connections to a node are shared among groups;
+   * a call that several groups wait for counts for the first one.
+   */
+  readonly caller?: string | undefined;
   /** The block that the call names, if any. The pool reads it only if it has several nodes. */
   readonly block?: BlockOfCall | undefined;
   /** Number of nodes that must give the same answer (default 1). */

@@ -6,7 +6,7 @@ import {
   type CallReporter,
   type UpstreamFailure,
 } from "sluice-gateway/plugin";
-import type { LedgerRpc } from "sluice-gateway/services";
+import type { LedgerRpc, RpcCaller } from "sluice-gateway/services";
 import { piecesOf, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import { Batch, type BatchItem } from "./batch.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
@@ -108,6 +108,7 @@ class SingleCall implements LedgerRpc, CallListener {
   lines: readonly Line[] = noLines;
   failure: NodeFailure | undefined;
   #cause: UpstreamFailure | undefined;
+  caller: string | undefined;
   #ending: keyof MethodState["reports"] = "failed";
   readonly #id: string;
   readonly #methodState: MethodState;
@@ -123,7 +124,8 @@ class SingleCall implements LedgerRpc, CallListener {
     this.#calls = calls;
   }
 
-  run(): JsonAnswer | Promise<JsonAnswer> {
+  run(caller?: RpcCaller): JsonAnswer | Promise<JsonAnswer> {
+    this.caller = caller?.facts?.caller?.group;
     const body = this.#calls.call(this.#methodState, this.#params, this);
     if (body === undefined) {
       return new Promise((resolve) => {

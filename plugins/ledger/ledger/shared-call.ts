@@ -54,6 +54,9 @@ export class SharedCall implements NodeRequest, JoinableCall {
   get cheap(): boolean {
     return this.methodState.method.cheap;
   }
+  get caller(): string | undefined {
+    return this.#first.caller;
+  }
   get block(): BlockOfCall | undefined {
     return blockOfCall(this.methodState.method, this.params);
   }

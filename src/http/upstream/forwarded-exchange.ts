@@ -68,6 +68,7 @@ class ForwardedExchange implements UpstreamExchange {
   head = "";
   readonly retryPolicy: RetryPolicy;
   readonly answerMs: number;
+  readonly caller: string | undefined;
   readonly result = Promise.withResolvers<Reply | undefined>();
   readonly #x: Exchange;
   readonly #plan: ForwardPlan;
@@ -94,6 +95,7 @@ class ForwardedExchange implements UpstreamExchange {
     // A proxy must not repeat other requests by itself (RFC 9110 section 9.2.2).
     this.retryPolicy = isSafe ? "ifUnanswered" : "failsIfStale";
     this.answerMs = plan.upstream.headersMs;
+    this.caller = x.facts.caller?.group;
     this.#x = x;
     this.#plan = plan;
     this.#request = outgoing;

@@ -66,6 +66,8 @@ export class BatchingClient implements NodeClient {
 
 class Batch implements NodeHttpRequest {
   readonly retry = true;
+  /** All batches count as those of one caller, because a batch has calls of several. */
+  readonly caller = "batches";
   /** The calls in the order in which they were sent. Undefined for a call that has ended. */
   readonly #calls: (NodeCall | undefined)[];
   readonly #client: BatchingClient;

@@ -77,6 +77,7 @@ export class HttpClient implements NodeClient {
 class NodeHttpExchange implements UpstreamExchange {
   readonly head: string;
   readonly answerMs: number;
+  readonly caller: string | undefined;
   readonly #job: NodeHttpRequest;
   readonly #collector = new BodyCollector();
   #status = 0;
@@ -86,6 +87,7 @@ class NodeHttpExchange implements UpstreamExchange {
     this.#job = job;
     this.head = head;
     this.answerMs = answerMs;
+    this.caller = job.caller;
   }
 
   get retryPolicy(): RetryPolicy {

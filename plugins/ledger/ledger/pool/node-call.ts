@@ -11,6 +11,8 @@ import { failures, type Failure } from "./failure.ts";
 export interface NodeHttpRequest {
   /** True if the request may be sent again if the connection was already closed by the node. */
   readonly retry: boolean;
+  /** See `NodeRequest.caller`. */
+  readonly caller?: string | undefined;
   /** Returns the request body as JSON text. */
   text(): string;
   /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
@@ -30,7 +32,7 @@ export interface NodeClient {
 }
 
 /** The method and params of a call. See `NodeRequest`. */
-export type CallSpec = Pick<NodeRequest, "method" | "params" | "retry" | "cheap">;
+export type CallSpec = Pick<NodeRequest, "method" | "params" | "retry" | "cheap" | "caller">;
 
 /** The id that `splitResponse` returns if the id is absent, null or not a number that the gateway sends. */
 export const noId = -1;
@@ -53,6 +55,10 @@ export abstract class NodeCall implements NodeHttpRequest {
 
   get retry(): boolean {
     return this.spec.retry;
+  }
+
+  get caller(): string | undefined {
+    return this.spec.caller;
   }
 
   text(): string {

@@ -94,13 +94,15 @@ class VoteRequest implements NodeRequest {
   readonly retry = false;
   readonly cheap: boolean;
   readonly block: BlockOfCall | undefined;
+  readonly caller: string | undefined;
   readonly #quorum: QuorumCall;
 
-  constructor({ method, params, cheap, block }: NodeRequest, quorum: QuorumCall) {
+  constructor({ method, params, cheap, block, caller }: NodeRequest, quorum: QuorumCall) {
     this.method = method;
     this.params = params;
     this.cheap = cheap;
     this.block = block;
+    this.caller = caller;
     this.#quorum = quorum;
   }
 

@@ -8,6 +8,7 @@ import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/ups
 import { runGuarded } from "../../../guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
 import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
+import type { Lane } from "./fair-share.ts";
 import { Upload, writeWhole, type UploadOwner } from "./request-body.ts";
 import { ResponseReader, type ResponseSink } from "./response-reader.ts";
 
@@ -37,6 +38,8 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
   deadline: number;
   isConnected = false;
+  /** The share of the caller whose exchange the connection carries. Set by the owner. */
+  lane: Lane | undefined = undefined;
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #reader: ResponseReader;

@@ -50,6 +50,8 @@ export interface UpstreamExchange {
    */
   readonly head: string;
   readonly retryPolicy: RetryPolicy;
+  /** The caller for whom the request is sent, for example a tenant. Connections are shared among callers. */
+  readonly caller?: string | undefined;
   /** Maximum time until the head of the answer, in milliseconds. It restarts when a part of a streamed body is sent. */
   readonly answerMs: number;
   /**

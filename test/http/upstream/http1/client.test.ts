@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
+import { Http1Connection } from "../../../../src/http/upstream/http1/connection.ts";
 import { open, TestExchange, whole } from "./scripted-backend.ts";
 
 test("an exchange receives the head, each piece of the body and the end, in order", async (t) => {
@@ -117,6 +118,52 @@ test("exchanges that wait get the connection in order of arrival", async (t) => 
     assert.deepEqual(exchanges[at + 1]?.calls ?? [], []);
   }
   assert.equal(connections(), 1);
+});
+
+const isCarried = (exchange: TestExchange | undefined): boolean =>
+  exchange?.carrier instanceof Http1Connection;
+
+// Finding S13.
+test("a caller holds at most as many connections as are free, and callers that wait take turns", async (t) => {
+  const { client, request } = await open(t, { connections: 8 });
+  const send = (caller: string): TestExchange => {
+    const exchange = Object.assign(new TestExchange(), { caller });
+    client.send(exchange);
+    return exchange;
+  };
+  const greedy = Array.from({ length: 20 }, () => send("greedy"));
+  const sockets = [await request(), await request(), await request(), await request()];
+  assert.equal(client.waiting, 16);
+  const other = [send("other"), send("other"), send("other")];
+  const others = [await request(), await request()];
+  assert.equal(client.waiting, 17);
+  const [last, late] = [send("last"), send("late")];
+  for (const socket of [await request(), await request()]) others.push(socket);
+  // All connections are in use. The next ones go to the callers that wait, in turn.
+  const newcomer = send("newcomer");
+  sockets[0]?.write(whole);
+  assert.equal(await greedy[0]?.ended, "done");
+  await request();
+  assert.deepEqual([greedy[4], other[2], newcomer].map(isCarried), [false, false, true]);
+  for (const socket of others.slice(0, 2)) socket.write(whole);
+  for (const exchange of other.slice(0, 2)) assert.equal(await exchange.ended, "done");
+  await request();
+  assert.equal(isCarried(other[2]), true);
+  assert.deepEqual([isCarried(last), isCarried(late)], [true, true]);
+});
+
+test("the exchanges of one caller fill at most half of the queue", async (t) => {
+  const { client } = await open(t, { connections: 1 });
+  const send = (caller: string): TestExchange => {
+    const exchange = Object.assign(new TestExchange(), { caller });
+    client.send(exchange);
+    return exchange;
+  };
+  const refused = Array.from({ length: 520 }, () => send("a")).at(-1);
+  assert.equal(await refused?.ended, "saturated");
+  assert.equal(client.waiting, 512);
+  send("b");
+  assert.equal(client.waiting, 513);
 });
 
 test("an exchange that is aborted while it waits is neither sent nor called", async (t) => {
