@@ -7,8 +7,10 @@ import { enableCompileCache } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Uses the folder of NODE_COMPILE_CACHE if it is set, else a folder of this user. Without one there is no cache. */
+/** Uses a folder of this user, unless the variables of Node choose another one or none. */
 export function useCompileCache(): void {
+  const { NODE_COMPILE_CACHE: chosen, NODE_DISABLE_COMPILE_CACHE: disabled } = process.env;
+  if (chosen !== undefined || disabled !== undefined) return;
   const folder = privateFolder(tmpdir());
   if (folder !== undefined) enableCompileCache(folder);
 }
