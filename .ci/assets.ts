@@ -46,6 +46,18 @@ export const copiedFiles: Readonly<Record<string, string>> = Object.fromEntries(
   ]),
 ]);
 
+/** Returns the paths and contents of the files that are computed in advance, for the modules that exist. */
+export async function writtenFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
+  const [library] = globSync("plugins/tools/docs-search/library.ts", { cwd: checkout });
+  if (library === undefined) return [];
+  // This is the only file with this path.
+  const docs = (await import(pathToFileURL(join(checkout, library)).href)) as {
+    readonly indexFile: string;
+    readonly ownIndexJson: () => Promise<string>;
+  };
+  return [[docs.indexFile, await docs.ownIndexJson()]];
+}
+
 /** Returns the path of a file of a package, relative to the checkout. */
 function inCheckout(module: string): string {
   return relative(checkout, fileURLToPath(import.meta.resolve(module)));

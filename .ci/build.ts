@@ -15,7 +15,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { allCommands } from "../src/commands/all.ts";
-import { assetsOf, copiedFiles } from "./assets.ts";
+import { assetsOf, copiedFiles, writtenFiles } from "./assets.ts";
 import { bundle } from "./bundle.ts";
 import { pruneDeclarations } from "./declarations.ts";
 import { browserModules, gatewayModules, manifest, modules, root } from "./entry-modules.ts";
@@ -93,6 +93,7 @@ for (const asset of assetsOf(root)) cpSync(realpathSync(join(root, asset)), join
 for (const [path, source] of Object.entries(copiedFiles)) {
   cpSync(join(root, source), join(dist, path));
 }
+for (const [path, text] of await writtenFiles()) write(path, text);
 const copied = Object.values(copiedFiles);
 const packages = usedPackages(root, [...bundled, ...copied]);
 write("THIRD-PARTY-LICENCES.txt", licencesOf(root, packages));

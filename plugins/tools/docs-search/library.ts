@@ -1,5 +1,8 @@
 /** The library: every page for reading, and the search in the paragraphs of all pages. */
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { setImmediate as otherWork } from "node:timers/promises";
+import { packageFile } from "sluice-gateway/package-files";
 import { folderPages, ownPages, UnreadableDocs, type Sources } from "./folders.ts";
 import type { Page, PageParagraphs } from "./paragraphs.ts";
 import { SearchIndex, type Hit } from "./search-index.ts";
@@ -22,7 +25,7 @@ const maxParagraphs = 10_000;
 /**
  * Opens the library of the Markdown files. `base`: the folder of pipeline.yaml. Rejects with `UnreadableDocs`.
  *
- * Parsing and indexing Sluice's own pages takes longer than the rest of a start, so the first search does it. The pages
+ * Even loading the index of Sluice's own pages takes memory, so the first search does it. The pages
  * of the operator's folders are parsed here, because a start must refuse a folder that cannot be indexed.
  */
 export async function openLibrary(sources: Sources, base: string): Promise<Library> {
@@ -34,14 +37,31 @@ export async function openLibrary(sources: Sources, base: string): Promise<Libra
     ...others.map((page, position) => ({ ...page, title: parsed[position]?.title ?? page.name })),
   ];
   const build = async (): Promise<SearchIndex> => {
-    const all = [...(await parsePages(own)), ...parsed];
-    return SearchIndex.build(all.flatMap(({ paragraphs }) => paragraphs));
+    const built = await (sources.own ? ownIndex(own) : SearchIndex.build([]));
+    await built.add(parsed.flatMap(({ paragraphs }) => paragraphs));
+    return built;
   };
   let index: Promise<SearchIndex> | undefined;
   return {
     pages: titled.map(({ url, title, markdown }) => ({ url, title, markdown })),
     search: async (query, limit) => (await (index ??= build())).search(query, limit),
   };
+}
+
+/** The index of Sluice's own pages. The build of the package writes it; a checkout does not have it. */
+export const indexFile = "plugins/tools/docs-search/index.json";
+
+/** Returns the index of Sluice's own pages. */
+async function ownIndex(own: readonly Page[]): Promise<SearchIndex> {
+  const file = packageFile(indexFile);
+  if (existsSync(file)) return SearchIndex.load(await readFile(file, "utf8"));
+  const parsed = await parsePages(own);
+  return SearchIndex.build(parsed.flatMap(({ paragraphs }) => paragraphs));
+}
+
+/** Returns the content of `indexFile`. */
+export async function ownIndexJson(): Promise<string> {
+  return (await ownIndex(await ownPages())).toJson();
 }
 
 /** Sluice's own pages start with their title, which has no markup. */

@@ -39,20 +39,41 @@ const engineOptions: Options = {
 };
 
 export class SearchIndex {
-  readonly #paragraphs: readonly Paragraph[];
+  readonly #paragraphs: Paragraph[];
   readonly #engine: MiniSearch;
 
-  private constructor(paragraphs: readonly Paragraph[], engine: MiniSearch) {
+  private constructor(paragraphs: Paragraph[], engine: MiniSearch) {
     this.#paragraphs = paragraphs;
     this.#engine = engine;
   }
 
   /** Indexes paragraphs. Other work runs in between. */
   static async build(paragraphs: readonly Paragraph[]): Promise<SearchIndex> {
-    const engine = new MiniSearch(engineOptions);
-    const documents = paragraphs.map(({ title, text }, id) => ({ id, title, text }));
-    await engine.addAllAsync(documents, { chunkSize });
-    return new SearchIndex(paragraphs, engine);
+    const index = new SearchIndex([], new MiniSearch(engineOptions));
+    await index.add(paragraphs);
+    return index;
+  }
+
+  /** Loads what `toJson` has returned, which is much faster than building it. Other work runs in between. */
+  static async load(json: string): Promise<SearchIndex> {
+    // Only `toJson` writes this text.
+    const { paragraphs, engine } = JSON.parse(json) as { paragraphs: Paragraph[]; engine: string };
+    return new SearchIndex(paragraphs, await MiniSearch.loadJSONAsync(engine, engineOptions));
+  }
+
+  toJson(): string {
+    return JSON.stringify({
+      paragraphs: this.#paragraphs,
+      engine: JSON.stringify(this.#engine),
+    });
+  }
+
+  /** Indexes further paragraphs. Other work runs in between. */
+  async add(paragraphs: readonly Paragraph[]): Promise<void> {
+    const first = this.#paragraphs.length;
+    const documents = paragraphs.map(({ title, text }, i) => ({ id: first + i, title, text }));
+    this.#paragraphs.push(...paragraphs);
+    await this.#engine.addAllAsync(documents, { chunkSize });
   }
 
   /** Returns the best `limit` paragraphs, best first. Equal scores keep the order of the documents. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { openLibrary, ownIndexJson } from "../../../../plugins/tools/docs-search/library.ts";
 import type { Paragraph } from "../../../../plugins/tools/docs-search/paragraphs.ts";
 import { SearchIndex } from "../../../../plugins/tools/docs-search/search-index.ts";
 
@@ -122,4 +123,23 @@ test("only the first 32 words of a query are searched for", async () => {
 test("only the beginning of a very long query is read", async () => {
   const query = `bucket ${"filler ".repeat(100_000)} signatur`;
   assert.deepEqual(await found(docs, query), [docs[2]]);
+});
+
+test("an index that is loaded finds the same as the one that was written, and can be extended", async () => {
+  const paragraphs = docs.map((text, position) => paragraph(text, position));
+  const built = await SearchIndex.build(paragraphs);
+  const loaded = await SearchIndex.load(built.toJson());
+  assert.deepEqual(loaded.search("reservation key", 5), built.search("reservation key", 5));
+  const more = [paragraph("Quotas of a tenant", docs.length)];
+  await loaded.add(more);
+  assert.deepEqual(
+    loaded.search("quotas", 5),
+    (await SearchIndex.build([...paragraphs, ...more])).search("quotas", 5),
+  );
+});
+
+test("the index that the build writes finds what a checkout finds", async () => {
+  const written = await SearchIndex.load(await ownIndexJson());
+  const library = await openLibrary({ own: true, folders: [] }, import.meta.dirname);
+  assert.deepEqual(written.search("credit limit", 3), await library.search("credit limit", 3));
 });
