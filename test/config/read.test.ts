@@ -40,7 +40,6 @@ test("missing settings have the documented defaults", () => {
     drainDelaySeconds: 1,
     headersMs: 10_000,
     bodyIdleMs: 30_000,
-    unfinishedBodyBytes: 512 * 1024 * 1024,
     connections: 10_000,
     keepAliveMs: 65_000,
     fastPath: true,
