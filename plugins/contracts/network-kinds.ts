@@ -8,6 +8,7 @@ import type {
   InferenceRequest,
   ModelEntry,
   Offer,
+  PromptOptions,
   TokenUsage,
   WholeMessage,
 } from "./inference.ts";
@@ -52,6 +53,7 @@ export interface NetworkConfig {
   readonly answerMs: number;
   /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
+  readonly prompt: PromptOptions;
 }
 
 /** A kind of networks. */

@@ -35,10 +35,10 @@ export abstract class CompletionReader implements AnswerReader {
 
   begin(body: Buffer, offer: Offer): void {
     const { x, request } = this.completion;
-    const { promptBytes, maxTokens } = request;
+    const { promptBytes, imageTokens, maxTokens } = request;
     const { streamed } = this;
     const headers = x.upstreamHeaders.length === 0 ? undefined : x.upstreamHeaders;
-    this.call = offer.send({ body, streamed, promptBytes, maxTokens, headers }, this);
+    this.call = offer.send({ body, streamed, promptBytes, imageTokens, maxTokens, headers }, this);
     x.onAbort = this;
   }
 

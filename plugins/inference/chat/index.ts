@@ -58,7 +58,7 @@ function answer(x: Exchange, parts: ChatParts): Awaitable<Reply | undefined> {
   if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
   if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
-  const parsed = readChatRequest(json.value);
+  const parsed = readChatRequest(json.value, (model) => networks.find(model, network)?.prompt);
   if (!parsed.ok) return chatError("INVALID_REQUEST", { message: parsed.message });
   // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
   const { body, ...request } = parsed.request;

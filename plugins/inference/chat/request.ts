@@ -1,21 +1,29 @@
 /**
  * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
- * Ignored and unknown fields are omitted.
+ * Fields and members that the network does not pass on, and unknown ones, are omitted.
  */
+import type { Passable, PromptOptions } from "sluice-gateway/services";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { InvalidMessage, MessageReader, type Message } from "./messages.ts";
+import { problemOfPassed, splitFields } from "./passed-fields.ts";
+
 /** A parsed request. */
-import { isObject } from "sluice-gateway/toolkit";
 export interface ChatRequest {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
   readonly maxTokens: number | undefined;
+  /** The parts of the request that the worker gets in addition to texts. */
+  readonly passes: readonly Passable[];
   /** The request for the worker: JSON in UTF-8. */
   readonly body: Buffer;
-  /** Number of UTF-8 bytes in the text of all messages. */
+  /** Number of UTF-8 bytes of everything that the model reads, except images. */
   readonly promptBytes: number;
+  /** Maximum number of tokens of all images. */
+  readonly imageTokens: number;
   /** Upper bound for the tokens of the prompt: one per byte that a chat template reads, plus a constant per message. */
   readonly maxPromptTokens: number;
-  /** Names of known fields in the request that are not forwarded to workers. */
+  /** Names of known fields and members in the request that are not forwarded to workers. */
   readonly ignored: readonly string[];
 }
 
@@ -25,12 +33,6 @@ export type ChatRequestResult =
   | { readonly ok: false; readonly message: string };
 
 type Json = Readonly<Record<string, unknown>>;
-
-interface Message {
-  readonly role: string;
-  readonly content: string | readonly { readonly type: "text"; readonly text: string }[] | null;
-  readonly name?: string;
-}
 
 /**
  * Members of chat_template_kwargs that are not variables of a template but parameters of the server that build the
@@ -44,34 +46,8 @@ const promptParameters = [
   "return_dict",
 ] as const;
 
-/** Fields of chat completions that clients send and that are omitted: first those of gateway.md, then newer ones. */
-export const ignoredFields = [
-  "temperature",
-  "top_p",
-  "n",
-  "stop",
-  "presence_penalty",
-  "frequency_penalty",
-  "seed",
-  "user",
-  "tools",
-  "tool_choice",
-  "response_format",
-  "logprobs",
-  "logit_bias",
-  "top_logprobs",
-  "parallel_tool_calls",
-  "functions",
-  "function_call",
-  "reasoning_effort",
-  "modalities",
-  "audio",
-  "prediction",
-  "top_k",
-  "min_p",
-  "repetition_penalty",
-] as const;
-
+/** gateway.md, "POST /v1/chat/completions": the behaviour without `passes`. */
+const textsOnly: PromptOptions = { passes: [], imageTokens: 0, contextTokens: undefined };
 /** Tokens per message that a chat template adds: a role and some marks. */
 const tokensPerMessage = 32;
 /** Maximum of `max_tokens`. No model produces more in one answer. */
@@ -79,8 +55,14 @@ export const maxTokenLimit = 10_000_000;
 /** Maximum nesting of chat_template_kwargs. Forwarded values are serialized again, which uses the stack. */
 export const maxTemplateLevels = 64;
 
-/** Reads a request. `value`: the parsed body. */
-export function readChatRequest(value: unknown): ChatRequestResult {
+/**
+ * Reads a request. `value`: the parsed body. `promptOptionsOf` returns the options of the network that serves a model;
+ * undefined if no network lists it.
+ */
+export function readChatRequest(
+  value: unknown,
+  promptOptionsOf: (model: string) => PromptOptions | undefined = () => undefined,
+): ChatRequestResult {
   if (!isObject(value)) return wrong("the body must be a JSON object");
   const { extra_body: extra } = value;
   if (!isAbsent(extra) && !isObject(extra)) return wrong("extra_body must be an object");
@@ -89,7 +71,9 @@ export function readChatRequest(value: unknown): ChatRequestResult {
   const { model, stream } = body;
   if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
   if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");
-  const messages = readMessages(body["messages"]);
+  const options = promptOptionsOf(model) ?? textsOnly;
+  const reader = new MessageReader(options.passes);
+  const messages = readMessages(body["messages"], reader);
   if (typeof messages === "string") return wrong(messages);
   const maxTokens = readMaxTokens(body);
   if (typeof maxTokens === "string") return wrong(maxTokens);
@@ -102,9 +86,11 @@ export function readChatRequest(value: unknown): ChatRequestResult {
   if (!isNestedWithin(template, maxTemplateLevels)) {
     return wrong(`chat_template_kwargs must not be nested deeper than ${maxTemplateLevels} levels`);
   }
+  const { passed, ignored } = splitFields(body, options.passes);
+  const problem = problemOfPassed(passed);
+  if (problem !== undefined) return wrong(problem);
   const kwargs = templateVariables(template);
   const streamed = stream === true;
-  const { textBytes, roleBytes } = measure(messages);
   const forWorker = {
     model,
     messages,
@@ -113,7 +99,14 @@ export function readChatRequest(value: unknown): ChatRequestResult {
     // The worker always reports its usage, because only that gives the exact cost of an answer.
     ...(streamed && { stream_options: { include_usage: true } }),
     chat_template_kwargs: kwargs,
+    ...passed,
   };
+  const { textBytes, roleBytes, images } = reader.size;
+  // Models read the schemas of tools and of the format. Other fields are only a few bytes.
+  const promptBytes = textBytes + (isEmpty(passed) ? 0 : jsonBytes(passed));
+  const imageTokens = images * options.imageTokens;
+  const maxPromptTokens =
+    promptBytes + roleBytes + jsonBytes(kwargs) + tokensPerMessage * messages.length + imageTokens;
   return {
     ok: true,
     request: {
@@ -121,16 +114,32 @@ export function readChatRequest(value: unknown): ChatRequestResult {
       stream: streamed,
       includeUsage,
       maxTokens,
+      passes: options.passes,
       body: unpooledBytes(JSON.stringify(forWorker)),
-      promptBytes: textBytes,
-      maxPromptTokens:
-        textBytes +
-        roleBytes +
-        Buffer.byteLength(JSON.stringify(kwargs)) +
-        tokensPerMessage * messages.length,
-      ignored: ignoredOf(body),
+      promptBytes,
+      imageTokens,
+      maxPromptTokens: Math.min(maxPromptTokens, options.contextTokens ?? Infinity),
+      ignored: [...ignored, ...reader.ignored],
     },
   };
+}
+
+/** Returns the messages, or a text with the reason why they are invalid. */
+function readMessages(value: unknown, reader: MessageReader): readonly Message[] | string {
+  try {
+    return reader.read(value);
+  } catch (error) {
+    if (error instanceof InvalidMessage) return error.message;
+    throw error;
+  }
+}
+
+function isEmpty(fields: Json): boolean {
+  return Object.keys(fields).length === 0;
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }
 
 /** Returns the client's variables for the chat template, without those that would change how the prompt is built. */
@@ -138,49 +147,6 @@ function templateVariables(template: Json | null | undefined): Json {
   const variables: Record<string, unknown> = { enable_thinking: false, ...template };
   for (const name of promptParameters) delete variables[name];
   return variables;
-}
-
-function ignoredOf(body: Json): readonly string[] {
-  return ignoredFields.filter((name) => Object.hasOwn(body, name) && !isAbsent(body[name]));
-}
-
-/** Returns the messages, or a text with the reason why they are invalid. */
-function readMessages(value: unknown): readonly Message[] | string {
-  if (!Array.isArray(value) || value.length === 0)
-    return "messages must be a list that is not empty";
-  const messages: Message[] = [];
-  for (const [index, one] of value.entries()) {
-    const message = readMessage(one);
-    if (typeof message === "string") return `messages[${index}]${message}`;
-    messages.push(message);
-  }
-  return messages;
-}
-
-function readMessage(value: unknown): Message | string {
-  if (!isObject(value)) return " must be an object";
-  const { role, content, name } = value;
-  if (typeof role !== "string" || role === "") return ".role must be a non-empty string";
-  if (!isAbsent(name) && typeof name !== "string") return ".name must be a string";
-  const read = readContent(content);
-  if (read === undefined) return ".content must be a string or a list of parts";
-  return { role, content: read.content, ...(typeof name === "string" && { name }) };
-}
-
-/** Reads the content of a message. Only the parts of type `text` of a list are forwarded. */
-function readContent(value: unknown): Pick<Message, "content"> | undefined {
-  if (isAbsent(value)) return { content: null };
-  if (typeof value === "string") return { content: value };
-  if (!Array.isArray(value)) return undefined;
-  const parts: { readonly type: "text"; readonly text: string }[] = [];
-  for (const part of value) {
-    if (!isObject(part) || typeof part["type"] !== "string") return undefined;
-    const { type, text } = part;
-    if (type !== "text") continue;
-    if (typeof text !== "string") return undefined;
-    parts.push({ type, text });
-  }
-  return { content: parts };
 }
 
 /** Reads the token limit. The first of the two names is used, but the second must also be valid. */
@@ -207,22 +173,6 @@ function readIncludeUsage(options: unknown): boolean | string {
   return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
 }
 
-/** Returns the number of UTF-8 bytes of names and contents, and of the roles. */
-function measure(messages: readonly Message[]): { textBytes: number; roleBytes: number } {
-  let textBytes = 0;
-  let roleBytes = 0;
-  const add = (text: string): void => {
-    textBytes += Buffer.byteLength(text);
-  };
-  for (const { role, content, name } of messages) {
-    roleBytes += Buffer.byteLength(role);
-    if (name !== undefined) add(name);
-    if (typeof content === "string") add(content);
-    else if (content !== null) for (const { text } of content) add(text);
-  }
-  return { textBytes, roleBytes };
-}
-
 function isNestedWithin(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return levels > 0 && Object.values(value).every((each) => isNestedWithin(each, levels - 1));
@@ -230,11 +180,6 @@ function isNestedWithin(value: unknown, levels: number): boolean {
 
 function wrong(message: string): ChatRequestResult {
   return { ok: false, message };
-}
-
-/** Returns true if a member is missing or null. Clients send null for members that they do not set. */
-function isAbsent(value: unknown): value is null | undefined {
-  return value === undefined || value === null;
 }
 
 /**

@@ -21,12 +21,13 @@ export function tracedOffer(
   { id, request: { model, maxTokens } }: Completion,
   clock: Clock,
 ): Offer {
-  const { modelId, network, activeWorkers, maxOutputTokens } = offer;
+  const { modelId, network, activeWorkers, maxOutputTokens, prompt } = offer;
   return {
     modelId,
     network,
     activeWorkers,
     maxOutputTokens,
+    prompt,
     maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
     send(request, reader) {
       const span = trace.child(`chat ${model}`, "client", {

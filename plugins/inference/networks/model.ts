@@ -9,6 +9,7 @@ import type {
   ModelOverride,
   NetworkModel,
   Price,
+  PromptOptions,
 } from "sluice-gateway/services";
 import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
@@ -52,6 +53,10 @@ export class Model implements NetworkModel {
 
   get maxOutputTokens(): number {
     return this.#network.config.maxOutputTokens;
+  }
+
+  get prompt(): PromptOptions {
+    return this.#network.config.prompt;
   }
 
   get entry(): ModelEntry {

@@ -97,11 +97,13 @@ function send(x: LiveExchange, given: Reply, from: "step" | "surface"): void {
 
 function inShapeOfSurface(x: LiveExchange, reply: Reply): Reply {
   const { code, refusal } = reply;
-  const { renderRefusal } = x.compiled.surface;
-  if (code === undefined || refusal === undefined || renderRefusal === undefined) return reply;
+  const { surface } = x.compiled;
+  if (code === undefined || refusal === undefined || surface.renderRefusal === undefined) {
+    return reply;
+  }
   // An exception is a bug of the surface, not of the step that refused.
   x.currentStep = undefined;
-  const rendered = renderRefusal.call(x.compiled.surface, { ...reply, code, refusal }, x);
+  const rendered = surface.renderRefusal({ ...reply, code, refusal }, x);
   return { ...reply, ...rendered, code };
 }
 

@@ -68,6 +68,7 @@ function scene(): Scene {
     network: "test",
     activeWorkers: 1,
     maxOutputTokens: 1,
+    prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
     maxMilliCu: () => 0,
     send(_, toTell) {
       reader = toTell;
