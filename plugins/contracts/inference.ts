@@ -135,6 +135,8 @@ export interface InferenceRequest {
   readonly promptBytes: number;
   /** Maximum number of tokens of the images in the prompt. Default 0. */
   readonly imageTokens?: number;
+  /** Key of the session that the request belongs to, whose requests should have the same worker. Default: none. */
+  readonly session?: string | undefined;
   /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
   /**
@@ -194,6 +196,8 @@ export interface Offer {
   /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;
   readonly prompt: PromptOptions;
+  /** True if the key of a request's session decides about its worker, so it should be computed. */
+  readonly usesSessions: boolean;
   /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
   maxMilliCu(tokens: number): number;
   /**

@@ -4,6 +4,7 @@
  */
 import type { Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import type { SessionHints } from "../session-key.ts";
 import { InvalidMessage, MessageReader, type Message } from "./messages.ts";
 import { problemOfPassed, splitFields } from "./passed-fields.ts";
 
@@ -28,7 +29,7 @@ export interface ChatRequest {
 }
 
 export type ChatRequestResult =
-  | { readonly ok: true; readonly request: ChatRequest }
+  | { readonly ok: true; readonly request: ChatRequest; readonly session: SessionHints }
   /** `message`: the reason, for the client. */
   | { readonly ok: false; readonly message: string };
 
@@ -109,6 +110,7 @@ export function readChatRequest(
     promptBytes + roleBytes + jsonBytes(kwargs) + tokensPerMessage * messages.length + imageTokens;
   return {
     ok: true,
+    session: { name: body["prompt_cache_key"], messages },
     request: {
       model,
       stream: streamed,

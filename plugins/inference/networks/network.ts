@@ -13,6 +13,7 @@ import {
   type Price,
   type Transport,
 } from "sluice-gateway/services";
+import { Affinity } from "./affinity.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
 import { Model } from "./model.ts";
@@ -30,6 +31,7 @@ export class Network implements ServingNetwork {
   readonly settled: Promise<void>;
   readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
+  readonly affinity: Affinity;
   readonly #status: PolledDocument<NetworkStatus>;
   readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
@@ -51,6 +53,7 @@ export class Network implements ServingNetwork {
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
     this.callMetrics = new CallMetrics(config.name, parts);
+    this.affinity = new Affinity(clock);
     const { kind } = parts;
     this.#transport =
       kind === undefined

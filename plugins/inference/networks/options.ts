@@ -20,6 +20,7 @@ interface Entry {
   readonly answerMs: number;
   readonly maxOutputTokens: number;
   readonly passes: PromptOptions["passes"];
+  readonly affinity: NetworkConfig["affinity"];
   readonly imageTokens: number;
   readonly contextTokens?: number;
 }
@@ -38,7 +39,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
     if (network?.url === undefined) return [];
     const { kind = "openai", url, origins, status, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
-    const { passes, imageTokens, contextTokens } = network;
+    const { passes, affinity, imageTokens, contextTokens } = network;
     return {
       name,
       kind,
@@ -54,6 +55,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
       answerMs,
       maxOutputTokens,
       prompt: { passes, imageTokens, contextTokens },
+      affinity,
     };
   });
 }

@@ -112,6 +112,12 @@ const networkSchema: JsonSchema = {
       description:
         "Parts of requests that its workers get in addition to texts. Everything else is ignored and named in X-Sluice-Ignored.",
     },
+    affinity: {
+      enum: ["session", "none"],
+      default: "session",
+      description:
+        "session: the requests of an agent's session go to the same worker, while it is not too busy.",
+    },
     imageTokens: integerSchema(
       4_096,
       [1, 1_000_000],

@@ -1,6 +1,7 @@
 /** The interface of an open network for its models and calls. */
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
+import type { Affinity } from "./affinity.ts";
 import type { CallMetrics } from "./call-metrics.ts";
 
 export interface NetworkParts {
@@ -19,6 +20,8 @@ export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
   readonly parts: NetworkParts;
   readonly callMetrics: CallMetrics;
+  /** The workers of sessions. */
+  readonly affinity: Affinity;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
 }
