@@ -27,10 +27,15 @@ async function startWithTwo(
       { ...entry, id: "b", url: other.url },
     ],
   });
-  for (;;) {
-    const { json } = await chat.send(undefined, { path: "/v1/models", method: "GET" });
-    if (json?.data?.[0]?.active_workers === 2) break;
-    await new Promise(setImmediate);
+  // The list of models is asked for only after another poll, because requests are limited.
+  for (let polls = -1, active = 0; active < 2;) {
+    const { length } = chat.worker.reads;
+    if (length === polls) await new Promise(setImmediate);
+    else {
+      polls = length;
+      const { json } = await chat.send(undefined, { path: "/v1/models", method: "GET" });
+      active = json?.data?.[0]?.active_workers ?? 0;
+    }
   }
   await use(chat, async (members, ask = {}) => {
     const before = other.received.length;
