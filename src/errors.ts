@@ -2,7 +2,7 @@
  * The two catalogues of errors: `GATEWAY_*` codes, which clients see, and `SLUICE_*` codes, which operators see when a
  * configuration or a start fails. A code is never reused for another meaning.
  */
-import type { Reply } from "./contract/reply.ts";
+import type { Refused } from "./contract/reply.ts";
 
 /** A code that clients see. */
 export interface GatewayError extends CallFailure {
@@ -110,21 +110,22 @@ export interface RefuseOptions {
  * Returns an error in the envelope `{ error, error_code, details? }`, for a hook to return. Throws for a code that no
  * module has declared yet: a module's files must not call it with the module's own codes while they are imported.
  */
-export function refuse(code: GatewayCode, options: RefuseOptions = {}): Reply {
+export function refuse(code: GatewayCode, options: RefuseOptions = {}): Refused {
   const entry = refusals[code];
   if (entry === undefined) throw new Error(`${code} is not in the catalogue`);
   const { message = entry.message, status = entry.status } = options;
   const reason = code === "GATEWAY_INVALID_PARAMS" ? statusReasons[status] : undefined;
   const details = { ...(reason !== undefined && { reason }), ...options.details };
-  const hasDetails = Object.keys(details).length > 0;
+  const shownDetails = Object.keys(details).length > 0 ? details : undefined;
   const headers = ["content-type", "application/json"];
   if (entry.retryAfter !== undefined) headers.push("retry-after", String(entry.retryAfter));
   if (options.headers !== undefined) headers.push(...options.headers);
   return {
     status,
     headers,
-    body: JSON.stringify({ error: message, error_code: code, ...(hasDetails && { details }) }),
+    body: JSON.stringify({ error: message, error_code: code, details: shownDetails }),
     code,
+    refusal: { message, details: shownDetails },
   };
 }
 

@@ -3,6 +3,11 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Returns true if a member is missing or null. Clients send null for members that they do not set. */
+export function isAbsent(value: unknown): value is null | undefined {
+  return value === undefined || value === null;
+}
+
 /** Returns true if the value is an object or an array. The parts of both are accessed by key. */
 export function isContainer(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;

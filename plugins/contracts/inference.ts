@@ -99,10 +99,22 @@ export interface InferenceResult {
   readonly finishReason: string | undefined;
 }
 
+/** A call of a tool in the answer of a model. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON as the model wrote it, which may not be valid. */
+  readonly arguments: string;
+}
+
 /** The answer in one piece. */
 export interface WholeMessage {
   readonly content: string;
   readonly reasoningContent: string | undefined;
+  /** Empty if there are none. */
+  readonly toolCalls: readonly ToolCall[];
+  /** The member `logprobs` of the choice. Undefined if it is missing or null. */
+  readonly logprobs: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
@@ -136,8 +148,15 @@ export interface InferenceRequest {
   /** JSON in UTF-8. A streamed request asks for usage (`stream_options.include_usage`). */
   readonly body: Buffer;
   readonly streamed: boolean;
-  /** Number of UTF-8 bytes in the text of all messages. The tokens of the prompt are estimated from it. */
+  /**
+   * Number of UTF-8 bytes of everything that the model reads: the texts of all messages, tools, and calls of tools. The
+   * tokens of the prompt are estimated from it.
+   */
   readonly promptBytes: number;
+  /** Maximum number of tokens of the images in the prompt. Default 0. */
+  readonly imageTokens?: number;
+  /** Key of the session that the request belongs to, whose requests should have the same worker. Default: none. */
+  readonly session?: string | undefined;
   /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
   /**
@@ -164,6 +183,30 @@ export interface InferenceCall {
   abortWithUsage(): Promise<InferenceResult | undefined>;
 }
 
+/**
+ * The parts of a request that a network can pass on to its workers in addition to texts (decisions.md section 15).
+ *
+ * - `tools`: tools, their calls and their results.
+ * - `sampling`: temperature, stop sequences, penalties, seed and the like.
+ * - `format`: `response_format`.
+ * - `logprobs`: log probabilities of tokens.
+ * - `images`: content parts of type `image_url`.
+ * - `reasoning`: `reasoning_effort`, and `reasoning_content` of earlier answers.
+ */
+export const passable = ["tools", "sampling", "format", "logprobs", "images", "reasoning"] as const;
+
+export type Passable = (typeof passable)[number];
+
+/** What a network accepts in the prompts of its workers, and what is reserved for them. */
+export interface PromptOptions {
+  /** The parts of requests that its workers get in addition to texts. */
+  readonly passes: readonly Passable[];
+  /** Number of prompt tokens for which credit is reserved per image. */
+  readonly imageTokens: number;
+  /** Maximum number of prompt tokens that its models read. Undefined if it is not known. */
+  readonly contextTokens: number | undefined;
+}
+
 /** A model and the workers that serve it now. */
 export interface Offer {
   readonly modelId: string;
@@ -172,6 +215,9 @@ export interface Offer {
   readonly activeWorkers: number;
   /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;
+  readonly prompt: PromptOptions;
+  /** True if the key of a request's session decides about its worker, so it should be computed. */
+  readonly usesSessions: boolean;
   /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
   maxMilliCu(tokens: number): number;
   /**

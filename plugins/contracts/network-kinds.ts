@@ -9,6 +9,7 @@ import type {
   InferenceRequest,
   ModelEntry,
   Offer,
+  PromptOptions,
   TokenUsage,
   WholeMessage,
 } from "./inference.ts";
@@ -55,6 +56,9 @@ export interface NetworkConfig {
   readonly answerMs: number;
   /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
+  readonly prompt: PromptOptions;
+  /** `session`: the requests of a session go to the same worker, while it is not too busy. */
+  readonly affinity: "session" | "none";
 }
 
 /** A kind of networks. */
@@ -171,8 +175,8 @@ export interface NetworkModel extends Offer {
   readonly entry: ModelEntry;
   /** The workers that may get requests. */
   readonly workers: readonly NetworkWorker[];
-  /** Returns a worker that has not been tried. Undefined if all have been tried. */
-  choose(tried: readonly NetworkWorker[]): NetworkWorker | undefined;
+  /** Returns a worker that has not been tried. Undefined if all have been tried. `session`: as in the request. */
+  choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;
   priceOf(worker: NetworkWorker): Price;
 }
 

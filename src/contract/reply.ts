@@ -15,6 +15,13 @@ export interface LimitReached {
   readonly clearsAt?: number | (() => number | undefined);
 }
 
+/** The contents of the envelope of a refusal. */
+export interface Refusal {
+  readonly message: string;
+  /** Undefined if there are none. */
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+}
+
 /**
  * An answer of known size. A plugin returns a Reply for an expected failure and never throws for it. `refuse` makes the
  * Reply for a failure with a code.
@@ -36,8 +43,13 @@ export interface Reply {
    * sent to the client.
    */
   readonly reason?: string;
+  /** The contents of a refusal, which `refuse` sets. A surface can render them in its own shape. */
+  readonly refusal?: Refusal;
   /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */
   readonly reached?: LimitReached;
   /** How the exchange ends, if the reply replaces the missing answer of an upstream. */
   readonly outcome?: "upstreamFailed" | "timedOut";
 }
+
+/** A Reply of `refuse`. */
+export type Refused = Reply & Required<Pick<Reply, "code" | "refusal">>;

@@ -3,7 +3,7 @@ import type { Exchange } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Documented, Manifest } from "./manifest.ts";
 import type { Awaitable } from "./phase.ts";
-import type { Reply } from "./reply.ts";
+import type { Refused, Reply } from "./reply.ts";
 
 /** The hooks of a surface. */
 export interface SurfaceHooks {
@@ -32,6 +32,11 @@ export interface SurfaceHooks {
   readonly atomic?: boolean;
   /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
   answer(x: Exchange): Awaitable<Reply | undefined>;
+  /**
+   * Returns a refusal in the shape of the surface's API: one by a step of its route, by the core, or by the surface itself.
+   * Its code and its limit are recorded in any case. Without this hook, refusals have the envelope of `refuse`.
+   */
+  renderRefusal?(refused: Refused, x: Exchange): Reply;
   stop?(): Awaitable<void>;
 }
 

@@ -9,7 +9,7 @@ export { integerSchema } from "../config/option-schemas.ts";
 export { csvLine } from "../csv.ts";
 export { durationMs } from "../duration.ts";
 export { guarded, runGuarded } from "../guard.ts";
-export { isObject } from "../is-object.ts";
+export { isAbsent, isObject } from "../is-object.ts";
 export { jsonExcess } from "../json-bounds.ts";
 export { fragmentPointer, pointerKey } from "../json-pointer.ts";
 export { spaceEnd, stringEnd, valueEnd } from "../json-text.ts";

@@ -87,7 +87,7 @@ export class IdempotentAttempt {
   }
 
   #inOneTransaction(surface: InnerSurface): Awaitable<Reply> {
-    let reply = unavailable;
+    let reply: Reply = unavailable;
     const ended = this.#idempotency.once(this.#request, () =>
       andThen(surface.answer(), (answer) => {
         if (answer === undefined) throw new Error("an atomic surface must answer with a Reply");

@@ -272,6 +272,8 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     return {
       content: this.#content,
       reasoningContent: reasoning === "" ? undefined : reasoning,
+      toolCalls: [],
+      logprobs: undefined,
     };
   }
 

@@ -2,7 +2,7 @@
  * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
 import { isCount, readJsonObject } from "../protocol/strict-json.ts";
@@ -80,11 +80,6 @@ function bytesOf(messages: readonly unknown[]): number {
     }
   }
   return bytes;
-}
-
-/** Returns true if a parameter is missing or null. Some clients send `null` for parameters that they omit. */
-function isAbsent(value: unknown): value is null | undefined {
-  return value === undefined || value === null;
 }
 
 function invalid(message: string): Refusal {

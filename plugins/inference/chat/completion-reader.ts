@@ -34,10 +34,11 @@ export abstract class CompletionReader implements AnswerReader {
 
   begin(body: Buffer, offer: Offer): void {
     const { x, request } = this.completion;
-    const { promptBytes, maxTokens } = request;
+    const { promptBytes, imageTokens, maxTokens, session } = request;
     const { streamed } = this;
     const headers = x.upstreamHeaders.length === 0 ? undefined : x.upstreamHeaders;
-    this.call = offer.send({ body, streamed, promptBytes, maxTokens, headers }, this);
+    const sent = { body, streamed, promptBytes, imageTokens, maxTokens, session, headers };
+    this.call = offer.send(sent, this);
     x.onAbort = this;
   }
 

@@ -5,11 +5,14 @@ import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-
 import type { ChatRequest } from "./request.ts";
 
 /** A chat request without the body for the worker. */
-type RequestWithoutBody = Omit<ChatRequest, "body">;
+export interface AcceptedRequest extends Omit<ChatRequest, "body"> {
+  /** Key of its session. Undefined if the network does not use it. */
+  readonly session: string | undefined;
+}
 
 export interface Completion {
   readonly x: Exchange;
-  readonly request: RequestWithoutBody;
+  readonly request: AcceptedRequest;
   readonly charge: Charge;
   /** `chatcmpl-` and a UUID. */
   readonly id: string;
@@ -26,7 +29,7 @@ export interface Completion {
 
 export function createCompletion(
   x: Exchange,
-  request: RequestWithoutBody,
+  request: AcceptedRequest,
   charge: Charge,
   clock: Clock,
 ): Completion {

@@ -1,9 +1,10 @@
 /**
- * Fields of a request and of its messages that are not forwarded to workers, as gateway.md requires. The answer names them in a header, so
- * that a client can find out why its tools or its temperature had no effect.
+ * Fields and members of a request that are not forwarded to workers. The answer names them in a header, so that a
+ * client can find out why its tools or its temperature had no effect.
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
-import { ignoredFields, ignoredInMessages } from "./request.ts";
+import { knownMembers } from "./messages.ts";
+import { knownFields } from "./passed-fields.ts";
 
 const ignoredHeader = "x-sluice-ignored";
 
@@ -29,7 +30,7 @@ export function ignoredCounter(metrics: Metrics): (ignored: readonly string[]) =
     ["field"],
   );
   const counters = new Map<string, Counter>(
-    [...ignoredFields, ...ignoredInMessages].map((field) => [field, family.with({ field })]),
+    [...knownFields, ...knownMembers].map((field) => [field, family.with({ field })]),
   );
   return (ignored) => {
     for (const field of ignored) counters.get(field)?.add(1);

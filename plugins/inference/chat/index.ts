@@ -10,16 +10,17 @@ import {
   type Exchange,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Networks } from "sluice-gateway/services";
+import type { Networks, Offer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
-import { createCompletion, noteCompletion } from "./completion.ts";
+import { sessionKey } from "../session-key.ts";
+import { createCompletion, noteCompletion, type AcceptedRequest } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
 import { chatError, type ChatErrorCode } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { operation } from "./operation.ts";
-import { readChatRequest, withoutExtraBody, type ChatRequest } from "./request.ts";
+import { readChatRequest, withoutExtraBody } from "./request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { WholeCompletion } from "./whole-completion.ts";
@@ -57,14 +58,17 @@ function answer(x: Exchange, parts: ChatParts): Awaitable<Reply | undefined> {
   if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
   if (!json.ok) return chatError("INVALID_REQUEST", { message: "the body is not JSON" });
-  const parsed = readChatRequest(json.value);
+  const parsed = readChatRequest(json.value, (model) => networks.find(model, network)?.prompt);
   if (!parsed.ok) return chatError("INVALID_REQUEST", { message: parsed.message });
+  const offer = networks.find(parsed.request.model, network);
+  const session = offer?.usesSessions === true ? sessionKey(x, parsed.session) : undefined;
   // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
-  const { body, ...request } = parsed.request;
+  const { body, ...rest } = parsed.request;
+  const request = { ...rest, session };
   x.dropBody();
   parts.countIgnored(request.ignored);
   return andThen(
-    reserve(x, parts, request, body),
+    reserve(x, parts, offer, request, body),
     (reply) => reply && withIgnoredFields(reply, request.ignored),
   );
 }
@@ -72,12 +76,12 @@ function answer(x: Exchange, parts: ChatParts): Awaitable<Reply | undefined> {
 function reserve(
   x: Exchange,
   { networks, clock }: ChatParts,
-  request: Omit<ChatRequest, "body">,
+  offer: Offer | undefined,
+  request: AcceptedRequest,
   body: Buffer,
 ): Awaitable<Reply | undefined> {
   const { network } = x.request.params;
   const charge = x.get("charge");
-  const offer = networks.find(request.model, network);
   // The name of a model can be any text, so one that is not listed is not reported.
   const isListed = offer !== undefined;
   const report = { kind: "model", name: isListed ? request.model : "other", isListed } as const;

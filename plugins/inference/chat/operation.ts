@@ -10,7 +10,8 @@ const count = { type: "integer", minimum: 0 };
 const tokens = { type: ["integer", "null"], minimum: 1, maximum: maxTokenLimit };
 
 const part = {
-  description: "Only parts of type `text` reach the model; other parts are dropped.",
+  description:
+    "Parts of type `text` reach the model, and those of type `image_url` if the network passes images.",
   type: "object",
   properties: { type: text },
   required: ["type"],

@@ -20,12 +20,14 @@ export function tracedOffer(
   { id, request: { model, maxTokens } }: Completion,
   clock: Clock,
 ): Offer {
-  const { modelId, network, activeWorkers, maxOutputTokens } = offer;
+  const { modelId, network, activeWorkers, maxOutputTokens, prompt, usesSessions } = offer;
   return {
     modelId,
     network,
     activeWorkers,
     maxOutputTokens,
+    prompt,
+    usesSessions,
     maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
     send(request, reader) {
       const span = trace.child(`chat ${model}`, "client", {

@@ -1,6 +1,11 @@
 /** A completion in one piece. */
 import type { Reply } from "sluice-gateway/plugin";
-import type { AnswerReader, InferenceResult, WholeMessage } from "sluice-gateway/services";
+import type {
+  AnswerReader,
+  InferenceResult,
+  ToolCall,
+  WholeMessage,
+} from "sluice-gateway/services";
 import { settle, settleClientLeft, usageOf } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { failureReply } from "./errors.ts";
@@ -27,7 +32,9 @@ export class WholeCompletion extends CompletionReader {
   #reply(result: InferenceResult, message: WholeMessage | undefined): Reply {
     const { id, created, request } = this.completion;
     const usedMilliCu = settle(this.completion, result);
-    const reasoning = message?.reasoningContent;
+    const { content = "", reasoningContent, toolCalls = [], logprobs } = message ?? {};
+    const { passes } = request;
+    const calls = passes.includes("tools") ? toolCalls : [];
     const body = {
       id,
       object: "chat.completion",
@@ -38,9 +45,11 @@ export class WholeCompletion extends CompletionReader {
           index: 0,
           message: {
             role: "assistant",
-            content: message?.content ?? "",
-            ...(reasoning !== undefined && { reasoning_content: reasoning }),
+            content: content === "" && calls.length > 0 ? null : content,
+            ...(reasoningContent !== undefined && { reasoning_content: reasoningContent }),
+            ...(calls.length > 0 && { tool_calls: calls.map(toolCallMember) }),
           },
+          ...(passes.includes("logprobs") && { logprobs: logprobs ?? null }),
           finish_reason: result.finishReason ?? "stop",
         },
       ],
@@ -57,4 +66,8 @@ export class WholeCompletion extends CompletionReader {
   aborted(): void {
     this.resolve(settleClientLeft(this.completion, this.call));
   }
+}
+
+function toolCallMember({ id, name, arguments: text }: ToolCall): object {
+  return { id, type: "function", function: { name, arguments: text } };
 }

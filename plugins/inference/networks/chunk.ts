@@ -19,7 +19,7 @@ export interface Chunk {
   /** Start of the first choice, an object; -1 if there is none. */
   choiceStart: number;
   choiceEnd: number;
-  /** True if it has content or reasoning that is not empty. */
+  /** True if it has content, reasoning or a call of a tool that is not empty. */
   hasContent: boolean;
   /**
    * Position at which `_content` must be inserted in a delta that has only `reasoning` (vLLM, Ollama). Negative if
@@ -39,6 +39,7 @@ export interface Chunk {
   isError: boolean;
 }
 
+const comma = 0x2c;
 const backslash = 0x5c;
 const unicodeEscape = 0x75;
 
@@ -121,7 +122,35 @@ const readDeltaMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, en
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
     addText(bytes, start, end, found);
     if (found.reasoningAt !== hasReasoningContent) found.reasoningAt = nameEnd - 1;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"tool_calls"')) {
+    readToolCalls(bytes, start, end, found);
   }
+};
+
+/** The names and arguments of tool calls count as texts: the model has written them. */
+function readToolCalls(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  if (bytes[start] !== openBracket) return;
+  let at = skipSpace(bytes, start + 1, end);
+  while (bytes[at] === openBrace) {
+    const after = readMembers(bytes, at, end, 0, "trusted", readToolCallMember, found);
+    if (after === malformed) return;
+    at = skipSpace(bytes, after, end);
+    if (bytes[at] !== comma) return;
+    at = skipSpace(bytes, at + 1, end);
+  }
+}
+
+const readToolCallMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"function"')) {
+    readMembers(bytes, start, end, 0, "trusted", readFunctionMember, found);
+  }
+};
+
+const readFunctionMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+  const isText =
+    rangeIs(bytes, nameStart, nameEnd, '"name"') ||
+    rangeIs(bytes, nameStart, nameEnd, '"arguments"');
+  if (isText) addText(bytes, start, end, found);
 };
 
 function addText(bytes: Buffer, start: number, end: number, found: Chunk): void {

@@ -9,6 +9,7 @@ import type {
   ModelOverride,
   NetworkModel,
   Price,
+  PromptOptions,
 } from "sluice-gateway/services";
 import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
@@ -54,6 +55,10 @@ export class Model implements NetworkModel {
     return this.#network.config.maxOutputTokens;
   }
 
+  get prompt(): PromptOptions {
+    return this.#network.config.prompt;
+  }
+
   get entry(): ModelEntry {
     const { override, createdAt } = this.#parts;
     const coefficients = this.#network.isPriced ? this.#coefficients : undefined;
@@ -82,9 +87,19 @@ export class Model implements NetworkModel {
     return new NetworkCall(this.modelId, this.#network, request, reader);
   }
 
+  get usesSessions(): boolean {
+    return this.activeWorkers > 1 && this.#network.config.affinity === "session";
+  }
+
   /** Returns a worker that has not been tried. Undefined if all have been tried. */
-  choose(tried: readonly Worker[]): Worker | undefined {
-    return chooseBackend(this.workers, this.#sampler, tried);
+  choose(tried: readonly Worker[], session?: string): Worker | undefined {
+    const { workers } = this;
+    if (session !== undefined && this.usesSessions) {
+      const usable = workers.filter((one) => !one.isEjected && !tried.includes(one));
+      const worker = this.#network.affinity.choose(`${this.modelId} ${session}`, usable);
+      if (worker !== undefined) return worker;
+    }
+    return chooseBackend(workers, this.#sampler, tried);
   }
 
   priceOf(worker: Worker): Price {

@@ -200,7 +200,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const more = this.#tried.length < maxAttempts;
     // Looked up again, because a worker of the offer may have been removed and its server closed.
     const model = more ? this.network.models.get(this.modelId) : undefined;
-    const worker = model?.choose(this.#tried);
+    const worker = model?.choose(this.#tried, this.request.session);
     if (model === undefined || worker === undefined) return false;
     this.#tried.push(worker);
     this.#price = model.priceOf(worker);

@@ -14,6 +14,7 @@ import {
   type Price,
   type Transport,
 } from "sluice-gateway/services";
+import { Affinity } from "./affinity.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
 import { Model } from "./model.ts";
@@ -32,6 +33,7 @@ export class Network implements ServingNetwork {
   readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
   readonly countFailure: ServingNetwork["countFailure"];
+  readonly affinity: Affinity;
   readonly #status: PolledDocument<NetworkStatus>;
   readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
@@ -54,6 +56,7 @@ export class Network implements ServingNetwork {
     this.unpriced = unpricedCounters(config.name, metrics);
     this.callMetrics = new CallMetrics(config.name, parts);
     this.countFailure = failureCounter(config.name, metrics);
+    this.affinity = new Affinity(clock);
     const { kind } = parts;
     this.#transport =
       kind === undefined

@@ -1,6 +1,6 @@
 /** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
 import type { SectionFault } from "sluice-gateway/plugin";
-import type { NetworkConfig, RateConfig } from "sluice-gateway/services";
+import type { NetworkConfig, PromptOptions, RateConfig } from "sluice-gateway/services";
 import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
@@ -26,6 +26,10 @@ interface Entry {
   readonly idleMs: number;
   readonly answerMs: number;
   readonly maxOutputTokens: number;
+  readonly passes: PromptOptions["passes"];
+  readonly affinity: NetworkConfig["affinity"];
+  readonly imageTokens: number;
+  readonly contextTokens?: number;
 }
 
 export interface Options {
@@ -43,6 +47,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
     if (network?.url === undefined) return [];
     const { kind = "openai", url, origins, status, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
+    const { passes, affinity, imageTokens, contextTokens } = network;
     return {
       name,
       kind,
@@ -57,6 +62,8 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
       idleMs,
       answerMs,
       maxOutputTokens,
+      prompt: { passes, imageTokens, contextTokens },
+      affinity,
     };
   });
 }

@@ -26,12 +26,15 @@ export interface RequestLimits extends UsageLimit {
  * `cap`: token limit for requests without their own limit. A stream may slightly exceed its limit, because some servers
  * send one token in several chunks and all of them send chunks around the tokens.
  */
-export function limitsOf({ body, maxTokens }: InferenceRequest, cap: number): RequestLimits {
+export function limitsOf(
+  { body, maxTokens, imageTokens = 0 }: InferenceRequest,
+  cap: number,
+): RequestLimits {
   const completionTokens = maxTokens ?? cap;
   const chunks = completionTokens + Math.ceil(completionTokens / 8) + 32;
   return {
     // A token has at least one byte, and the body is longer than all of its text.
-    promptTokens: body.length + templateTokens,
+    promptTokens: body.length + templateTokens + imageTokens,
     completionTokens,
     chunks,
     bytes: bytesPerToken * chunks,

@@ -1,5 +1,6 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { passable } from "sluice-gateway/services";
 import { integerSchema } from "sluice-gateway/toolkit";
 
 const day = 86_400_000;
@@ -110,6 +111,32 @@ const networkSchema: JsonSchema = {
       [1, 10_000_000],
       "Number of output tokens for which credit is reserved if the request has no max_tokens.",
     ),
+    passes: {
+      type: "array",
+      uniqueItems: true,
+      items: { enum: passable },
+      default: [],
+      description:
+        "Parts of requests that its workers get in addition to texts. Everything else is ignored and named in X-Sluice-Ignored.",
+    },
+    affinity: {
+      enum: ["session", "none"],
+      default: "session",
+      description:
+        "session: the requests of an agent's session go to the same worker, while it is not too busy.",
+    },
+    imageTokens: integerSchema(
+      4_096,
+      [1, 1_000_000],
+      "Number of prompt tokens for which credit is reserved per image.",
+    ),
+    contextTokens: {
+      type: "integer",
+      minimum: 1,
+      maximum: 100_000_000,
+      description:
+        "Maximum number of prompt tokens that its models read. Without it, credit is reserved for one token per byte of the prompt.",
+    },
   },
 };
 

@@ -8,6 +8,7 @@ import type {
   UpstreamFailure,
 } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
+import type { Affinity } from "./affinity.ts";
 import type { CallMetrics } from "./call-metrics.ts";
 
 export interface NetworkParts {
@@ -31,6 +32,8 @@ export interface ServingNetwork extends OpenNetwork {
   readonly isPriced: boolean;
   /** Counts a failed attempt by cause. */
   readonly countFailure: (failure: UpstreamFailure) => void;
+  /** The workers of sessions. */
+  readonly affinity: Affinity;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };
 }

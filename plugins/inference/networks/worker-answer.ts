@@ -3,7 +3,7 @@
  * error, an answer that ends too early) is reported with `onError`.
  */
 import { skipValue } from "sluice-gateway/http";
-import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
+import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
 import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
@@ -163,30 +163,56 @@ export class WholeAnswer implements WorkerAnswer {
     this.#pieces = [];
     const choices = isObject(document) ? document["choices"] : undefined;
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
-    const message = isObject(choice) ? readMessage(choice["message"]) : undefined;
+    const message = isObject(choice) ? readMessage(choice) : undefined;
     if (!isObject(document) || !isObject(choice) || message === undefined)
       return this.#sink.onError();
     const { finish_reason: reason } = choice;
     this.finishReason = typeof reason === "string" ? reason : "stop";
-    const { content, reasoningContent = "" } = message;
-    this.produced = {
-      chunks: 0,
-      bytes: Buffer.byteLength(content) + Buffer.byteLength(reasoningContent),
-    };
+    this.produced = { chunks: 0, bytes: bytesOf(message) };
     this.reported = readUsage(document["usage"]);
     this.#sink.onEnd(message);
   }
 }
 
-function readMessage(value: unknown): WholeMessage | undefined {
-  if (!isObject(value)) return undefined;
-  const { content, reasoning_content: reasoningContent, reasoning } = value;
+function readMessage({
+  message,
+  logprobs,
+}: Readonly<Record<string, unknown>>): WholeMessage | undefined {
+  if (!isObject(message)) return undefined;
+  const { content, reasoning_content: reasoningContent, reasoning } = message;
   if (content !== null && content !== undefined && typeof content !== "string") return undefined;
   const thought = reasoningContent ?? reasoning;
+  const toolCalls = readToolCalls(message["tool_calls"] ?? []);
+  if (toolCalls === undefined) return undefined;
   return {
     content: content ?? "",
     reasoningContent: typeof thought === "string" ? thought : undefined,
+    toolCalls,
+    logprobs: isObject(logprobs) ? logprobs : undefined,
   };
+}
+
+/** Returns undefined if one of the calls is malformed. */
+function readToolCalls(value: unknown): ToolCall[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const calls: ToolCall[] = [];
+  for (const one of value as unknown[]) {
+    const called = isObject(one) ? one["function"] : undefined;
+    if (!isObject(one) || !isObject(called)) return undefined;
+    const { id } = one;
+    const { name, arguments: text } = called;
+    if (typeof id !== "string" || typeof name !== "string" || typeof text !== "string") {
+      return undefined;
+    }
+    calls.push({ id, name, arguments: text });
+  }
+  return calls;
+}
+
+/** Returns the number of UTF-8 bytes of everything that the model has written. */
+function bytesOf({ content, reasoningContent = "", toolCalls }: WholeMessage): number {
+  const calls = toolCalls.map((call) => call.name + call.arguments);
+  return Buffer.byteLength([content, reasoningContent, ...calls].join(""));
 }
 
 function parse(text: string): unknown {

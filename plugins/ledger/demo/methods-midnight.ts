@@ -6,7 +6,8 @@ import { hash } from "node:crypto";
 import type { RecordedChain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
 import type { Methods } from "./method.ts";
-import { isAbsent, readHash, readText } from "./params.ts";
+import { isAbsent } from "sluice-gateway/toolkit";
+import { readHash, readText } from "./params.ts";
 
 export function midnightMethods(chain: RecordedChain): Methods {
   /** For an unknown block, a Midnight node also answers -32602. */

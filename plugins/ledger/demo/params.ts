@@ -3,11 +3,6 @@
  */
 import { invalidParams } from "./failure.ts";
 
-/** Returns true for a missing optional parameter, or for null, which a node treats in the same way. */
-export function isAbsent(value: unknown): value is undefined | null {
-  return value === undefined || value === null;
-}
-
 export function readText(value: unknown, name: string): string {
   if (typeof value !== "string") throw invalidParams(`${name}: expected a string`);
   return value;

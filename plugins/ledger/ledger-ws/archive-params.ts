@@ -1,6 +1,6 @@
 /** Reads the parameters of `archive_v1_storage` and `archive_v1_storageDiff`. */
 import type { ArchiveRequest } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import {
   InvalidParam,
   readChildTrie,
@@ -33,8 +33,8 @@ function storageRequest(hash: string, [, items, childTrie]: readonly unknown[]):
 }
 
 function diffRequest(hash: string, [, items, previous]: readonly unknown[]): ArchiveRequest {
-  const read = isMissing(items) ? wholeTrie : readItems(items).map(readDiffItem);
-  const from = isMissing(previous) ? null : readHash(previous, "previousHash");
+  const read = isAbsent(items) ? wholeTrie : readItems(items).map(readDiffItem);
+  const from = isAbsent(previous) ? null : readHash(previous, "previousHash");
   return { hash, items: read.length, params: JSON.stringify([hash, read, from]) };
 }
 
@@ -47,9 +47,9 @@ function readDiffItem(item: unknown): object {
     throw new InvalidParam("items: expected a returnType of value, hash");
   }
   return {
-    key: isMissing(key) ? "0x" : readHex(key, "items: key"),
+    key: isAbsent(key) ? "0x" : readHex(key, "items: key"),
     returnType,
-    ...(!isMissing(childTrieKey) && {
+    ...(!isAbsent(childTrieKey) && {
       childTrieKey: readHex(childTrieKey, "items: childTrieKey"),
     }),
   };
@@ -61,8 +61,4 @@ function readItems(value: unknown): readonly unknown[] {
     throw new InvalidParam(`items: expected at most ${maxItems} items, got ${items.length}`);
   }
   return items;
-}
-
-function isMissing(value: unknown): value is undefined | null {
-  return value === undefined || value === null;
 }

@@ -26,6 +26,7 @@ const surfaceTypes: TypesOf<SurfaceHooks> = {
   body: "object",
   atomic: "boolean",
   answer: "function",
+  renderRefusal: "function",
   stop: "function",
 };
 const serviceTypes: TypesOf<ServiceHooks<unknown>> = {

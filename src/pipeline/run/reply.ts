@@ -90,8 +90,9 @@ export function afterHooks(
 }
 
 /** Runs the reply up through the hooks of every step that was entered, then sends it. */
-function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
+function send(x: LiveExchange, given: Reply, from: "step" | "surface"): void {
   try {
+    const reply = given.refusal === undefined ? given : inShapeOfSurface(x, given);
     x.beginReply(reply.outcome);
     if (reply.reached !== undefined) x.record.reached = reply.reached;
     x.record.reason = reply.reason;
@@ -105,6 +106,18 @@ function send(x: LiveExchange, reply: Reply, from: "step" | "surface"): void {
     // A plugin in JavaScript can return anything, for example `null`.
     fail(x, error);
   }
+}
+
+function inShapeOfSurface(x: LiveExchange, reply: Reply): Reply {
+  const { code, refusal } = reply;
+  const { surface } = x.compiled;
+  if (code === undefined || refusal === undefined || surface.renderRefusal === undefined) {
+    return reply;
+  }
+  // An exception is a bug of the surface, not of the step that refused.
+  x.currentStep = undefined;
+  const rendered = surface.renderRefusal({ ...reply, code, refusal }, x);
+  return { ...reply, ...rendered, code };
 }
 
 /** Waits for the `responseEnd` hooks. Nothing has been sent, so the reply of a hook can still replace this one. */

@@ -87,6 +87,8 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
         return model.activeWorkers;
       },
       maxOutputTokens: 100,
+      prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
+      usesSessions: false,
       maxMilliCu: () => 0,
       send(request, reader) {
         let isAborted = false;

@@ -304,7 +304,8 @@ describe("two workers", () => {
     const workers = [worker("good", good.url, 2000), worker("bad", bad.url, 1000)];
     good.documents.set("/status", { price_per_token_nano: "12", workers });
     await using other = await startChat({
-      network: 'status: { url: "${STATUS_URL}" }, origins: ["${GOOD_URL}", "${BAD_URL}"]',
+      network:
+        'affinity: none, status: { url: "${STATUS_URL}" }, origins: ["${GOOD_URL}", "${BAD_URL}"]',
       env: { STATUS_URL: `${good.url}/status`, GOOD_URL: good.url, BAD_URL: bad.url },
     });
     while (bad.received.length === 0) {

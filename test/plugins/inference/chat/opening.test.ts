@@ -68,6 +68,8 @@ function scene(): Scene {
     network: "test",
     activeWorkers: 1,
     maxOutputTokens: 1,
+    prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
+    usesSessions: false,
     maxMilliCu: () => 0,
     send(_, toTell) {
       reader = toTell;
@@ -96,7 +98,8 @@ function scene(): Scene {
   };
   const reading = readChatRequest(chatBody({ stream: true }));
   assert.ok(reading.ok);
-  const { body, ...request } = reading.request;
+  const { body, ...rest } = reading.request;
+  const request = { ...rest, session: undefined };
   const answer = complete(
     StreamedCompletion,
     createCompletion(x, request, charge, systemClock),

@@ -46,7 +46,12 @@ test("a whole answer is reported in one piece", inTime, async () => {
   await using opened = await openNetwork(worker.url);
   const ending = await opened.ask({ streamed: false }).ending;
   assert.ok(ending.kind === "ended");
-  assert.deepEqual(ending.message, { content: "Hello world", reasoningContent: "hm" });
+  assert.deepEqual(ending.message, {
+    content: "Hello world",
+    reasoningContent: "hm",
+    toolCalls: [],
+    logprobs: undefined,
+  });
   assert.deepEqual(costOf(ending.result), { ...reported, completionTokens: 3, costMilliCu: 24 });
 });
 
@@ -67,7 +72,12 @@ test("`reasoning` is reported as `reasoning_content`, streamed and whole", inTim
   assert.equal(asked.choices[0]?.delta.reasoning_content, "hm");
   const ending = await opened.ask({ streamed: false }).ending;
   assert.ok(ending.kind === "ended");
-  assert.deepEqual(ending.message, { content: "", reasoningContent: "hm" });
+  assert.deepEqual(ending.message, {
+    content: "",
+    reasoningContent: "hm",
+    toolCalls: [],
+    logprobs: undefined,
+  });
 });
 
 const long = "a text that is longer than what is read byte by byte";

@@ -57,6 +57,8 @@ export async function openNetwork(
     idleMs: 10_000,
     answerMs: 60_000,
     maxOutputTokens: 1_000,
+    prompt: { passes: [], imageTokens: 4_096, contextTokens: undefined },
+    affinity: "session",
     ...over,
   };
   const network = new Network(config, { ...seen, overrides: () => overrides, random });

@@ -1,0 +1,89 @@
+/** Requests of one session go to the same worker: how a session is recognized. */
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { startWorker } from "../networks/scripted-worker.ts";
+import { model, startChat, type ChatGateway, type RequestOptions } from "./gateway.ts";
+
+const inTime = { timeout: 60_000 };
+const message = (content: string): object => ({ role: "user", content });
+/** Enough that one worker would get all of them by chance only once in 8 million runs. */
+const count = 24;
+
+/** Starts a gateway with two workers for the model. Returns a function that sends requests and names their workers. */
+async function startWithTwo(
+  use: (
+    chat: ChatGateway,
+    ask: (members: object, ask?: RequestOptions) => Promise<string>,
+  ) => Promise<void>,
+  network = "",
+): Promise<void> {
+  await using other = await startWorker();
+  const options = `origins: ["${other.url}"], status: { url: "\${WORKER_URL}/status", every: 1s }`;
+  await using chat = await startChat({ network: `${options}, ${network}` });
+  const entry = { model, coefficient: 1000, state: "active" };
+  chat.worker.documents.set("/status", {
+    workers: [
+      { ...entry, id: "a", url: chat.worker.url },
+      { ...entry, id: "b", url: other.url },
+    ],
+  });
+  // The list of models is asked for only after another poll, because requests are limited.
+  for (let polls = -1, active = 0; active < 2;) {
+    const { length } = chat.worker.reads;
+    if (length === polls) await new Promise(setImmediate);
+    else {
+      polls = length;
+      const { json } = await chat.send(undefined, { path: "/v1/models", method: "GET" });
+      active = json?.data?.[0]?.active_workers ?? 0;
+    }
+  }
+  await use(chat, async (members, ask = {}) => {
+    const before = other.received.length;
+    assert.equal((await chat.ask(members, ask)).status, 200);
+    return other.received.length > before ? "b" : "a";
+  });
+}
+
+it(
+  "a session is a header of an agent, prompt_cache_key, or the beginning of the prompt",
+  inTime,
+  () =>
+    startWithTwo(async (_, ask) => {
+      const workersOf = async (
+        options: (n: number) => [object, RequestOptions?],
+      ): Promise<string[]> => {
+        const found = new Set<string>();
+        for (let n = 0; n < count; n++) found.add(await ask(...options(n)));
+        return [...found];
+      };
+      const turn = (n: number): object => ({ messages: [message("Begin"), message(`Turn ${n}`)] });
+      const other = (n: number): object => ({ messages: [message(`Other ${n}`)] });
+      assert.equal((await workersOf((n) => [turn(n)])).length, 1);
+      assert.equal((await workersOf((n) => [{ ...other(n), prompt_cache_key: "k" }])).length, 1);
+      for (const name of ["session-id", "x-claude-code-session-id", "x-session-affinity"]) {
+        const headers = { [name]: "agent-1" };
+        assert.equal((await workersOf((n) => [other(n), { headers }])).length, 1, name);
+      }
+      assert.equal((await workersOf((n) => [other(n)])).length, 2);
+    }),
+);
+
+it("sessions with the same name of different keys are different", inTime, () =>
+  startWithTwo(async (chat, ask) => {
+    const headers = { "session-id": "shared" };
+    const found = new Set<string>();
+    for (let n = 0; n < count; n++) {
+      const { key } = chat.gateway.issue({});
+      found.add(await ask({}, { headers, key }));
+    }
+    assert.equal(found.size, 2);
+  }),
+);
+
+it("affinity: none balances the requests of a session", inTime, () =>
+  startWithTwo(async (_, ask) => {
+    const found = new Set<string>();
+    for (let n = 0; n < count; n++) found.add(await ask({}));
+    assert.equal(found.size, 2);
+  }, "affinity: none"),
+);
