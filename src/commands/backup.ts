@@ -18,7 +18,7 @@ With - instead of FILE, the archive goes to standard output, uncompressed, and e
 A database that is damaged is named, and nothing is written: the last good backup is then worth keeping.
 
   sluice backup /backups/sluice-monday.tgz
-  kubectl exec deploy/sluice -- sluice backup - | gzip > sluice-monday.tgz
+  kubectl exec statefulset/sluice -- /nodejs/bin/node /app/src/main.js backup - | gzip > sluice-monday.tgz
 
 The archive contains hashes of keys and the secret that signs tokens. Keep it as private as the data folder.`,
   options: {},

@@ -37,7 +37,6 @@ export async function checkDataFolder(
   const files = Object.keys(required)
     .map((name) => join(dataDir, name))
     .filter((file) => existsSync(file));
-  if (files.length === 0) return;
   const gauge = metrics
     .gauge(
       "sluice_damaged_databases",
@@ -45,6 +44,7 @@ export async function checkDataFolder(
     )
     .with({});
   gauge.set(0);
+  if (files.length === 0) return;
   const checked = inThread(files, log, stack).then((found) => {
     gauge.set(found.length);
     for (const { message, remedy } of found) {

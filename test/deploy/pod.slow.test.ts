@@ -23,6 +23,7 @@ import {
 } from "./image-tree.ts";
 import { openPod, type RunningPod } from "./pod.ts";
 
+const guide = readFileSync(join(root, "docs/deploy/kubernetes.md"), "utf8");
 const skip = skipWithoutGo || skipWithoutBubblewrap;
 let tree: ImageTree | undefined;
 let node: Awaited<ReturnType<typeof startDemoNode>>;
@@ -94,6 +95,11 @@ test(
       // The dashboard answers on loopback, where `kubectl port-forward` connects.
       const dashboard = await fetch(`${gateway.adminUrl}/dashboard`);
       assert.equal(dashboard.status, 200);
+      // The guide streams a backup out of the container, which has no tar.
+      const words = /(?<=exec statefulset\/sluice -- )\/nodejs.* backup -/.exec(guide)?.[0] ?? "";
+      const { code, out } = await gateway.exec(words.split(" "));
+      assert.equal(code, 0, out);
+      assert.ok(out.includes("manifest.json") && out.includes("accounts.db"));
       assert.equal(await gateway.stop(), 0);
     }
     // The next pod finds the accounts on the volume.

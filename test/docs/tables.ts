@@ -86,7 +86,7 @@ function methodTable(optional: boolean): Table {
 
 /**
  * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts and a route of `forward`. One of
- * them shares credit; the other one has its own journal and exports usage.
+ * them shares credit, one has its own journal and exports usage, and one has only a data folder.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
@@ -99,12 +99,20 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
       '  export: { url: "http://127.0.0.1:9" }\n  durability: local',
     ),
   );
+  const alone = await askOneGateway(shipped, {
+    DATABASE_URL: "",
+    REDIS_URL: "",
+    // A rate that is polled.
+    TOKEN_USD_RATE: "http://127.0.0.1:1#/usd",
+  });
   const document: unknown = JSON.parse(shared.document);
-  return { metrics: metricsTable(shared.metrics + local.metrics), tools: toolsTable(document) };
+  const all = shared.metrics + local.metrics + alone.metrics;
+  return { metrics: metricsTable(all), tools: toolsTable(document) };
 }
 
 async function askOneGateway(
   pipeline: string,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly metrics: string; readonly document: string }> {
   await using stack = new AsyncDisposableStack();
   const database = await createDatabase({
@@ -121,6 +129,7 @@ async function askOneGateway(
       REDIS_URL: "redis://127.0.0.1:1",
       GATEWAY_SECRET: secret,
       CONFIDENTIAL_CLASSIC_URL: "http://127.0.0.1:1",
+      ...more,
     },
   });
   return {

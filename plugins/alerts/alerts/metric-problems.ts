@@ -21,6 +21,7 @@ interface WatchedState {
 
 /** Difference between the clocks that is reported, and that leases log, too. */
 const maxClockOffsetSeconds = 1;
+const maxClockBehindSeconds = 60;
 /** A certificate is reported if it expires within this time, as in the log and in `sluice check --strict`. */
 const certificateDays = 10;
 
@@ -49,14 +50,17 @@ const watched: readonly WatchedState[] = [
   {
     metric: "sluice_replicas",
     state: "silent",
-    problem: ifAny((gateways) => `PostgreSQL does not hear from ${gateways} gateways`),
+    problem: ifAny((gateways) => `PostgreSQL does not hear from ${gateways} gateways`, "gateways"),
     raised: "gateways.silent",
     resolved: "gateways.returned",
     resolvedSummary: "PostgreSQL hears from all gateways again, or the silent ones have left",
   },
   {
     metric: "sluice_gateways_with_other_settings",
-    problem: ifAny((gateways) => `${gateways} gateways have other settings than this one`),
+    problem: ifAny(
+      (gateways) => `${gateways} gateways have other settings than this one`,
+      "gateways",
+    ),
     raised: "settings.differ",
     resolved: "settings.equal",
     resolvedSummary: "all gateways have the same settings again",
@@ -73,6 +77,38 @@ const watched: readonly WatchedState[] = [
     raised: "clock.wrong",
     resolved: "clock.recovered",
     resolvedSummary: "the clock of this host agrees with that of PostgreSQL again",
+  },
+  {
+    metric: "sluice_clock_behind_seconds",
+    problem(seconds) {
+      if (seconds <= maxClockBehindSeconds) return undefined;
+      const summary = `the clock is ${Math.round(seconds)} s behind the last charge, and no limit becomes free`;
+      return { summary, data: { behind_seconds: seconds } };
+    },
+    raised: "clock.wrong",
+    resolved: "clock.recovered",
+    resolvedSummary: "the clock has caught up with the last charge",
+  },
+  {
+    metric: "sluice_damaged_databases",
+    problem: ifAny((databases) => `${databases} databases of the data folder are damaged`),
+    raised: "database.damaged",
+    resolved: "database.repaired",
+    resolvedSummary: "no database of the data folder is damaged",
+  },
+  {
+    metric: "sluice_journal_missing",
+    problem: ifAny(() => "there was no journal at the start, so all limits are full again"),
+    raised: "journal.missing",
+    resolved: "journal.found",
+    resolvedSummary: "the journal exists",
+  },
+  {
+    metric: "sluice_inference_rate_known",
+    problem: ifZero("the rate of a network cannot be read, and the network is not used"),
+    raised: "rate.unknown",
+    resolved: "rate.known",
+    resolvedSummary: "the rates of all networks are known",
   },
   {
     metric: "sluice_tls_expires_timestamp_seconds",
@@ -106,9 +142,10 @@ function ifZero(summary: string): WatchedState["problem"] {
   return (value) => (value === 0 ? { summary, data: {} } : undefined);
 }
 
-function ifAny(summary: (count: number) => string): WatchedState["problem"] {
-  return (gateways) =>
-    gateways > 0 ? { summary: summary(gateways), data: { gateways } } : undefined;
+/** `counted`: the name of the number in the data of the alert. */
+function ifAny(summary: (count: number) => string, counted = "count"): WatchedState["problem"] {
+  return (count) =>
+    count > 0 ? { summary: summary(count), data: { [counted]: count } } : undefined;
 }
 
 /** Watches states that metrics show, and counters that rise from one check to the next. */
