@@ -66,7 +66,7 @@ test("a dead node leaves a gateway ready whose network works", async () => {
     assert.equal(checks["upstream ledger"], "no usable node");
     assert.equal(status, 200);
     const { since, ...node } = backends["upstream ledger"] as { since?: string };
-    assert.deepEqual(node, { state: "unusable", cause: "unreachable: refused" });
+    assert.deepEqual(node, { state: "unusable", cause: "unreachable: ECONNREFUSED" });
     assert.ok(Math.abs(Date.now() - Date.parse(since ?? "")) < 60_000);
     assert.deepEqual(Object.keys(backends["network confidential-classic"] ?? {}), [
       "state",

@@ -81,8 +81,9 @@ test("/readyz says why the only worker is not used", inTime, async () => {
   chat.worker.script(failing(401), failing(401), failing(401));
   for (let n = 0; n < 3; n++) assertChatError(await chat.ask(), 503, "UPSTREAM_ERROR");
   const readiness = await fetch(`${chat.gateway.adminUrl}/readyz`);
-  const { checks } = (await readiness.json()) as { checks: Record<string, string> };
-  assert.equal(checks["network classic"], "no usable worker: http_401");
+  const { backends } = (await readiness.json()) as { backends: Record<string, object> };
+  const { since: _, ...report } = backends["network classic"] as { since: string };
+  assert.deepEqual(report, { state: "unusable", cause: "http_401" });
 });
 
 for (const [given, sent] of [
