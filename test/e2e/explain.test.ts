@@ -390,7 +390,7 @@ describe("sluice explain", () => {
     assert.ok(head.startsWith(`${id}  20`) && head.endsWith("  GET /keyed"));
     assert.match(
       what,
-      /^ {2}429 GATEWAY_CU_LIMIT_EXCEEDED, replied, [\d.]+ ms, key_\w+ of ws_\w+$/,
+      /^ {2}429 GATEWAY_CU_LIMIT_EXCEEDED \(24h\), replied, [\d.]+ ms, key_\w+ of ws_\w+$/,
     );
     assert.match(limit, /^ {2}limit 24h: 0 of 1 milli-CU used, /);
     assert.match(steps[4] ?? "", /^ {4}meter {9}refused {7}[\d.]+ ms$/);

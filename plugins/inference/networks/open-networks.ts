@@ -57,7 +57,7 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
   return {
     kind: "network",
     title: `network ${name}`,
-    ready: ready ? true : network.isPriced ? "no usable worker" : "its rate is unknown, or too old",
+    ready: ready ? true : isPriced ? "no usable worker" : "its rate is unknown, or too old",
     cause: whyNotReady(network),
     isDefault,
     // A network can have thousands of workers, and /readyz does not show them.
