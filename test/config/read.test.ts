@@ -38,6 +38,7 @@ test("missing settings have the documented defaults", () => {
     trustProxy: [],
     drainSeconds: 30,
     drainDelaySeconds: 1,
+    ready: "any",
     headersMs: 10_000,
     bodyIdleMs: 30_000,
     connections: 10_000,
