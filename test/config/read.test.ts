@@ -45,7 +45,7 @@ test("missing settings have the documented defaults", () => {
     keepAliveMs: 65_000,
     fastPath: true,
   });
-  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
+  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [], trustProxy: [] });
   assert.deepEqual(config.log, { level: "info" });
   assert.deepEqual(config.unmatched, []);
   assert.deepEqual(config.fastify, []);
