@@ -38,13 +38,14 @@ test("missing settings have the documented defaults", () => {
     trustProxy: [],
     drainSeconds: 30,
     drainDelaySeconds: 1,
+    ready: "any",
     headersMs: 10_000,
     bodyIdleMs: 30_000,
     connections: 10_000,
     keepAliveMs: 65_000,
     fastPath: true,
   });
-  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [] });
+  assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [], trustProxy: [] });
   assert.deepEqual(config.log, { level: "info" });
   assert.deepEqual(config.unmatched, []);
   assert.deepEqual(config.fastify, []);
