@@ -1,7 +1,7 @@
 /**
  * The process that a server runs in. V8 and malloc read their memory settings only when a process starts. So a server
  * command first replaces its process with one that has the settings; process id, standard streams and arguments stay
- * the same. The savings under load are measured in plugins/ledger/ledger/notes.md.
+ * the same.
  */
 import { setFlagsFromString } from "node:v8";
 

@@ -87,7 +87,7 @@ function upstreamProblems(config: Config): ProductionProblem[] {
   });
 }
 
-/** The stores get hashes of keys, charges and tokens, and the connection has their password. */
+/** The stores get data of callers, and the connection has their password. */
 function storeProblems({ store }: Pick<Config, "store">): ProductionProblem[] {
   const problem = (member: string, place: string): ProductionProblem => ({
     code: "SLUICE_STRICT_PLAINTEXT",

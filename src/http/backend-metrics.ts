@@ -1,4 +1,4 @@
-/** Metrics of the backends that the services report: node pools, plain upstreams and inference networks. */
+/** Metrics of the backends that the services report: pools, plain upstreams and networks. */
 import type { ComputedValue, RenderedMetrics } from "../metrics.ts";
 import type { BackendStatus } from "../plugin.ts";
 import { serversOf } from "./backend-servers.ts";

@@ -107,7 +107,7 @@ function readinessOf(
   return { ready, checks };
 }
 
-/** Returns true if an entry of `server.ready` names the check: `ledger` and `upstream ledger` name the same one. */
+/** Returns true if an entry of `server.ready` names the check: `main` and `upstream main` name the same one. */
 function names(name: string, title: string): boolean {
   return title === name || title.slice(title.indexOf(" ") + 1) === name;
 }

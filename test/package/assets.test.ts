@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, "../..");
 test("all files that the sources load in addition to code are published", () => {
   const published = new Set(assetsOf(root));
   const files = globSync("{src,plugins}/**/*.*", { cwd: root }).filter(
-    (path) => !/\.ts$|\/README\.md$|\/tsconfig\.json$/.test(path),
+    (path) => !/\.ts$|\/(README|notes)\.md$|\/tsconfig\.json$/.test(path),
   );
   assert.ok(files.includes("plugins/dashboard/dashboard/page/index.html"));
   assert.deepEqual(

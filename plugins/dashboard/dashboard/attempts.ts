@@ -4,7 +4,7 @@ import { addressKey } from "sluice-gateway/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
 import type { Counter, GatewayCode, Host } from "sluice-gateway/plugin";
 import { addressOf } from "./request-address.ts";
-import { rejection } from "./workspace-rate.ts";
+import { rejection } from "./rates.ts";
 
 /** Maximum number of attempts per address and minute, including successful ones. */
 const maxAttempts = 10;

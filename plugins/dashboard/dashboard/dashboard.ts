@@ -15,7 +15,7 @@ import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
 import { rememberAddress } from "./request-address.ts";
-import { perMinute } from "./workspace-rate.ts";
+import { perMinute } from "./rates.ts";
 
 /** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(

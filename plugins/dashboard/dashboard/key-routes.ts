@@ -11,7 +11,8 @@ import type { AddRoute } from "./route.ts";
 import type { DashboardParts } from "./parts.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
-import { limited, perMinute } from "./workspace-rate.ts";
+import { perMinute } from "./rates.ts";
+import { limited } from "./workspace-rate.ts";
 import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
 /** Number of rows of a page. */

@@ -19,7 +19,8 @@ import type { DashboardParts } from "./parts.ts";
 import type { AddRoute } from "./route.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { dayMs, planJson } from "./spend-plan.ts";
-import { limited, perMinute } from "./workspace-rate.ts";
+import { perMinute } from "./rates.ts";
+import { limited } from "./workspace-rate.ts";
 import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
 
 /** Maximum number of days in a range. */

@@ -2,16 +2,10 @@
  * Limits how often the administrators of a workspace use a route together, because its work is shared by all
  * workspaces. Users who may see the whole deployment are not limited.
  */
-import { RateLimiterRes } from "rate-limiter-flexible";
 import type { AttemptLimiter } from "sluice-gateway/limits";
 import { sendRefusal } from "./answer.ts";
+import { rejection } from "./rates.ts";
 import type { AddRoute } from "./route.ts";
-
-/** Maximum number of requests per workspace and minute. */
-export const perMinute = { keyChanges: 30, reports: 60 };
-
-/** One limiter for each kind of request. */
-export type WorkspaceRates = Readonly<Record<keyof typeof perMinute, AttemptLimiter>>;
 
 /** Returns a function that adds routes with this limit. */
 export function limited(add: AddRoute, limiter: AttemptLimiter, message: string): AddRoute {
@@ -25,18 +19,4 @@ export function limited(add: AddRoute, limiter: AttemptLimiter, message: string)
     };
     add(method, path, limitedHandler, who);
   };
-}
-
-/** Counts an attempt of the caller. Resolves with undefined if it is allowed. */
-export async function rejection(
-  limiter: AttemptLimiter,
-  caller: string,
-): Promise<RateLimiterRes | undefined> {
-  try {
-    await limiter.consume(caller);
-    return undefined;
-  } catch (rejected) {
-    if (rejected instanceof RateLimiterRes) return rejected;
-    throw rejected;
-  }
 }

@@ -1,6 +1,6 @@
 /**
  * Serves ordinary requests without node:http, whose parser and messages cost 5 of the 12 µs of CPU that its server
- * takes for a small request (plugins/ledger/ledger/notes.md). Every connection starts here, and remains here while
+ * takes for a small request. Every connection starts here, and remains here while
  * each request is small, arrives quickly and has the form that request-head.ts accepts. At the first other request, the
  * connection is handed over to node:http permanently, with all bytes that were read of that request.
  */

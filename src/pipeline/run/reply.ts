@@ -2,6 +2,7 @@
 import { refuse } from "../../errors.ts";
 import type { Reply } from "../../plugin.ts";
 import type { PlacedStep } from "../load/compile.ts";
+import { coreDepth } from "../observe/record.ts";
 import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { flush } from "./flush.ts";
@@ -114,10 +115,14 @@ function inShapeOfSurface(x: LiveExchange, reply: Reply): Reply {
   if (code === undefined || refusal === undefined || surface.renderRefusal === undefined) {
     return reply;
   }
-  // An exception is a bug of the surface, not of the step that refused.
   x.currentStep = undefined;
-  const rendered = surface.renderRefusal({ ...reply, code, refusal }, x);
-  return { ...reply, ...rendered, code };
+  try {
+    return { ...reply, ...surface.renderRefusal({ ...reply, code, refusal }, x), code };
+  } catch (error) {
+    // It is a bug of the surface, and not of the step that refused.
+    x.record.repliedDepth = coreDepth;
+    throw error;
+  }
 }
 
 /** Waits for the `responseEnd` hooks. Nothing has been sent, so the reply of a hook can still replace this one. */

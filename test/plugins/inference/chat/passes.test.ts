@@ -19,7 +19,7 @@ const history = [
   { role: "tool", tool_call_id: "call_1", content: "done" },
 ];
 const picture = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
-const text = { type: "text", text: "What is this?" };
+const question = { type: "text", text: "What is this?" };
 const fields = {
   temperature: 0.2,
   stop: ["END"],
@@ -158,7 +158,10 @@ describe("a network that passes everything", inTime, () => {
 describe("a network that passes nothing", inTime, () => {
   it("gets texts only, and the answer names everything that was dropped", async () => {
     await using chat = await startChat();
-    const messages = [...history, { role: "user", content: [picture, { type: "sound" }, text] }];
+    const messages = [
+      ...history,
+      { role: "user", content: [picture, { type: "sound" }, question] },
+    ];
     const { status, headers } = await chat.ask({ messages, ...fields });
     assert.equal(status, 200);
     assert.equal(
@@ -173,7 +176,7 @@ describe("a network that passes nothing", inTime, () => {
       { role: "user", content: "Edit a.txt" },
       { role: "assistant", content: null },
       { role: "tool", content: "done" },
-      { role: "user", content: [text] },
+      { role: "user", content: [question] },
     ]);
     assert.equal(
       await chat.metric('sluice_chat_ignored_fields_total{field="messages.tool_calls"}'),

@@ -1,0 +1,23 @@
+/** Limits of requests whose work is shared, and how an attempt is counted against them. */
+import { RateLimiterRes } from "rate-limiter-flexible";
+import type { AttemptLimiter } from "sluice-gateway/limits";
+
+/** Maximum number of requests per workspace and minute. */
+export const perMinute = { keyChanges: 30, reports: 60 };
+
+/** One limiter for each kind of request. */
+export type WorkspaceRates = Readonly<Record<keyof typeof perMinute, AttemptLimiter>>;
+
+/** Counts an attempt of the caller. Resolves with undefined if it is allowed. */
+export async function rejection(
+  limiter: AttemptLimiter,
+  caller: string,
+): Promise<RateLimiterRes | undefined> {
+  try {
+    await limiter.consume(caller);
+    return undefined;
+  } catch (rejected) {
+    if (rejected instanceof RateLimiterRes) return rejected;
+    throw rejected;
+  }
+}
