@@ -40,8 +40,11 @@ async function announced(
     createWorkspace(db, { name: "acme", plan: "free" }, { actor: "test", at: Date.now() });
   }
   const lines: string[] = [];
-  const log = createLog({ level: "info", destination: { write: (line) => void lines.push(line) } });
-  const options = { configFile, env: {}, log, watch: false, drainDelaySeconds: 0 };
+  const gatewayLog = createLog({
+    level: "info",
+    destination: { write: (line) => void lines.push(line) },
+  });
+  const options = { configFile, env: {}, log: gatewayLog, watch: false, drainDelaySeconds: 0 };
   const gateway = await startGateway(options);
   let out = "";
   let err = "";
@@ -57,8 +60,10 @@ async function announced(
     },
     gateway,
   );
+  // The stop writes lines of its own.
+  const log = [...lines];
   await gateway.stop();
-  return { out, err, log: lines };
+  return { out, err, log };
 }
 
 test("a terminal gets the version, the addresses and the dashboard on standard error", async (t) => {
