@@ -14,7 +14,9 @@ export function openNetworks(
   host: Host,
   { keep, isDefault }: ServiceContext,
 ): ServiceHooks<Networks> {
-  const { clock, log, metrics, storage } = host;
+  const { clock, log, metrics } = host;
+  // Read only for a rate that is polled, because the host of a worker has no storage.
+  const storage = (): Host["storage"] => host.storage;
   const accounts = host.use("accounts");
   const overrides = (network: string) => accounts.overrides(network);
   const configs = networkConfigs(options);

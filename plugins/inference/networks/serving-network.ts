@@ -15,7 +15,7 @@ export interface NetworkParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly storage: PluginStorage;
+  readonly storage: () => PluginStorage;
   /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   /** The kind of the network. Undefined for OpenAI's API. */

@@ -24,7 +24,7 @@ interface TokenRateParts {
   readonly log: Log;
   readonly metrics: Metrics;
   /** Keeps the last value across restarts. */
-  readonly storage: PluginStorage;
+  readonly storage: () => PluginStorage;
 }
 
 export function openTokenRate(config: RateConfig | undefined, parts: TokenRateParts): TokenRate {
@@ -114,7 +114,7 @@ class PolledRate implements TokenRate {
   async #load(): Promise<void> {
     const { clock, log, name, storage } = this.#parts;
     try {
-      const reading = readingOf((await storage.get(this.#key)) ?? "");
+      const reading = readingOf((await storage().get(this.#key)) ?? "");
       if (reading === undefined) return;
       // A clock that ran ahead must not make the value last longer than from now on.
       this.#last ??= { usd: reading.usd, at: Math.min(reading.at, clock.now()) };
@@ -128,9 +128,11 @@ class PolledRate implements TokenRate {
     if (before?.usd === reading.usd && reading.at - before.at < storeEveryMs) return;
     this.#stored = reading;
     const { log, name, storage } = this.#parts;
-    storage.set(this.#key, JSON.stringify(reading)).catch((error: unknown) => {
-      log.warn({ err: error, network: name }, "the rate could not be stored for the next start");
-    });
+    storage()
+      .set(this.#key, JSON.stringify(reading))
+      .catch((error: unknown) => {
+        log.warn({ err: error, network: name }, "the rate could not be stored for the next start");
+      });
   }
 }
 

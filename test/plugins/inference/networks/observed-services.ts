@@ -10,7 +10,7 @@ export interface Observed {
   readonly clock: ManualClock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly storage: PluginStorage;
+  readonly storage: () => PluginStorage;
   /** Returns the value of a series, such as `name{label="x"}`. Undefined if it is not declared. */
   value(series: string): number | undefined;
   /** The log lines, as `level message`. */
@@ -39,6 +39,7 @@ export function observed(): Observed {
       return { add, set: (n: number) => void values.set(series, n), observe: () => {} };
     },
   });
+  const storage = memoryStorage();
   return {
     clock: {
       ...manual,
@@ -60,7 +61,7 @@ export function observed(): Observed {
       },
     },
     log,
-    storage: memoryStorage(),
+    storage: () => storage,
     metrics: { counter: family, gauge: family, histogram: family },
     value: (series) => values.get(series),
     lines,
