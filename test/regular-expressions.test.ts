@@ -23,6 +23,10 @@ const accepted: Readonly<Record<string, readonly string[]>> = {
   // Formatted numbers, and names of members in the code.
   "plugins/dashboard/dashboard/money.ts": ["/0+$/"],
   "plugins/billing/accounts/json.ts": ["/[A-Z]|\\d+(?=[a-z])/g"],
+  // The page that the package contains.
+  "plugins/dashboard/dashboard/pages.ts": [
+    '/ *<link rel="stylesheet" href="\\/dashboard\\/assets\\/([^"]+)" \\/>\\n/g',
+  ],
   // Paths and files of plugins, and the stack of an error that ends the process.
   "src/pipeline/load/plugin-file.ts": ["/(?:^|.*\\/)node_modules\\/((?:@[^/]+\\/)?[^/]+)/"],
   "src/pipeline/load/plugin-of-stack.ts": ["/^\\s+at (?:.*\\()?(.+?):\\d+:\\d+\\)?$/gm"],
