@@ -12,7 +12,7 @@ export type * from "./decoder.ts";
 export type * from "./errors.ts";
 export type * from "./evidence.ts";
 export type * from "./idempotency.ts";
-export * from "./inference.ts";
+export type * from "./inference.ts";
 export type * from "./ledger-archive.ts";
 export type * from "./ledger-follows.ts";
 export type * from "./ledger-submissions.ts";

@@ -193,9 +193,7 @@ export interface InferenceCall {
  * - `images`: content parts of type `image_url`.
  * - `reasoning`: `reasoning_effort`, and `reasoning_content` of earlier answers.
  */
-export const passable = ["tools", "sampling", "format", "logprobs", "images", "reasoning"] as const;
-
-export type Passable = (typeof passable)[number];
+export type Passable = "tools" | "sampling" | "format" | "logprobs" | "images" | "reasoning";
 
 /** What a network accepts in the prompts of its workers, and what is reserved for them. */
 export interface PromptOptions {

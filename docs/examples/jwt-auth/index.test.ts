@@ -234,7 +234,8 @@ for (const authorization of [
     const options = { ...rules, jwks: "http://127.0.0.1:9" };
     await using tested = await testStep(plugin, { options });
     const { principal } = (await tested.send({ headers: { authorization } })).slots;
-    assert.deepEqual(principal, { kind: "anonymous", reason: "invalid authorization format" });
+    const reason = "invalid authorization format";
+    assert.deepEqual(principal, { kind: "anonymous", reason, cause: "malformed" });
   });
 }
 

@@ -1,9 +1,18 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { passable } from "sluice-gateway/services";
+import type { Passable } from "sluice-gateway/services";
 import { integerSchema } from "sluice-gateway/toolkit";
 
 const day = 86_400_000;
+
+const passable: readonly Passable[] = [
+  "tools",
+  "sampling",
+  "format",
+  "logprobs",
+  "images",
+  "reasoning",
+];
 
 /** Price of one native token in USD: decisions.md section 8. */
 export const rateSchema: JsonSchema = {

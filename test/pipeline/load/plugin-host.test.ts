@@ -82,6 +82,7 @@ test("gives every plugin the members that reach only its own data and work", () 
     "every",
     "folder",
     "log",
+    "memory",
     "metrics",
     "mode",
     "storage",

@@ -21,7 +21,10 @@ for (const durability of ["settled", "async"] as const) {
     if (durability === "settled") await assert.rejects(pending, /the journal thread has ended/);
     await ended;
 
-    assert.deepEqual(meter.reserve(principalOf(), 4, about), { kind: "unavailable" });
+    assert.deepEqual(meter.reserve(principalOf(), 4, about), {
+      kind: "unavailable",
+      reason: "the journal cannot be written",
+    });
     assert.deepEqual(fixture.logged, [
       "error the journal thread has ended; restart the gateway",
       "error charges could not be written to the journal",
