@@ -64,6 +64,7 @@ test("the package exports the documented names and no others", async () => {
     "fragmentPointer",
     "guarded",
     "integerSchema",
+    "isAbsent",
     "isObject",
     "jsonExcess",
     "orElse",
