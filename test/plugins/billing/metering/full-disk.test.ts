@@ -81,11 +81,9 @@ test("a full disk rejects charges and new reservations, charges nothing, and rec
   const written = await chargeUntilFull(meter);
 
   assert.equal(meter.writable, false);
-  assert.deepEqual(meter.reserve(principal, 1, about), {
-    kind: "unavailable",
-    reason: "the journal cannot be written",
-  });
-  assert.deepEqual(meter.reserveWithoutLimit(principal, 1, about), { kind: "unavailable" });
+  const unavailable = { kind: "unavailable", reason: "the journal cannot be written" };
+  assert.deepEqual(meter.reserve(principal, 1, about), unavailable);
+  assert.deepEqual(meter.reserveWithoutLimit(principal, 1, about), unavailable);
   assert.match(await fixture.metrics.render(), /sluice_journal_writable 0/);
   assert.match(fixture.logged.join(), /error the disk is full/);
   const used = { dayMilliCu: written, monthMilliCu: written, openMilliCu: 16 };
