@@ -256,7 +256,8 @@ for (const [what, reply] of Object.entries({
     assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
     // A token that is not valid by itself is refused without the provider.
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
-    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause: "unknown" });
+    const cause = "token: JWS Protected Header is invalid";
+    assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause });
     isBroken = false;
     tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key");
