@@ -12,7 +12,7 @@ const patterns = [
   "docs/**/*.{md,png,svg}",
   "plugins/*/templates/*.yaml",
   "src/commands/plugin/templates/*.txt",
-  // What the guides in docs/deploy use. The Dockerfiles and Compose files need a checkout.
+  // The guides in docs/deploy use these files. The Dockerfiles and Compose files need a checkout.
   "deploy/{chart,grafana,systemd}/**/*.{yaml,json,tpl,service}",
   "deploy/chart/templates/NOTES.txt",
   "deploy/{sidecar.yaml,nginx.conf}",

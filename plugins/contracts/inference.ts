@@ -195,7 +195,7 @@ export interface InferenceCall {
  */
 export type Passable = "tools" | "sampling" | "format" | "logprobs" | "images" | "reasoning";
 
-/** What a network accepts in the prompts of its workers, and what is reserved for them. */
+/** The parts of prompts that a network passes on to its workers, and the credit that is reserved for them. */
 export interface PromptOptions {
   /** The parts of requests that its workers get in addition to texts. */
   readonly passes: readonly Passable[];

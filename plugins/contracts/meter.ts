@@ -183,7 +183,8 @@ export interface PartOptions {
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. Always use `await`: with PostgreSQL, the result is now and
-   * then a promise. A resulting Reply is the refusal to send (429 with details, or 503). If the exchange ends while the credit is being requested, the credit is released, and the result is 503.
+   * then a promise. A resulting Reply is the refusal to send (429 with details, or 503). If the exchange ends while the
+   * credit is being requested, the credit is released, and the result is 503.
    */
   reserve(
     costMilliCu: number,

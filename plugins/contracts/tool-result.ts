@@ -52,8 +52,8 @@ export interface ModelUsage {
 }
 
 /**
- * An expected failure, which costs nothing unless it is charged. `message` is sent to the caller, so it must not contain text from an
- * upstream, except text that a remote tool wrote for its callers.
+ * An expected failure, which costs nothing unless it is charged. `message` is sent to the caller, so it must not contain
+ * text from an upstream, except text that a remote tool wrote for its callers.
  */
 export interface ToolFailure {
   readonly ok: false;

@@ -1,6 +1,6 @@
 /** Memory that a plugin holds for a client. */
 
-/** What the memory is used for: a result that is being built, or values that a subscription keeps. */
+/** Use of the memory: a result that is being built, or values that a subscription keeps. */
 export type MemoryUse = "result" | "subscription";
 
 /** Memory that counts for one caller until it is disposed of. */

@@ -6,8 +6,8 @@
 import { isObject } from "../is-object.ts";
 
 /**
- * Access of the hooks of a step to bodies. `none`: the step has none of the hooks `requestBody`, `responseChunk` and `responseFlush`. `read`: its
- * hooks get bodies, but do not change them.
+ * Access of the hooks of a step to bodies. `none`: the step has none of the hooks `requestBody`, `responseChunk` and
+ * `responseFlush`. `read`: its hooks get bodies, but do not change them.
  */
 export type BodyAccess = "none" | "read" | "write";
 

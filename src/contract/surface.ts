@@ -33,8 +33,8 @@ export interface SurfaceHooks {
   /** Returns a Reply, or streams through `x.stream` and resolves to undefined when the stream has ended. */
   answer(x: Exchange): Awaitable<Reply | undefined>;
   /**
-   * Returns a refusal in the shape of the surface's API: one by a step of its route, by the core, or by the surface itself.
-   * Its code and its limit are recorded in any case. Without this hook, refusals have the envelope of `refuse`.
+   * Returns a refusal in the shape of the surface's API: one by a step of its route, by the core, or by the surface
+   * itself. Its code and its limit are recorded in any case. Without this hook, refusals have the envelope of `refuse`.
    */
   renderRefusal?(refused: Refused, x: Exchange): Reply;
   stop?(): Awaitable<void>;

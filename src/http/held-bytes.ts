@@ -2,9 +2,9 @@
  * Counts every byte that clients make the gateway hold, against one bound: bodies and messages that arrive, answers that
  * wait for their reader, results that are being built, and values that subscriptions keep.
  *
- * A caller may hold half of the bound, apart from messages. When all callers together reach it, the newest part of the caller that holds the
- * most is refused first, among the callers that hold several parts. If every caller holds a single one, the newest part
- * is refused, because older ones are closer to completion.
+ * A caller may hold half of the bound, apart from messages. When all callers together reach it, the newest part of the
+ * caller that holds the most is refused first, among the callers that hold several parts. If every caller holds a single
+ * one, the newest part is refused, because older ones are closer to completion.
  */
 import type { MemoryHold, MemoryUse } from "../contract/memory.ts";
 import { LinkedList, type Linked } from "../linked-list.ts";

@@ -58,7 +58,7 @@ const healthy: Series = {
   sluice_usage_export_lag_seconds: "1x60",
 };
 
-/** What differs from the healthy gateway when an alert fires. */
+/** The difference to a healthy gateway when an alert fires. */
 const causes: Readonly<Record<string, readonly Series[]>> = {
   SluiceDown: [{ up: "1x20 0x40", sluice_build_info: "1x20 _x40" }],
   SluiceJournalNotWritable: [{ sluice_journal_writable: "0x60" }],

@@ -22,7 +22,7 @@ function blocks(language: string): string[] {
   );
 }
 
-/** What needs root, the network or systemd is left out. */
+/** Commands that need root, the network or systemd are left out. */
 const leftOut = /^(npm|useradd|certbot|cp|systemctl|curl) .*\n/gm;
 
 async function statusOf(url: string, apiKey: string): Promise<number | undefined> {

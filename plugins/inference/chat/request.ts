@@ -67,8 +67,8 @@ export function withoutExtraBody(value: unknown): unknown {
 }
 
 /**
- * Reads a request. `body`: the parsed body, after `withoutExtraBody`. `promptOptionsOf` returns the options of the network that serves a model;
- * undefined if no network lists it.
+ * Reads a request. `body`: the parsed body, after `withoutExtraBody`. `promptOptionsOf` returns the options of the
+ * network that serves a model; undefined if no network lists it.
  */
 export function readChatRequest(
   body: unknown,

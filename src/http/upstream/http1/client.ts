@@ -1,7 +1,8 @@
 /**
  * The HTTP/1.1 client for nodes, workers and `forward`. It keeps connections alive, sends one request at a time on each,
- * and queues a limited number of exchanges if all connections are busy (fair-share.ts). It exists because a general client (undici)
- * takes about 10 µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a token.
+ * and queues a limited number of exchanges if all connections are busy (fair-share.ts). It exists because a general
+ * client (undici) takes about 10 µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a
+ * token.
  */
 import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
 import { runGuarded } from "../../../guard.ts";
