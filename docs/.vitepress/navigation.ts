@@ -5,7 +5,7 @@ import type { DefaultTheme } from "vitepress";
 
 /** Pages by section. The text of a link is the title of its page. */
 const sections: Readonly<Record<string, readonly string[]>> = {
-  Start: ["docs/getting-started", "docs/pipeline-yaml", "docs/glossary"],
+  Start: ["docs/getting-started", "docs/how-it-works", "docs/pipeline-yaml", "docs/glossary"],
   Recipes: [
     "docs/recipes/ai-gateway",
     "docs/recipes/mcp-server",
@@ -24,7 +24,14 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/errors",
   ],
   "Encrypted stream": ["docs/encrypted-stream", "docs/worker"],
-  Operate: ["docs/operations", "docs/dashboard", "docs/alerts", "docs/replicas", "bench/README"],
+  Operate: [
+    "docs/operations",
+    "docs/troubleshooting",
+    "docs/dashboard",
+    "docs/alerts",
+    "docs/replicas",
+    "bench/README",
+  ],
   Deploy: [
     "docs/deploy/image",
     "docs/deploy/compose",
