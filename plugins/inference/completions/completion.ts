@@ -2,23 +2,30 @@
 import { randomUUID } from "node:crypto";
 import type { Clock, Exchange } from "sluice-gateway/plugin";
 import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
-import type { ChatRequest } from "./request.ts";
+import type { AnswerRenderer, CompletionApi } from "./api.ts";
+import type { CompletionRequest } from "./request.ts";
 
-/** A chat request without the body for the worker. */
-export interface AcceptedRequest extends Omit<ChatRequest, "body"> {
+/** A request without the body for the worker. */
+export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
   /** Key of its session. Undefined if the network does not use it. */
   readonly session: string | undefined;
 }
 
-export interface Completion {
+/** An accepted request, and how its API renders the answer. */
+export interface CompletionParts {
   readonly x: Exchange;
+  readonly api: CompletionApi;
+  readonly renderer: AnswerRenderer;
   readonly request: AcceptedRequest;
+  readonly clock: Clock;
+}
+
+export interface Completion extends CompletionParts {
   readonly charge: Charge;
-  /** `chatcmpl-` and a UUID. */
+  /** The prefix of the API and a UUID. */
   readonly id: string;
   /** Time of the request in Unix seconds. */
   readonly created: number;
-  readonly clock: Clock;
   /** Monotonic time in milliseconds. */
   readonly startedAt: number;
   /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
@@ -27,19 +34,13 @@ export interface Completion {
   brokenBy: string | undefined;
 }
 
-export function createCompletion(
-  x: Exchange,
-  request: AcceptedRequest,
-  charge: Charge,
-  clock: Clock,
-): Completion {
+export function createCompletion(parts: CompletionParts, charge: Charge): Completion {
+  const { x, api, clock } = parts;
   return {
-    x,
-    request,
+    ...parts,
     charge,
-    id: `chatcmpl-${randomUUID()}`,
+    id: api.idPrefix + randomUUID(),
     created: Math.floor(x.arrivedAt / 1000),
-    clock,
     startedAt: clock.monotonic(),
     firstTokenMs: undefined,
     brokenBy: undefined,
@@ -50,9 +51,9 @@ export function createCompletion(
  * Charges the result of an answer and returns the charged milli-CU. `outcome`: the reason why the answer is incomplete.
  */
 export function settle(completion: Completion, result: InferenceResult, outcome?: string): number {
-  const { charge, request } = completion;
+  const { charge } = completion;
   noteCompletion(completion, result);
-  charge.settle([chargeLine(request.model, result, outcome)]);
+  charge.settle([chargeLine(completion, result, outcome)]);
   // The charge never exceeds the reservation, whatever the worker reports.
   return charge.usedMilliCu ?? result.costMilliCu;
 }
@@ -83,29 +84,14 @@ export async function settleClientLeft(
   if (result !== undefined) settle(completion, result, "clientLeft");
 }
 
-/** Returns the `usage` member of an answer: OpenAI's fields, and `usedCUMilli`, the charge. */
-export function usageOf({ usage }: InferenceResult, usedMilliCu: number): object {
-  const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
-  return {
-    prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
-    ...(cachedTokens !== undefined && { prompt_tokens_details: { cached_tokens: cachedTokens } }),
-    ...(reasoningTokens !== undefined && {
-      completion_tokens_details: { reasoning_tokens: reasoningTokens },
-    }),
-    usedCUMilli: usedMilliCu,
-  };
-}
-
 function chargeLine(
-  model: string,
+  { api, request }: Completion,
   { usage, costMilliCu, worker }: InferenceResult,
   outcome?: string,
 ): Omit<ChargeLine, "surface"> {
   return {
-    method: "chat.completions",
-    model,
+    method: api.method,
+    model: request.model,
     costMilliCu,
     inputTokens: usage.promptTokens,
     outputTokens: usage.completionTokens,
