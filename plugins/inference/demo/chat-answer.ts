@@ -3,7 +3,8 @@ import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type { Clock } from "sluice-gateway/plugin";
 import type { ChatRequest } from "./chat-request.ts";
-import type { Echo } from "./echo.ts";
+import { tokensOf, type Echo } from "./echo.ts";
+import type { ToolCall } from "./file-task.ts";
 
 export interface Pace {
   readonly clock: Clock;
@@ -13,11 +14,12 @@ export interface Pace {
 
 /** Sends the answer at the time of its last token, unless the client has disconnected before that. */
 export function sendWhole(response: ServerResponse, model: string, answer: Echo, pace: Pace): void {
-  const { reasoning, content, finishReason, usage } = answer;
+  const { reasoning, content, toolCall, finishReason, usage } = answer;
   const message = {
     role: "assistant",
-    content: content.join(""),
+    content: toolCall === undefined ? content.join("") : null,
     ...(reasoning.length > 0 && { reasoning_content: reasoning.join("") }),
+    ...(toolCall !== undefined && { tool_calls: [callMember(toolCall)] }),
   };
   const body = JSON.stringify({
     ...envelope("chat.completion", model, pace.clock),
@@ -63,7 +65,7 @@ type WriteEvent = (choices: readonly object[], usage: Echo["usage"] | null) => s
 
 /** Yields the events of the role and of each token, and returns the events that end the stream. */
 function* eventsOf(
-  { reasoning, content, finishReason, usage }: Echo,
+  { reasoning, content, toolCall, finishReason, usage }: Echo,
   includeUsage: boolean,
   write: WriteEvent,
 ): Generator<string, string, undefined> {
@@ -72,7 +74,20 @@ function* eventsOf(
   yield chunk({ role: "assistant", content: "" }, null);
   for (const token of reasoning) yield chunk({ reasoning_content: token }, null);
   for (const token of content) yield chunk({ content: token }, null);
+  if (toolCall !== undefined) {
+    yield chunk(
+      { tool_calls: [{ index: 0, ...callMember({ ...toolCall, arguments: "" }) }] },
+      null,
+    );
+    for (const token of tokensOf(toolCall.arguments)) {
+      yield chunk({ tool_calls: [{ index: 0, function: { arguments: token } }] }, null);
+    }
+  }
   return chunk({}, finishReason) + (includeUsage ? write([], usage) : "") + "data: [DONE]\n\n";
+}
+
+function callMember({ name, arguments: text }: ToolCall): object {
+  return { id: `call_${randomUUID()}`, type: "function", function: { name, arguments: text } };
 }
 
 function envelope(object: string, model: string, clock: Clock): object {

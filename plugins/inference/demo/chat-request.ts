@@ -2,10 +2,11 @@
  * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
 import { isObject } from "sluice-gateway/toolkit";
+import { fileTask, type ToolCall } from "./file-task.ts";
 
 export interface ChatMessage {
   readonly role: string;
-  /** The joined text parts of the content. */
+  /** The joined text parts of the content. Empty if it has none. */
   readonly text: string;
 }
 
@@ -19,6 +20,8 @@ export interface ChatRequest {
   readonly thinking: boolean;
   /** The smaller of `max_tokens` and `max_completion_tokens`. Undefined if neither was given. */
   readonly maxTokens: number | undefined;
+  /** The call of a tool that the last message asks for. */
+  readonly toolCall?: ToolCall;
 }
 
 /** HTTP status and `error` member of an error response, in OpenAI's format. */
@@ -51,12 +54,14 @@ export function readChatRequest(body: string, model: string): ChatRequest | Chat
   if (counts.length < given.length) {
     return fault("max_tokens", "max_tokens must be an integer of at least 1.");
   }
+  const toolCall = fileTask(promptOf(members["messages"]), members["tools"]);
   return {
     messages,
     stream: members["stream"] === true,
     includeUsage: membersOf(members["stream_options"])?.["include_usage"] === true,
     thinking: membersOf(members["chat_template_kwargs"])?.["enable_thinking"] === true,
     maxTokens: counts.length === 0 ? undefined : Math.min(...counts),
+    ...(toolCall !== undefined && { toolCall }),
   };
 }
 
@@ -89,22 +94,29 @@ function readMessages(value: unknown): readonly ChatMessage[] | undefined {
   for (const each of value) {
     const message = membersOf(each);
     const role = message?.["role"];
-    const text = textOf(message?.["content"]);
-    if (typeof role !== "string" || text === undefined) return undefined;
-    messages.push({ role, text });
+    const texts = textsOf(message?.["content"]);
+    if (typeof role !== "string" || texts === undefined) return undefined;
+    messages.push({ role, text: texts.join("") });
   }
   return messages;
 }
 
-/** Returns the text of a message. Undefined if the content is neither text nor a list of text parts. */
-function textOf(content: unknown): string | undefined {
-  if (typeof content === "string") return content;
+/** Returns the last text part of the last message, if it is the user's: agents send there what the user wrote. */
+function promptOf(messages: unknown): string {
+  const last = Array.isArray(messages) ? membersOf(messages.at(-1)) : undefined;
+  return last?.["role"] === "user" ? (textsOf(last["content"])?.at(-1) ?? "") : "";
+}
+
+/** Returns the text parts of a message. Undefined if the content is neither missing nor text nor a list of text parts. */
+function textsOf(content: unknown): readonly string[] | undefined {
+  if (content === null || content === undefined) return [];
+  if (typeof content === "string") return [content];
   if (!Array.isArray(content)) return undefined;
   const texts = content.map((part) => {
     const { type, text } = membersOf(part) ?? {};
-    return type === "text" ? text : undefined;
+    return type === "text" && typeof text === "string" ? text : undefined;
   });
-  return texts.every((text) => typeof text === "string") ? texts.join("") : undefined;
+  return texts.every((text) => text !== undefined) ? texts : undefined;
 }
 
 function membersOf(value: unknown): Members | undefined {

@@ -25,6 +25,7 @@ chat completions API`,
       CONFIDENTIAL_CLASSIC_URL: model.url,
       // Other modules propose requests to this model.
       SLUICE_DEMO_MODEL: demoModelId,
+      CONFIDENTIAL_CLASSIC_PASSES: env["CONFIDENTIAL_CLASSIC_PASSES"] || "tools, sampling, format",
       ...(!env["CONFIDENTIAL_CLASSIC_STATUS_URL"] && {
         CONFIDENTIAL_CLASSIC_STATUS_URL: model.statusUrl,
       }),

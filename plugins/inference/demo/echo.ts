@@ -1,12 +1,14 @@
-/** The answer of the demo model: the last message of the user, token by token. */
+/** The answer of the demo model: the last message of the user, token by token, or a call of a tool. */
 import type { ChatRequest } from "./chat-request.ts";
+import type { ToolCall } from "./file-task.ts";
 
 export interface Echo {
   /** The reasoning before the content; empty unless the request enables thinking. */
   readonly reasoning: readonly string[];
   readonly content: readonly string[];
+  readonly toolCall: ToolCall | undefined;
   /** `length` if the answer was cut at `max_tokens` or at the limit of the model. */
-  readonly finishReason: "stop" | "length";
+  readonly finishReason: "stop" | "length" | "tool_calls";
   readonly usage: {
     readonly prompt_tokens: number;
     /** Includes the reasoning. */
@@ -26,19 +28,24 @@ export function tokensOf(text: string): string[] {
   return text.match(/\s{0,12}\S{1,12}|\s{1,12}/gu) ?? [];
 }
 
-export function echo({ messages, thinking, maxTokens }: ChatRequest): Echo {
+export function echo({ messages, thinking, maxTokens, toolCall }: ChatRequest): Echo {
   const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
-  const words = tokensOf(last?.text ?? "");
+  const result = messages.at(-1)?.role === "tool" ? messages.at(-1) : undefined;
+  const said =
+    result === undefined ? (last?.text ?? "") : `All done. The tool answered: ${result.text}`;
+  const words = tokensOf(toolCall?.arguments ?? said);
   const thoughts = thinking ? tokensOf(thoughtAbout(words.length)) : [];
   const limit = Math.min(maxTokens ?? maxAnswerTokens, maxAnswerTokens);
   const reasoning = thoughts.slice(0, limit);
-  const content = words.slice(0, limit - reasoning.length);
-  const completion = reasoning.length + content.length;
+  const answer = words.slice(0, limit - reasoning.length);
+  const completion = reasoning.length + answer.length;
+  const isCut = completion < thoughts.length + words.length;
   const prompt = messages.reduce((sum, { text }) => sum + tokensOf(text).length, 0);
   return {
     reasoning,
-    content,
-    finishReason: completion < thoughts.length + words.length ? "length" : "stop",
+    content: toolCall === undefined ? answer : [],
+    toolCall: isCut ? undefined : toolCall,
+    finishReason: isCut ? "length" : toolCall === undefined ? "stop" : "tool_calls",
     usage: {
       prompt_tokens: prompt,
       completion_tokens: completion,

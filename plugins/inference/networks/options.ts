@@ -2,6 +2,7 @@
 import type { SectionFault } from "sluice-gateway/plugin";
 import type { NetworkConfig, PromptOptions, RateConfig } from "sluice-gateway/services";
 import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
+import { passable } from "./schema.ts";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */
 type Rate =
@@ -26,7 +27,8 @@ interface Entry {
   readonly idleMs: number;
   readonly answerMs: number;
   readonly maxOutputTokens: number;
-  readonly passes: PromptOptions["passes"];
+  /** A list, or a text with commas, which an environment variable can set. */
+  readonly passes: PromptOptions["passes"] | string;
   readonly affinity: NetworkConfig["affinity"];
   readonly imageTokens: number;
   readonly contextTokens?: number;
@@ -47,7 +49,10 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
     if (network?.url === undefined) return [];
     const { kind = "openai", url, origins, status, headers } = network;
     const { connectMs, idleMs, answerMs, maxOutputTokens } = network;
-    const { passes, affinity, imageTokens, contextTokens } = network;
+    const { affinity, imageTokens, contextTokens } = network;
+    const listed =
+      typeof network.passes === "string" ? network.passes.split(/, */) : network.passes;
+    const passes = passable.filter((part) => listed.includes(part));
     return {
       name,
       kind,

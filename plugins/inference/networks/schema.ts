@@ -5,7 +5,7 @@ import { integerSchema } from "sluice-gateway/toolkit";
 
 const day = 86_400_000;
 
-const passable: readonly Passable[] = [
+export const passable: readonly Passable[] = [
   "tools",
   "sampling",
   "format",
@@ -13,6 +13,7 @@ const passable: readonly Passable[] = [
   "images",
   "reasoning",
 ];
+const anyPassable = `(${passable.join("|")})`;
 
 /** Price of one native token in USD: decisions.md section 8. */
 export const rateSchema: JsonSchema = {
@@ -121,12 +122,13 @@ const networkSchema: JsonSchema = {
       "Number of output tokens for which credit is reserved if the request has no max_tokens.",
     ),
     passes: {
-      type: "array",
+      type: ["array", "string"],
       uniqueItems: true,
       items: { enum: passable },
+      pattern: `^${anyPassable}(, *${anyPassable})*$`,
       default: [],
       description:
-        "Parts of requests that its workers get in addition to texts. Everything else is ignored and named in X-Sluice-Ignored.",
+        "Parts of requests that its workers get in addition to texts: a list, or text with commas. Everything else is ignored and named in X-Sluice-Ignored.",
     },
     affinity: {
       enum: ["session", "none"],
