@@ -30,14 +30,27 @@ export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
   // The name becomes part of a command, so it has only characters that a shell does not interpret.
   if (!/^[\w./-]+$/u.test(file)) return undefined;
   const contents = hasContents ? words.join(" ") : defaultContents;
-  const declared = Array.isArray(tools) ? tools.flatMap(declaredTool) : [];
-  return runCommand(declared, file, contents) ?? writeFile(declared, file, contents);
+  const quoted = contents.replaceAll("'", `'\\''`);
+  const command = `printf '%s\\n' '${quoted}' > ${file}`;
+  return runCommand(tools, command) ?? writeFile(declaredTools(tools), file, contents);
+}
+
+/** Returns the call of a tool that runs this command in a shell. Undefined if there is none. */
+export function runCommand(tools: unknown, command: string): ToolCall | undefined {
+  const [tool, name] = findTool(declaredTools(tools), commandNames);
+  if (tool === undefined || name === undefined) return undefined;
+  const { type } = propertyOf(tool, name);
+  return callOf(tool, { [name]: type === "array" ? ["sh", "-c", command] : command });
 }
 
 interface DeclaredTool {
   readonly name: string;
   readonly properties: Members;
   readonly required: readonly string[];
+}
+
+function declaredTools(tools: unknown): readonly DeclaredTool[] {
+  return Array.isArray(tools) ? tools.flatMap(declaredTool) : [];
 }
 
 function declaredTool(tool: unknown): DeclaredTool[] {
@@ -52,18 +65,6 @@ function declaredTool(tool: unknown): DeclaredTool[] {
       required: Array.isArray(required) ? required.filter((name) => typeof name === "string") : [],
     },
   ];
-}
-
-function runCommand(
-  tools: readonly DeclaredTool[],
-  file: string,
-  contents: string,
-): ToolCall | undefined {
-  const [tool, name] = findTool(tools, commandNames);
-  if (tool === undefined || name === undefined) return undefined;
-  const command = `printf '%s\\n' '${contents.replaceAll("'", `'\\''`)}' > ${file}`;
-  const { type } = propertyOf(tool, name);
-  return callOf(tool, { [name]: type === "array" ? ["sh", "-c", command] : command });
 }
 
 function writeFile(

@@ -1,6 +1,9 @@
 /** The tool calls of the demo model, for the tools of different agents. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { mkdtempDisposable, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { fileTask } from "../../../../plugins/inference/demo/file-task.ts";
 
@@ -21,12 +24,13 @@ test("a tool that runs commands is preferred, and all its required arguments are
   assert.equal(typeof description, "string");
 });
 
-test("quotes in the contents cannot end the command", () => {
-  const call = fileTask("create /dev/stdout: it's; 'quoted' $(exit 1)", [shell]);
+test("quotes in the contents cannot end the command", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-file-task-"));
+  const call = fileTask("create a.txt: it's; 'quoted' $(exit 1)", [shell]);
   const { command } = JSON.parse(call?.arguments ?? "{}") as { command: [string, ...string[]] };
   const [program, ...args] = command;
-  const { stdout } = spawnSync(program, args, { encoding: "utf8" });
-  assert.equal(stdout, "it's; 'quoted' $(exit 1)\n");
+  spawnSync(program, args, { cwd: folder.path });
+  assert.equal(await readFile(join(folder.path, "a.txt"), "utf8"), "it's; 'quoted' $(exit 1)\n");
 });
 
 test("without such a tool, one that writes files is called", () => {

@@ -1,0 +1,48 @@
+/** Real agents edit a file through the gateway, in every API that they speak. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { pipelineOf } from "../plugins/inference/chat/gateway.ts";
+import { startTestGateway } from "../../plugins/contracts/testing.ts";
+import { skipWithout } from "../skip-without.ts";
+import { after, before, file, model, startEditWorker } from "./edit-worker.ts";
+import { agents, runAgent, type Agent, type Api } from "./programs.ts";
+
+/** Far more time than an agent needs, even on a busy machine. */
+const maxMs = 180_000;
+const modules = join(import.meta.dirname, "packages/node_modules");
+
+async function edits(agent: Agent, api: Api): Promise<void> {
+  await using worker = await startEditWorker();
+  await using gateway = await startTestGateway({
+    pipeline: pipelineOf({ network: "passes: [tools, sampling, format, reasoning]" }),
+    env: { WORKER_URL: worker.url },
+  });
+  await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-agent-"));
+  const work = join(folder.path, "work");
+  const home = join(folder.path, "home");
+  for (const path of [work, home]) await mkdir(path);
+  await writeFile(join(work, file), before);
+  const { url, key } = gateway;
+  const prompt = `Use American spelling in ${file}.`;
+  const command = agent.command(api, { url, key, model }, prompt, home);
+  const { code, output } = await runAgent(join(modules, agent.program), command, {
+    work,
+    home,
+    maxMs,
+  });
+  assert.equal(code, 0, output);
+  assert.match(output, /All done\./);
+  assert.equal(await readFile(join(work, file), "utf8"), after, output);
+}
+
+for (const agent of agents) {
+  const isInstalled = existsSync(join(modules, agent.program));
+  const skip = skipWithout("`npm ci --ignore-scripts` in test/agents/packages", isInstalled);
+  for (const api of agent.apis) {
+    test(`${agent.name} edits a file over the API for ${api}`, { skip }, () => edits(agent, api));
+  }
+}

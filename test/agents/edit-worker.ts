@@ -1,0 +1,73 @@
+/**
+ * A worker whose model edits a file with whatever tools an agent has: it lists the folder and reads the file at the same
+ * time, then changes it, and then says that it is done.
+ */
+import { runCommand, type ToolCall } from "../../plugins/inference/demo/file-task.ts";
+import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/chat-events.ts";
+import {
+  startWorker,
+  type Exchange,
+  type Worker,
+} from "../plugins/inference/networks/scripted-worker.ts";
+import { usageOf } from "../plugins/inference/networks/worker-scripts.ts";
+
+export const model = "Test/Editor-1";
+export const file = "note.txt";
+export const before = "The colour of the sluice is grey.\n";
+export const after = "The color of the sluice is gray.\n";
+
+const turns = [["ls", `cat ${file}`], [`sed -i 's/colour/color/; s/grey/gray/' ${file}`]];
+
+export function startEditWorker(): Promise<Worker> {
+  return startWorker({ models: [model], otherwise: (exchange) => answer(exchange) });
+}
+
+function answer(exchange: Exchange): void {
+  const { messages, tools, stream } = exchange.body;
+  const calls = callsOf(Array.isArray(messages) ? messages : [], tools);
+  const content = calls.length === 0 ? "All done." : null;
+  const finish = calls.length === 0 ? "stop" : "tool_calls";
+  const toolCalls = calls.map((call, index) => ({
+    index,
+    id: `call_${index}_${Date.now()}`,
+    type: "function",
+    function: call,
+  }));
+  const usage = usageOf(5, 2);
+  if (stream !== true) {
+    exchange.begin(200, { "content-type": "application/json" });
+    const message = { role: "assistant", content, tool_calls: toolCalls };
+    const choices = [{ index: 0, message, finish_reason: finish }];
+    void exchange.push(JSON.stringify({ id: "1", object: "chat.completion", choices, usage }));
+    return exchange.end();
+  }
+  exchange.begin();
+  const deltas = [
+    { role: "assistant", content: "" },
+    ...(content === null ? [] : [{ content }]),
+    // The arguments of the calls arrive in pieces, and the pieces of different calls in turn.
+    ...toolCalls.map((call) => ({ tool_calls: [withArguments(call, "")] })),
+    ...[0, 1].flatMap((half) =>
+      toolCalls.map(({ index, function: { arguments: text } }) => {
+        const middle = Math.floor(text.length / 2);
+        const piece = half === 0 ? text.slice(0, middle) : text.slice(middle);
+        return { tool_calls: [{ index, function: { arguments: piece } }] };
+      }),
+    ),
+  ];
+  for (const delta of deltas) void exchange.push(eventOf(chunkOf(delta, { model })));
+  void exchange.push(eventOf(chunkOf({}, { model, finishReason: finish })));
+  void exchange.push(eventOf(usageChunkOf(usage, { model })) + eventOf("[DONE]"));
+  exchange.end();
+}
+
+function withArguments(call: { function: ToolCall }, text: string): object {
+  return { ...call, function: { ...call.function, arguments: text } };
+}
+
+/** Returns the calls of the next turn: none after the last, or if the agent asks for something without tools. */
+function callsOf(messages: readonly unknown[], tools: unknown): readonly ToolCall[] {
+  const isCall = (one: unknown) => typeof one === "object" && one !== null && "tool_calls" in one;
+  const commands = turns[messages.filter((one) => isCall(one)).length] ?? [];
+  return commands.flatMap((command) => runCommand(tools, command) ?? []);
+}

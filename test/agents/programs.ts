@@ -1,0 +1,117 @@
+/** The agents: how each is configured for an API of the gateway, and started with a prompt. */
+import { spawn } from "node:child_process";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+
+export type Api = "chat" | "responses" | "messages";
+
+export interface Gateway {
+  /** `http://host:port`. */
+  readonly url: string;
+  readonly key: string;
+  readonly model: string;
+}
+
+/** A command line, and what it needs. */
+interface Command {
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Files in the home folder of the agent, by path. */
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+export interface Agent {
+  readonly name: string;
+  readonly apis: readonly Api[];
+  /** Path of the program below node_modules. */
+  readonly program: string;
+  command(api: Api, gateway: Gateway, prompt: string, home: string): Command;
+}
+
+const pi: Agent = {
+  name: "pi",
+  apis: ["chat", "responses", "messages"],
+  program: ".bin/pi",
+  command(api, { url, key, model }, prompt) {
+    const names = {
+      chat: "openai-completions",
+      responses: "openai-responses",
+      messages: "anthropic-messages",
+    };
+    const baseUrl = api === "messages" ? url : `${url}/v1`;
+    const models = [{ id: model, contextWindow: 128_000, maxTokens: 4_000 }];
+    const sluice = { baseUrl, api: names[api], apiKey: key, models };
+    return {
+      args: ["-p", "--provider", "sluice", "--model", model, prompt],
+      env: { PI_OFFLINE: "1" },
+      files: { ".pi/agent/models.json": JSON.stringify({ providers: { sluice } }) },
+    };
+  },
+};
+
+const qwen: Agent = {
+  name: "Qwen Code",
+  apis: ["chat", "messages"],
+  program: ".bin/qwen",
+  command(api, { url, key, model }, prompt) {
+    const isChat = api === "chat";
+    const prefix = isChat ? "OPENAI" : "ANTHROPIC";
+    const type = isChat ? "openai" : "anthropic";
+    return {
+      args: ["--yolo", "--auth-type", type, "-p", prompt],
+      env: {
+        [`${prefix}_BASE_URL`]: isChat ? `${url}/v1` : url,
+        [`${prefix}_API_KEY`]: key,
+        [`${prefix}_MODEL`]: model,
+      },
+    };
+  },
+};
+
+const continueCli: Agent = {
+  name: "Continue",
+  apis: ["chat"],
+  program: ".bin/cn",
+  command(_, { url, key, model }, prompt, home) {
+    const config = `name: test
+version: 0.0.1
+schema: v1
+models:
+  - { name: sluice, provider: openai, model: ${model}, apiBase: ${url}/v1, apiKey: ${key}, roles: [chat] }
+`;
+    return {
+      args: ["-p", "--auto", "--config", join(home, "config.yaml"), prompt],
+      env: { CONTINUE_TELEMETRY_ENABLED: "0" },
+      files: { "config.yaml": config },
+    };
+  },
+};
+
+export const agents: readonly Agent[] = [pi, qwen, continueCli];
+
+/**
+ * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was ended
+ * after `maxMs`) and everything that it printed.
+ */
+export async function runAgent(
+  path: string,
+  { args, env = {}, files = {} }: Command,
+  { work, home, maxMs }: { readonly work: string; readonly home: string; readonly maxMs: number },
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  for (const [name, contents] of Object.entries(files)) {
+    await mkdir(dirname(join(home, name)), { recursive: true });
+    await writeFile(join(home, name), contents);
+  }
+  const { PATH = "" } = process.env;
+  const child = spawn(process.execPath, [path, ...args], {
+    cwd: work,
+    env: { PATH, HOME: home, NO_COLOR: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: maxMs,
+    killSignal: "SIGKILL",
+  });
+  const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exit]);
+  return { code, output: out + err };
+}
