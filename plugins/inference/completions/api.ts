@@ -38,7 +38,13 @@ export type ReadResult =
       readonly renderer: AnswerRenderer;
     }
   /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
-  | { readonly ok: false; readonly message: string; readonly param?: string };
+  | {
+      readonly ok: false;
+      readonly message: string;
+      readonly param?: string;
+      /** A code of the API that is more precise than `INVALID_REQUEST`. */
+      readonly apiCode?: string;
+    };
 
 /** An error that the client of a completion gets. */
 export interface CompletionError {
@@ -47,6 +53,8 @@ export interface CompletionError {
   /** A general message of the code, or one for this request. It never has text from a worker. */
   readonly message: string;
   readonly param?: string | undefined;
+  /** A code of the API that is more precise than `code`. */
+  readonly apiCode?: string | undefined;
   /** The sizes, if the prompt is longer than the context of the model. */
   readonly contextExceeded?: ContextExceeded | undefined;
 }

@@ -25,7 +25,7 @@ export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCod
 };
 
 /** What an error says in addition to its code. `message` replaces the general one. */
-type Details = Partial<Pick<CompletionError, "message" | "param" | "contextExceeded">>;
+type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "contextExceeded">>;
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
   return { code, ...errors[code], ...details };
