@@ -1,0 +1,33 @@
+/** Writes the server-sent events of one response, and numbers them. */
+export class EventWriter {
+  /** True for an answer in one piece, which has no events. */
+  readonly isSilent: boolean;
+  #text = "";
+  #sequence = 0;
+
+  constructor(isSilent: boolean) {
+    this.isSilent = isSilent;
+  }
+
+  /** True before the first event. */
+  get isEmpty(): boolean {
+    return this.#sequence === 0;
+  }
+
+  write(type: string, members: object): void {
+    if (this.isSilent) return;
+    this.#text += `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.#sequence++, ...members })}\n\n`;
+  }
+
+  /** Writes an event with a response. `json`: the response. */
+  writeResponse(type: string, json: string): void {
+    this.#text += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},"response":${json}}\n\n`;
+  }
+
+  /** Returns the events that were written since the last call. */
+  take(): string {
+    const text = this.#text;
+    this.#text = "";
+    return text;
+  }
+}

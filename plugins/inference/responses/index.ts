@@ -1,0 +1,32 @@
+/**
+ * Surface `responses`: OpenAI's Responses API without state. A worker of the inference networks answers the requests as
+ * chat completions, and the tokens that it counts are charged.
+ */
+import { defineSurface } from "sluice-gateway/plugin";
+import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
+import { ignoredCounter } from "../completions/ignored-fields.ts";
+import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
+import { createResponsesApi, renderRefusal } from "./api.ts";
+import { operation } from "./operation.ts";
+import { countedNames } from "./request.ts";
+
+export default defineSurface({
+  name: "responses",
+  description: "Serves OpenAI's Responses API from the workers of the inference networks.",
+  needs: { charge: "answer" },
+  wants: { trace: "answer" },
+  uses: ["networks"],
+  permissions: { deployment: ["seal"] },
+  operation: () => operation,
+  start(_, host) {
+    const networks = host.use("networks");
+    const api = createResponsesApi(createReasoningSeal(host.seal));
+    const countIgnored = ignoredCounter(host.metrics, countedNames);
+    const deps = { networks, clock: host.clock, countIgnored };
+    return {
+      body: { bytes: maxRequestBytes, types: ["application/json"] },
+      answer: (x) => answerCompletion(api, x, deps),
+      renderRefusal,
+    };
+  },
+});

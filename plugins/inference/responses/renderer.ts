@@ -1,0 +1,186 @@
+/** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
+import type { WholeMessage } from "sluice-gateway/services";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
+import type {
+  AnswerRenderer,
+  Charged,
+  CompletionError,
+  StreamRenderer,
+} from "../completions/api.ts";
+import type { Completion } from "../completions/completion.ts";
+import { completionError } from "../completions/errors.ts";
+import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
+import { EventWriter } from "./event-writer.ts";
+import { Output } from "./output.ts";
+
+export interface RenderOptions {
+  /** JSON of the members that repeat the request. */
+  readonly repeated: string;
+  /** Names of the tools whose input is free text. */
+  readonly customTools: ReadonlySet<string>;
+  /** Seals the reasoning for clients that ask for it. */
+  readonly seal: ReasoningSeal | undefined;
+  readonly hasLogprobs: boolean;
+}
+
+/** Reasons why an answer is incomplete, by finish reason. */
+const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
+  ["length", "max_output_tokens"],
+  ["content_filter", "content_filter"],
+]);
+
+export class ResponseRenderer implements AnswerRenderer {
+  readonly #options: RenderOptions;
+
+  constructor(options: RenderOptions) {
+    this.#options = options;
+  }
+
+  whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string {
+    const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
+    const response = new ResponseStream(completion, this.#options, true);
+    response.add(
+      {
+        reasoning_content: reasoningContent,
+        content,
+        tool_calls: toolCalls.map(({ id, name, arguments: text }, index) => {
+          return { index, id, function: { name, arguments: text } };
+        }),
+      },
+      logprobs,
+    );
+    return response.last(charged).json;
+  }
+
+  stream(completion: Completion): ResponseStream {
+    return new ResponseStream(completion, this.#options, false);
+  }
+}
+
+/** One answer while it is written. */
+export class ResponseStream implements StreamRenderer {
+  readonly encoding = "utf8";
+  readonly #completion: Completion;
+  readonly #options: RenderOptions;
+  readonly #events: EventWriter;
+  readonly #output: Output;
+
+  constructor(completion: Completion, options: RenderOptions, isWhole: boolean) {
+    this.#completion = completion;
+    this.#options = options;
+    this.#events = new EventWriter(isWhole);
+    const id = completion.id.slice(completion.api.idPrefix.length);
+    this.#output = new Output(this.#events, id, options);
+  }
+
+  choice(bytes: Buffer, start: number, end: number): string {
+    this.#begin();
+    const choice = parse(bytes.toString("utf8", start, end));
+    if (isObject(choice) && isObject(choice["delta"])) {
+      this.add(choice["delta"], choice["logprobs"]);
+    }
+    return this.#events.take();
+  }
+
+  /** Adds a part of the answer: a delta or a message of chat completions. */
+  add(delta: Readonly<Record<string, unknown>>, logprobs: unknown): void {
+    const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
+    if (typeof reasoning === "string") this.#output.addText("reasoning", reasoning);
+    if (typeof content === "string") {
+      const tokens = this.#options.hasLogprobs && isObject(logprobs) ? logprobs["content"] : [];
+      this.#output.addText("message", content, Array.isArray(tokens) ? tokens : []);
+    }
+    if (Array.isArray(calls)) for (const call of calls) this.#output.addCall(call);
+  }
+
+  end(charged: Charged): string {
+    this.#begin();
+    const { type, json } = this.last(charged);
+    this.#events.writeResponse(type, json);
+    return this.#events.take();
+  }
+
+  failed({ message }: CompletionError, charged: Charged): string {
+    this.#begin();
+    const json = this.#json("failed", charged, { error: { code: "server_error", message } });
+    this.#events.writeResponse("response.failed", json);
+    return this.#events.take();
+  }
+
+  /** Closes all items. Returns the complete response and the type of its event. */
+  last(charged: Charged): { readonly type: string; readonly json: string } {
+    const reason = incompleteReasons.get(charged.result.finishReason);
+    const isWhole = this.#output.close(reason === undefined ? "completed" : "incomplete");
+    if (!isWhole) {
+      const { message } = completionError("UPSTREAM_ERROR");
+      const json = this.#json("failed", charged, { error: { code: "server_error", message } });
+      return { type: "response.failed", json };
+    }
+    if (reason === undefined) {
+      return { type: "response.completed", json: this.#json("completed", charged) };
+    }
+    const json = this.#json("incomplete", charged, { incomplete_details: { reason } });
+    return { type: "response.incomplete", json };
+  }
+
+  /** Writes the first two events, once. */
+  #begin(): void {
+    if (!this.#events.isEmpty) return;
+    const json = this.#json("in_progress", undefined);
+    this.#events.writeResponse("response.created", json);
+    this.#events.writeResponse("response.in_progress", json);
+  }
+
+  /** Returns a response with all members that Open Responses requires. */
+  #json(
+    status: "in_progress" | "completed" | "incomplete" | "failed",
+    charged: Charged | undefined,
+    members: object = {},
+  ): string {
+    const { id, created, request, clock } = this.#completion;
+    const now = Math.floor(clock.now() / 1000);
+    const own = {
+      id,
+      object: "response",
+      created_at: created,
+      completed_at: status === "completed" ? Math.max(created, now) : null,
+      status,
+      background: false,
+      error: null,
+      incomplete_details: null,
+      model: request.model,
+      output: charged === undefined ? [] : this.#output.items,
+      previous_response_id: null,
+      max_tool_calls: null,
+      safety_identifier: null,
+      service_tier: "default",
+      store: false,
+      truncation: "disabled",
+      usage: charged === undefined ? null : usageOf(charged),
+      user: null,
+      ...members,
+    };
+    return `${JSON.stringify(own).slice(0, -1)},${this.#options.repeated.slice(1)}`;
+  }
+}
+
+/** Returns OpenAI's members, and `usedCUMilli`, the charge. */
+function usageOf({ result, usedMilliCu }: Charged): object {
+  const { promptTokens, completionTokens, cachedTokens = 0, reasoningTokens = 0 } = result.usage;
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: promptTokens + completionTokens,
+    usedCUMilli: usedMilliCu,
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+/** A whole gateway with one scripted worker, for tests of the surface `responses`. */
+import assert from "node:assert/strict";
+import {
+  chatBody,
+  model,
+  startChat,
+  type Answer,
+  type ChatGateway,
+  type ChatOptions,
+  type RequestOptions,
+} from "../chat/gateway.ts";
+import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import type { Script } from "../networks/scripted-worker.ts";
+import { raw, usageOf } from "../networks/worker-scripts.ts";
+
+export const everything = "passes: [tools, sampling, format, logprobs, images, reasoning]";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
+export type Event = any;
+
+export interface ResponsesGateway extends ChatGateway {
+  /** Sends a request with a short input. The given members are added or replace others. */
+  create(members?: object, options?: RequestOptions): Promise<Answer>;
+  /** Returns the events of a streamed response. Their numbers must be 0, 1, 2 … */
+  events(members?: object, options?: RequestOptions): Promise<Event[]>;
+}
+
+export async function startResponses(options: ChatOptions = {}): Promise<ResponsesGateway> {
+  const chat = await startChat({ network: everything, ...options });
+  const create: ResponsesGateway["create"] = (members = {}, ask = {}) =>
+    chat.send({ model, input: "Hi", ...members }, { path: "/v1/responses", ...ask });
+  return Object.assign(chat, {
+    create,
+    async events(members: object = {}, ask: RequestOptions = {}) {
+      const answer = await create({ stream: true, ...members }, ask);
+      assert.equal(answer.status, 200, answer.text);
+      return eventsOf(answer.text);
+    },
+  });
+}
+
+/** Parses a stream. The name of each event must be its type. */
+export function eventsOf(text: string): Event[] {
+  const names = text.split("\n").filter((line) => line.startsWith("event: "));
+  const events = dataOf(text).map((data): Event => JSON.parse(data));
+  assert.deepEqual(
+    names,
+    events.map(({ type }) => `event: ${type}`),
+  );
+  assert.deepEqual(
+    events.map((event) => event.sequence_number),
+    events.map((_, index) => index),
+  );
+  return events;
+}
+
+/** Streams these deltas of chat completions. */
+export function deltas(
+  list: readonly object[],
+  finishReason = "stop",
+  usage: unknown = usageOf(5, 2),
+): Script {
+  const chunks = [
+    ...list.map((delta) => chunkOf(delta)),
+    chunkOf({}, { finishReason }),
+    usageChunkOf(usage),
+  ];
+  return raw(200, { "content-type": "text/event-stream" }, [
+    ...chunks.map((chunk) => eventOf(chunk)),
+    eventOf("[DONE]"),
+  ]);
+}
+
+/** Answers in one piece with this message. */
+export function message(
+  said: object,
+  finishReason = "stop",
+  usage: unknown = usageOf(5, 2),
+): Script {
+  const choice = { index: 0, message: { role: "assistant", ...said }, finish_reason: finishReason };
+  return raw(200, { "content-type": "application/json" }, [
+    JSON.stringify({ id: "worker-1", choices: [choice], usage }),
+  ]);
+}
+
+/** Returns a delta for a call. */
+export function callDelta(
+  index: number,
+  text: string,
+  begin?: { id: string; name: string },
+): object {
+  const called = { arguments: text, ...(begin && { name: begin.name }) };
+  return {
+    tool_calls: [{ index, ...(begin && { id: begin.id, type: "function" }), function: called }],
+  };
+}
+
+export { chatBody, model };
