@@ -32,20 +32,13 @@ export function requestIdHeader(x: Exchange): readonly string[] {
   return id === undefined ? [] : ["request-id", id];
 }
 
-function typeOf(status: number): string {
-  return types[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
-}
-
 /** Renders an error of a completion. */
 export function renderError(
   { status, code, message, contextExceeded }: CompletionError,
   x: Exchange,
 ): { readonly headers: readonly string[]; readonly body: string } {
   const shown = contextExceeded === undefined ? message : tooLong(contextExceeded);
-  return {
-    headers: [...requestIdHeader(x), "x-sluice-error", code],
-    body: errorJson(typeOf(status), shown, x),
-  };
+  return errorParts(status, code, shown, x);
 }
 
 /** Agents look for this wording. They shorten the conversation then. */
@@ -59,22 +52,35 @@ function tooLong({ limit, requested }: NonNullable<CompletionError["contextExcee
 
 /** Renders a refusal by a step or the core. If the credit is used up, a retry is useless for a long time. */
 export function renderRefusal(refused: Refused, x: Exchange): Reply {
-  const { status, headers = [], code, refusal, reached } = refused;
-  const isUsedUp = code === "GATEWAY_CU_LIMIT_EXCEEDED";
+  const { status, code, refusal, reached, headers = [] } = refused;
+  if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") {
+    return errorReply({ status, headers, code, message: refusal.message }, x);
+  }
   const clearsAt = typeof reached?.clearsAt === "function" ? reached.clearsAt() : reached?.clearsAt;
   const until =
-    isUsedUp && clearsAt !== undefined
-      ? `; there is room again at ${new Date(clearsAt).toISOString()}`
-      : "";
-  return {
+    clearsAt === undefined ? "" : `; there is room again at ${new Date(clearsAt).toISOString()}`;
+  const message = refusal.message + until;
+  return errorReply({ status, headers: [...headers, "x-should-retry", "false"], code, message }, x);
+}
+
+/** Returns a reply in the shape of the API. `headers`: those in addition to its own. */
+export function errorReply(
+  {
     status,
-    headers: [
-      ...headers,
-      ...requestIdHeader(x),
-      "x-sluice-error",
-      code,
-      ...(isUsedUp ? ["x-should-retry", "false"] : []),
-    ],
-    body: errorJson(typeOf(status), refusal.message + until, x),
+    headers,
+    code,
+    message,
+  }: Pick<Reply, "status"> & Required<Pick<Reply, "headers" | "code">> & { message: string },
+  x: Exchange,
+): Reply {
+  const parts = errorParts(status, code, message, x);
+  return { status, code, ...parts, headers: [...headers, ...parts.headers] };
+}
+
+function errorParts(status: number, code: string, message: string, x: Exchange) {
+  const type = types[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
+  return {
+    headers: [...requestIdHeader(x), "x-sluice-error", code],
+    body: errorJson(type, message, x),
   };
 }
