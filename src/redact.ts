@@ -4,7 +4,7 @@ const censor = "[redacted]";
 
 /** Members whose value is always a secret, at any depth. The value is a quoted string, including its escapes. */
 const secretMembers =
-  /"((?:proxy-)?authorization|(?:set-)?cookie|password|passphrase|secret|token|confirmation_token|api[-_]?key)":"(?:[^"\\]|\\.)*"/gi;
+  /"((?:proxy-)?authorization|(?:set-)?cookie|password|passphrase|secret|token|confirmation_token|(?:x-)?api[-_]?key)":"(?:[^"\\]|\\.)*"/gi;
 /** The text of an API key (decisions.md section 1). The environment is kept, so that a wrong one can be noticed. */
 const keyTexts = /gateway_(dev|stage|prod)_[0-9a-f]{32}/gi;
 const bearerTokens = /\b(Bearer|Basic) +[A-Za-z0-9\-._~+/]+=*/gi;

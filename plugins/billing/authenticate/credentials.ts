@@ -24,9 +24,29 @@ const forms: ReadonlyMap<string, SubprotocolForm> = new Map([
 /** Prefix of every API key. */
 const keyPrefix = "gateway_";
 
-export function identify(x: Exchange, accounts: Accounts): Awaitable<Caller> {
+/** Headers of other APIs in which a key can be sent. The log redacts them (src/redact.ts). */
+export const keyHeaders = ["x-api-key"] as const;
+
+/**
+ * Returns the distinct credentials in the headers, in the form of Authorization. `names`: the headers in which a key can
+ * be sent besides Authorization.
+ */
+export function credentialsIn(
+  { request: { headers } }: Exchange,
+  names: readonly (typeof keyHeaders)[number][],
+): readonly string[] {
+  const keys = names.flatMap((name) => headers[name] ?? []).map((key) => `Bearer ${key}`);
+  return [...new Set([headers.authorization ?? [], keys].flat())];
+}
+
+/** `authorization`: the credential of the request, undefined if it has none in a header. */
+export function identify(
+  x: Exchange,
+  accounts: Accounts,
+  authorization: string | undefined,
+): Awaitable<Caller> {
   const { headers, address } = x.request;
-  const { authorization, origin, "sec-websocket-protocol": offered = "" } = headers;
+  const { origin, "sec-websocket-protocol": offered = "" } = headers;
   const form = forms.get(x.route.surface);
   if (authorization !== undefined || form === undefined) {
     return accounts.identify(authorization, address);

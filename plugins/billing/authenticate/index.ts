@@ -3,13 +3,20 @@
  * that try many keys.
  */
 import { createAttemptLimiter } from "sluice-gateway/limits";
-import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import {
+  defineStep,
+  refuse,
+  type Awaitable,
+  type Exchange,
+  type Reply,
+} from "sluice-gateway/plugin";
 import { setPrincipal, type Principal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import { identify } from "./credentials.ts";
+import { credentialsIn, identify, keyHeaders } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 
 interface Options {
+  readonly headers: readonly (typeof keyHeaders)[number][];
   readonly failures: number;
   readonly windowSeconds: number;
   readonly blockSeconds: number;
@@ -23,6 +30,14 @@ export default defineStep<Options>({
   options: {
     type: "object",
     properties: {
+      headers: {
+        description:
+          "Headers in which a key can be sent besides Authorization. A request with different keys is refused.",
+        type: "array",
+        items: { enum: [...keyHeaders] },
+        uniqueItems: true,
+        default: [],
+      },
       failures: {
         description:
           "Maximum number of 401 responses for unknown keys per address and window; 0 disables blocking.",
@@ -55,8 +70,16 @@ export default defineStep<Options>({
   provides: { principal: "requestHeaders", ticket: "requestHeaders" },
   uses: ["accounts"],
   permissions: { deployment: ["store"] },
-  operation: ({ failures }) => ({
+  operation: ({ failures, headers }) => ({
     refusals: [
+      ...(headers.length > 0
+        ? [
+            {
+              code: "GATEWAY_INVALID_PARAMS",
+              description: "Two headers contain different API keys.",
+            } as const,
+          ]
+        : []),
       { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The API key cannot be checked now." },
       ...(failures > 0
         ? [
@@ -68,23 +91,26 @@ export default defineStep<Options>({
         : []),
     ],
   }),
-  start({ failures, windowSeconds, blockSeconds, ipv6Prefix }, host) {
+  start({ failures, windowSeconds, blockSeconds, ipv6Prefix, headers }, host) {
     const accounts = host.use("accounts");
     const place = host.store.postgres === undefined ? "accounts.db" : "PostgreSQL";
     const unavailable = (x: Exchange): Reply => {
       x.note("store", `${place} does not answer, so the key cannot be checked`);
       return refuse("GATEWAY_SERVICE_UNAVAILABLE");
     };
-    if (failures === 0) {
-      return {
-        requestHeaders: (x) =>
-          andThen(identify(x, accounts), (caller) => {
-            if (caller.kind === "unavailable") return unavailable(x);
-            setPrincipal(x, caller);
-            return undefined;
-          }),
-      };
-    }
+    const authenticate = (
+      x: Exchange,
+      then: (caller: Principal) => Reply | undefined,
+    ): Awaitable<Reply | undefined> => {
+      const [credential, other] = credentialsIn(x, headers);
+      if (other !== undefined) return differentKeys;
+      return andThen(identify(x, accounts, credential), (caller) => {
+        if (caller.kind === "unavailable") return unavailable(x);
+        setPrincipal(x, caller);
+        return then(caller);
+      });
+    };
+    if (failures === 0) return { requestHeaders: (x) => authenticate(x, () => undefined) };
     // The last of these failures already blocks the address, so that its next unknown key is refused.
     const limit = { name: "failed-key", attempts: failures - 1, windowSeconds, blockSeconds };
     const limiter = createAttemptLimiter(host.store.redis, limit);
@@ -98,9 +124,7 @@ export default defineStep<Options>({
     } as const;
     return {
       requestHeaders: (x) =>
-        andThen(identify(x, accounts), (caller): Reply | undefined => {
-          if (caller.kind === "unavailable") return unavailable(x);
-          setPrincipal(x, caller);
+        authenticate(x, (caller) => {
           const blockedMs = isUnknownKey(caller) ? failedKeys.blockedMs(x.request.address) : 0;
           if (blockedMs === 0) return undefined;
           const clearsAt = Math.ceil(x.arrivedAt + blockedMs);
@@ -112,6 +136,11 @@ export default defineStep<Options>({
       },
     };
   },
+});
+
+/** One part of a deployment could take one key and another part the other. */
+const differentKeys = refuse("GATEWAY_INVALID_PARAMS", {
+  message: "two headers contain different API keys",
 });
 
 /**

@@ -10,58 +10,38 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import {
-  modelJson,
-  modelList,
   modelListSchema,
   modelSchema,
   type ModelEntry,
   type Networks,
 } from "sluice-gateway/services";
+import { renderRefusal } from "../messages/errors.ts";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
+import { errorOf, isAnthropic, listReply, modelReply, type CatalogueError } from "./shape.ts";
 
-const json: readonly string[] = ["content-type", "application/json"];
-const unavailable: Reply = {
+const unavailable: CatalogueError = {
   status: 503,
-  // gateway.md, "Retry-After values".
-  headers: [...json, "retry-after", "5"],
-  body: JSON.stringify({
-    error: {
-      message: "the models are not known yet",
-      type: "internal_error",
-      code: "UPSTREAM_ERROR",
-    },
-  }),
   code: "UPSTREAM_ERROR",
+  message: "the models are not known yet",
 };
 
-const notFound = (message: string): Reply => ({
+const notFound = (message: string): CatalogueError => ({
   status: 404,
-  headers: json,
-  body: JSON.stringify({
-    error: {
-      message,
-      type: "invalid_request_error",
-      code: "MODEL_NOT_FOUND",
-    },
-  }),
   code: "MODEL_NOT_FOUND",
+  message,
 });
 
-function failure({ body }: Reply): JsonSchema {
-  // Only the replies above are passed, and their bodies have this shape.
-  const { error } = JSON.parse(String(body)) as {
-    error: { message: string; type: string; code: string };
-  };
+function failure({ status, code, message }: CatalogueError): JsonSchema {
   return {
     type: "object",
     properties: {
       error: {
         type: "object",
         properties: {
-          message: { type: "string", examples: [error.message] },
-          type: { const: error.type },
-          code: { const: error.code },
+          message: { type: "string", examples: [message] },
+          type: { const: status === 503 ? "internal_error" : "invalid_request_error" },
+          code: { const: code },
         },
         required: ["message", "type", "code"],
       },
@@ -98,23 +78,29 @@ const oneAnswers = {
   503: notKnown,
 };
 
+const restIsId =
+  "The rest of the path is the id of the model. Its slashes may be written as / or %2F.";
+const otherShape =
+  "With the header `anthropic-version`, answers and errors have the shape of Anthropic's API.";
+
 export default defineSurface({
   name: "models",
   description: "Lists the models of the inference networks with their prices, or shows one model.",
+  wants: { requestId: "answer" },
   uses: ["networks"],
   operation: (_, { path }) => ({
     summary: describesOneModel(path) ? "Show one model" : "List the models",
-    ...(describesOneModel(path) && {
-      description:
-        "The rest of the path is the id of the model. Its slashes may be written as / or %2F.",
-    }),
+    description: describesOneModel(path) ? `${restIsId} ${otherShape}` : otherShape,
     path: networkInPath,
     answers: describesOneModel(path) ? oneAnswers : listAnswers,
     refusals: networkRefusals(path),
   }),
   start(_, host) {
     const networks = host.use("networks");
-    return { answer: (x) => answer(x, networks) };
+    return {
+      answer: (x) => answer(x, networks),
+      renderRefusal: (refused, x) => (isAnthropic(x) ? renderRefusal(refused, x) : refused),
+    };
   },
 });
 
@@ -123,12 +109,8 @@ function answer(x: Exchange, networks: Networks): Reply {
   if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const models = networks.models(network);
   if (describesOneModel(x.route.path)) return answerOne(x, models, networks.unread(network));
-  if (models.length === 0 && networks.unread(network)) return unavailable;
-  return {
-    status: 200,
-    headers: json,
-    body: modelList(network === undefined ? once(models) : models),
-  };
+  if (models.length === 0 && networks.unread(network)) return errorOf(x, unavailable);
+  return listReply(x, network === undefined ? once(models) : models);
 }
 
 function describesOneModel(routePath: string): boolean {
@@ -151,10 +133,10 @@ function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean
   const id = restOf(x);
   const entries = models.filter(({ modelId }) => modelId === id);
   const entry = serving(entries);
-  if (entry !== undefined) return { status: 200, headers: json, body: modelJson(entry) };
-  if (isUnread) return unavailable;
+  if (entry !== undefined) return modelReply(x, entry);
+  if (isUnread) return errorOf(x, unavailable);
   const { network } = x.request.params;
-  return notFound(notFoundMessage(id ?? "", network));
+  return errorOf(x, notFound(notFoundMessage(id ?? "", network)));
 }
 
 /** Returns the part of the path that matches the `*` of the route, decoded. Undefined if it cannot be decoded. */

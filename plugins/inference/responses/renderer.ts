@@ -1,14 +1,9 @@
 /** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
 import type { WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
-import type {
-  AnswerRenderer,
-  Charged,
-  CompletionError,
-  StreamRenderer,
-} from "../completions/api.ts";
-import type { Completion } from "../completions/completion.ts";
-import { completionError } from "../completions/errors.ts";
+import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
+
+import { completionError, type CompletionError } from "../completions/errors.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { EventWriter } from "./event-writer.ts";
 import { Output } from "./output.ts";

@@ -52,12 +52,19 @@ lists:
   edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
   inference: [{ use: edge }, { authorize: { require: inference } }, meter]
   catalogue: [{ use: edge }, { authorize: { require: "platform:read" } }]
+  messages-edge: [request-id, { access-log: { file: access.log } }, { authenticate: { headers: [x-api-key] } }, rate-limit]
+  messages: [{ use: messages-edge }, { authorize: { require: inference } }, meter]
+  count-tokens: [{ use: messages-edge }, { authorize: { require: "platform:read" } }]
 unmatched: [request-id, rate-limit]
 routes:
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
   - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: inference }], to: chat }
   - { path: /v1/responses, methods: [POST], run: [{ use: inference }], to: responses }
   - { path: "/{network}/v1/responses", methods: [POST], run: [{ use: inference }], to: responses }
+  - { path: /v1/messages, methods: [POST], run: [{ use: messages }], to: messages }
+  - { path: "/{network}/v1/messages", methods: [POST], run: [{ use: messages }], to: messages }
+  - { path: /v1/messages/count_tokens, methods: [POST], run: [{ use: count-tokens }], to: count-tokens }
+  - { path: "/{network}/v1/messages/count_tokens", methods: [POST], run: [{ use: count-tokens }], to: count-tokens }
   - { path: /v1/models, methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/{network}/v1/models", methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }

@@ -1,0 +1,74 @@
+/**
+ * Surface `count-tokens`: estimates the prompt tokens of a request of the Messages API. No worker is asked, so it is
+ * free.
+ */
+import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import type { Networks, Offer } from "sluice-gateway/services";
+import { maxRequestBytes } from "../completions/answer.ts";
+import { errorReply } from "../completions/error-reply.ts";
+import { completionError, type CompletionErrorCode } from "../completions/errors.ts";
+import { createReasoningSeal, type ReasoningSeal } from "../completions/sealed-reasoning.ts";
+import { createMessagesApi } from "../messages/api.ts";
+import { renderRefusal, requestIdHeader } from "../messages/errors.ts";
+import { countOperation } from "../messages/operation.ts";
+import { readMessagesRequest } from "../messages/request.ts";
+import { notFoundMessage } from "../model-not-found.ts";
+import { isUnknownNetwork } from "../network-in-path.ts";
+
+/** Few texts have more tokens than a third of their bytes. */
+const bytesPerToken = 3;
+/** The tokens that a chat template adds to a message: its role and some marks. */
+const tokensPerMessage = 8;
+
+export default defineSurface({
+  name: "count-tokens",
+  description: "Estimates the tokens of a request of the Messages API.",
+  wants: { requestId: "answer" },
+  uses: ["networks"],
+  permissions: { deployment: ["seal"] },
+  operation: () => countOperation,
+  start(_, host) {
+    const networks = host.use("networks");
+    const seal = createReasoningSeal(host.seal);
+    return {
+      body: { bytes: maxRequestBytes, types: ["application/json"] },
+      answer: (x) => answer(x, networks, seal),
+      renderRefusal,
+    };
+  },
+});
+
+function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Reply {
+  const { network } = x.request.params;
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
+  const failed = (code: CompletionErrorCode, message?: string): Reply =>
+    errorReply(
+      createMessagesApi(seal),
+      x,
+      completionError(code, message === undefined ? {} : { message }),
+    );
+  const json = x.json();
+  if (!json.ok) return failed("INVALID_REQUEST", "the body is not JSON");
+  let offer: Offer | undefined;
+  const promptOptionsOf = (model: string) => (offer = networks.find(model, network))?.prompt;
+  const read = readMessagesRequest(json.value, x, { promptOptionsOf, seal, isCounted: true });
+  if (!read.ok) return failed("INVALID_REQUEST", read.message);
+  const { model, promptBytes, imageTokens } = read.request;
+  if (offer === undefined) {
+    if (networks.unread(network)) return failed("MODEL_NOT_AVAILABLE");
+    return failed("MODEL_NOT_FOUND", notFoundMessage(model, network));
+  }
+  const texts = Math.ceil(promptBytes / bytesPerToken);
+  const input_tokens = texts + tokensPerMessage * read.session.messages.length + imageTokens;
+  return {
+    status: 200,
+    headers: [
+      "content-type",
+      "application/json",
+      ...requestIdHeader(x),
+      "x-sluice-estimate",
+      "input_tokens",
+    ],
+    body: JSON.stringify({ input_tokens }),
+  };
+}

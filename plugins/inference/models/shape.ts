@@ -1,0 +1,50 @@
+/** The shapes in which clients read models: that of OpenAI, and that of Anthropic if they send its header. */
+import type { Exchange, Reply } from "sluice-gateway/plugin";
+import { modelJson, modelList, type ModelEntry } from "sluice-gateway/services";
+import { errorReply, requestIdHeader } from "../messages/errors.ts";
+
+/** The answer if a model or the catalogue is missing. */
+export interface CatalogueError {
+  readonly status: 404 | 503;
+  readonly code: "MODEL_NOT_FOUND" | "UPSTREAM_ERROR";
+  readonly message: string;
+}
+
+const json: readonly string[] = ["content-type", "application/json"];
+
+/** True if the client reads the shape of Anthropic's API. */
+export function isAnthropic(x: Exchange): boolean {
+  return x.request.headers["anthropic-version"] !== undefined;
+}
+
+export function listReply(x: Exchange, models: readonly ModelEntry[]): Reply {
+  if (!isAnthropic(x)) return { status: 200, headers: json, body: modelList(models) };
+  const data = models.map(anthropicModel);
+  const [first_id = null, last_id = null] = [models[0]?.modelId, models.at(-1)?.modelId];
+  return anthropicReply(x, { data, has_more: false, first_id, last_id });
+}
+
+export function modelReply(x: Exchange, model: ModelEntry): Reply {
+  return isAnthropic(x)
+    ? anthropicReply(x, anthropicModel(model))
+    : { status: 200, headers: json, body: modelJson(model) };
+}
+
+/** Returns the reply to an error in the shape that the client reads. */
+export function errorOf(x: Exchange, { status, code, message }: CatalogueError): Reply {
+  // gateway.md, "Retry-After values".
+  const wait = status === 503 ? ["retry-after", "5"] : [];
+  if (isAnthropic(x)) return errorReply({ status, headers: [...json, ...wait], code, message }, x);
+  const type = status === 503 ? "internal_error" : "invalid_request_error";
+  const body = JSON.stringify({ error: { message, type, code } });
+  return { status, headers: [...json, ...wait], body, code };
+}
+
+function anthropicReply(x: Exchange, body: object): Reply {
+  return { status: 200, headers: [...json, ...requestIdHeader(x)], body: JSON.stringify(body) };
+}
+
+function anthropicModel({ modelId, createdAt }: ModelEntry): object {
+  const created_at = new Date(createdAt).toISOString();
+  return { type: "model", id: modelId, display_name: modelId, created_at };
+}

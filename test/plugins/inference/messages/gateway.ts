@@ -1,0 +1,98 @@
+/** A gateway with a scripted worker, asked over the Messages API. */
+import assert from "node:assert/strict";
+import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import type { Script } from "../networks/scripted-worker.ts";
+import { raw, usageOf } from "../networks/worker-scripts.ts";
+import {
+  model,
+  startChat,
+  type Answer,
+  type ChatGateway,
+  type ChatOptions,
+  type RequestOptions,
+} from "../chat/gateway.ts";
+
+export const everything = "passes: [tools, sampling, format, images, reasoning]";
+
+export interface MessagesGateway extends ChatGateway {
+  /** Sends a request with one short message. The given members are added or replace others. */
+  create(members?: object, options?: RequestOptions): Promise<Answer>;
+  /** Returns the events of a streamed answer. */
+  events(members?: object, options?: RequestOptions): Promise<MessagesEvent[]>;
+  /** Returns the body of the last request to the worker. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
+  lastBody(): any;
+}
+
+// Tests read what they expect to be there, and fail where it is not.
+// oxlint-disable-next-line typescript/no-explicit-any
+export type MessagesEvent = Readonly<Record<string, any>>;
+
+export async function startMessages(options: ChatOptions = {}): Promise<MessagesGateway> {
+  const chat = await startChat({ network: everything, ...options });
+  const create = (members: object = {}, ask: RequestOptions = {}): Promise<Answer> =>
+    chat.send(messagesBody(members), { path: "/v1/messages", ...ask });
+  return {
+    ...chat,
+    create,
+    async events(members = {}, ask = {}) {
+      const answer = await create({ stream: true, ...members }, ask);
+      assert.equal(answer.status, 200, answer.text);
+      return eventsOf(answer.text);
+    },
+    lastBody: () => chat.worker.received.at(-1)?.body,
+  };
+}
+
+export function messagesBody(members: object = {}): object {
+  return { model, max_tokens: 100, messages: [{ role: "user", content: "Hi" }], ...members };
+}
+
+/** Parses the events of a stream. Each has two lines, and its name is its type. */
+export function eventsOf(text: string): MessagesEvent[] {
+  assert.ok(text.endsWith("\n\n"));
+  return text
+    .slice(0, -2)
+    .split("\n\n")
+    .map((event) => {
+      const lines = event.split("\n");
+      assert.equal(lines.length, 2, event);
+      const [name = "", data = ""] = lines;
+      const parsed = JSON.parse(data.slice("data: ".length)) as MessagesEvent;
+      assert.equal(name, `event: ${parsed["type"]}`);
+      return parsed;
+    });
+}
+
+/** Streams these deltas, then the finish reason and usage. */
+export function deltas(
+  given: readonly object[],
+  finishReason = "stop",
+  usage: unknown = usageOf(5, 2),
+): Script {
+  const documents = [
+    ...given.map((delta) => chunkOf(delta)),
+    chunkOf({}, { finishReason }),
+    usageChunkOf(usage),
+    "[DONE]",
+  ];
+  const events = documents.map((document) => eventOf(document));
+  return raw(200, { "content-type": "text/event-stream" }, events);
+}
+
+/** Answers with this message in one piece. */
+export function message(
+  given: object,
+  finishReason = "stop",
+  usage: unknown = usageOf(5, 2),
+): Script {
+  const choices = [
+    {
+      index: 0,
+      message: { role: "assistant", content: null, ...given },
+      finish_reason: finishReason,
+    },
+  ];
+  const document = { id: "worker-1", object: "chat.completion", created: 1, model, choices, usage };
+  return raw(200, { "content-type": "application/json" }, [JSON.stringify(document)]);
+}
