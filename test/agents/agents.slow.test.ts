@@ -13,7 +13,10 @@ import { agents, runAgent, type Agent, type Api } from "./programs.ts";
 
 /** Far more time than an agent needs, even on a busy machine. */
 const maxMs = 180_000;
-const modules = join(import.meta.dirname, "packages/node_modules");
+
+function pathOf({ folder, program }: Agent): string {
+  return join(import.meta.dirname, folder, "node_modules", program);
+}
 
 async function edits(agent: Agent, api: Api): Promise<void> {
   await using worker = await startEditWorker();
@@ -29,7 +32,7 @@ async function edits(agent: Agent, api: Api): Promise<void> {
   const { url, key } = gateway;
   const prompt = `Use American spelling in ${file}.`;
   const command = agent.command(api, { url, key, model }, prompt, home);
-  const { code, output } = await runAgent(join(modules, agent.program), command, {
+  const { code, output } = await runAgent(agent, pathOf(agent), command, {
     work,
     home,
     maxMs,
@@ -40,8 +43,11 @@ async function edits(agent: Agent, api: Api): Promise<void> {
 }
 
 for (const agent of agents) {
-  const isInstalled = existsSync(join(modules, agent.program));
-  const skip = skipWithout("`npm ci --ignore-scripts` in test/agents/packages", isInstalled);
+  const isInstalled = existsSync(pathOf(agent));
+  const skip =
+    agent.folder === "large" && !isInstalled
+      ? "needs .ci/try-agents"
+      : skipWithout("`npm ci --ignore-scripts` in test/agents/small", isInstalled);
   for (const api of agent.apis) {
     test(`${agent.name} edits a file over the API for ${api}`, { skip }, () => edits(agent, api));
   }

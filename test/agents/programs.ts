@@ -24,14 +24,18 @@ interface Command {
 export interface Agent {
   readonly name: string;
   readonly apis: readonly Api[];
-  /** Path of the program below node_modules. */
+  /** The folder of its package.json: `large` is installed only by `.ci/try-agents`. */
+  readonly folder: "small" | "large";
+  /** Path of the program below node_modules: a script for Node, or a binary. */
   readonly program: string;
+  readonly isBinary?: boolean;
   command(api: Api, gateway: Gateway, prompt: string, home: string): Command;
 }
 
 const pi: Agent = {
   name: "pi",
   apis: ["chat", "responses", "messages"],
+  folder: "small",
   program: ".bin/pi",
   command(api, { url, key, model }, prompt) {
     const names = {
@@ -53,6 +57,7 @@ const pi: Agent = {
 const qwen: Agent = {
   name: "Qwen Code",
   apis: ["chat", "messages"],
+  folder: "small",
   program: ".bin/qwen",
   command(api, { url, key, model }, prompt) {
     const isChat = api === "chat";
@@ -72,6 +77,7 @@ const qwen: Agent = {
 const continueCli: Agent = {
   name: "Continue",
   apis: ["chat"],
+  folder: "small",
   program: ".bin/cn",
   command(_, { url, key, model }, prompt, home) {
     const config = `name: test
@@ -88,13 +94,82 @@ models:
   },
 };
 
-export const agents: readonly Agent[] = [pi, qwen, continueCli];
+const codex: Agent = {
+  name: "Codex",
+  apis: ["responses"],
+  folder: "large",
+  program: ".bin/codex",
+  command(_, { url, key, model }, prompt) {
+    const config = `model = "${model}"
+model_provider = "sluice"
+check_for_update_on_startup = false
+[model_providers.sluice]
+name = "sluice"
+base_url = "${url}/v1"
+env_key = "SLUICE_KEY"
+wire_api = "responses"
+`;
+    return {
+      // The test runs it in a folder of its own, so it needs no sandbox.
+      args: ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt],
+      env: { SLUICE_KEY: key },
+      files: { ".codex/config.toml": config },
+    };
+  },
+};
+
+const claude: Agent = {
+  name: "Claude Code",
+  apis: ["messages"],
+  folder: "large",
+  program: "@anthropic-ai/claude-code-linux-x64/claude",
+  isBinary: true,
+  command: (_, { url, key, model }, prompt) => ({
+    args: ["-p", prompt, "--allowedTools", "Bash"],
+    env: {
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_AUTH_TOKEN: key,
+      ANTHROPIC_MODEL: model,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+    },
+  }),
+};
+
+const opencode: Agent = {
+  name: "opencode",
+  apis: ["chat", "responses", "messages"],
+  folder: "large",
+  program: "opencode-linux-x64/bin/opencode",
+  isBinary: true,
+  command(api, { url, key, model }, prompt) {
+    const packages = {
+      chat: "@ai-sdk/openai-compatible",
+      responses: "@ai-sdk/openai",
+      messages: "@ai-sdk/anthropic",
+    };
+    const options = { baseURL: `${url}/v1`, apiKey: key };
+    const sluice = { npm: packages[api], options, models: { [model]: {} } };
+    return {
+      args: ["run", "--model", `sluice/${model}`, prompt],
+      env: {
+        OPENCODE_DISABLE_AUTOUPDATE: "1",
+        OPENCODE_DISABLE_MODELS_FETCH: "1",
+        OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
+        OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+      },
+      files: { ".config/opencode/opencode.json": JSON.stringify({ provider: { sluice } }) },
+    };
+  },
+};
+
+export const agents: readonly Agent[] = [pi, qwen, continueCli, codex, claude, opencode];
 
 /**
  * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was ended
  * after `maxMs`) and everything that it printed.
  */
 export async function runAgent(
+  { isBinary = false }: Agent,
   path: string,
   { args, env = {}, files = {} }: Command,
   { work, home, maxMs }: { readonly work: string; readonly home: string; readonly maxMs: number },
@@ -104,7 +179,7 @@ export async function runAgent(
     await writeFile(join(home, name), contents);
   }
   const { PATH = "" } = process.env;
-  const child = spawn(process.execPath, [path, ...args], {
+  const child = spawn(isBinary ? path : process.execPath, isBinary ? args : [path, ...args], {
     cwd: work,
     env: { PATH, HOME: home, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
