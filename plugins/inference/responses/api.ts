@@ -1,6 +1,7 @@
 /** The Responses API: how its requests are read, and its errors in OpenAI's shape (decisions.md section 15). */
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
-import type { CompletionApi, CompletionError } from "../completions/api.ts";
+import type { CompletionApi } from "../completions/api.ts";
+import type { CompletionError } from "../completions/errors.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { readResponsesRequest } from "./request.ts";
 
