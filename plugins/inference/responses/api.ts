@@ -16,16 +16,18 @@ export function createResponsesApi(seal: ReasoningSeal): CompletionApi {
 
 interface Kind {
   readonly type: string;
-  readonly code: string | null;
+  readonly code: string;
 }
 
 const serverError: Kind = { type: "server_error", code: "server_error" };
-const invalidRequest: Kind = { type: "invalid_request_error", code: null };
+const invalidRequest: Kind = { type: "invalid_request_error", code: "invalid_request" };
+/** OpenAI has null here, but `@ai-sdk/open-responses` shows only messages of errors whose members are all texts. */
+const noParam = "";
 
 /** Types and codes of OpenAI for the refusals that its clients tell apart. */
 const kinds: Readonly<Record<string, Kind | undefined>> = {
   GATEWAY_UNAUTHORIZED: { ...invalidRequest, code: "invalid_api_key" },
-  GATEWAY_PERMISSION_DENIED: { type: "permission_error", code: null },
+  GATEWAY_PERMISSION_DENIED: { type: "permission_error", code: "permission_denied" },
   GATEWAY_RATE_LIMITED: { type: "rate_limit_error", code: "rate_limit_exceeded" },
   // Codex shows the time in `resets_at` and stops.
   GATEWAY_CU_LIMIT_EXCEEDED: { type: "usage_limit_reached", code: "insufficient_quota" },
@@ -43,7 +45,7 @@ function errorJson({
   const kind = kindOf(code, status);
   const error =
     contextExceeded === undefined
-      ? { message, type: kind.type, param: param ?? null, code: apiCode ?? kind.code }
+      ? { message, type: kind.type, param: param ?? noParam, code: apiCode ?? kind.code }
       : { message, type: kind.type, param: "input", code: "context_length_exceeded" };
   return JSON.stringify({ error });
 }
@@ -54,7 +56,7 @@ export function renderRefusal(refused: Refused, x: Exchange): Reply {
   const { message } = refusal;
   const kind = kindOf(code, status);
   const own = [...headers, ...codeHeader(code)];
-  const error = { message, type: kind.type, param: null, code: kind.code };
+  const error = { message, type: kind.type, param: noParam, code: kind.code };
   if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") {
     return { status, headers: own, body: JSON.stringify({ error }) };
   }

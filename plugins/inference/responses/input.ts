@@ -212,7 +212,7 @@ function unsupportedItem(type: unknown, path: string): Error {
   return unsupported(
     `${path}.type`,
     type === "item_reference"
-      ? "the gateway stores no items; send the item itself"
+      ? "the gateway stores no items; send the item itself (some clients need the option `store: false` for that)"
       : "items of this type are not supported",
   );
 }

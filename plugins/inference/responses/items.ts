@@ -126,7 +126,7 @@ export class CallItem {
     const { isCustom, name } = this.#tool;
     if (isCustom) {
       const input = customInput(text, status);
-      this.#write("response.custom_tool_call_input.delta", { delta: input });
+      if (input !== "") this.#write("response.custom_tool_call_input.delta", { delta: input });
       this.#write("response.custom_tool_call_input.done", { input });
       return this.#close(input, status);
     }

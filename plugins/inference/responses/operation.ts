@@ -85,18 +85,16 @@ const stream = {
   ],
 };
 
-const nameOrNull = { type: ["string", "null"] };
-
 function failure(
   description: string,
-  codes: readonly (string | null)[],
+  codes: readonly string[],
 ): {
   readonly description: string;
   readonly content: Readonly<Record<string, JsonSchema>>;
 } {
   const error = {
     type: "object",
-    properties: { message: text, type: text, param: nameOrNull, code: { enum: codes } },
+    properties: { message: text, type: text, param: text, code: { enum: codes } },
     required: ["message", "type", "param", "code"],
   };
   const schema = { type: "object", properties: { error }, required: ["error"] };
@@ -127,7 +125,7 @@ export const operation: Operation = {
       "invalid_value",
       "unsupported_parameter",
       "context_length_exceeded",
-      null,
+      "invalid_request",
     ]),
     404: failure("No network lists the model.", ["model_not_found"]),
     503: {

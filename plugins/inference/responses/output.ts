@@ -4,9 +4,16 @@
  * enforces; everything that does not count as a token is limited here.
  */
 import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
+import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { EventWriter } from "./event-writer.ts";
 import { CallItem, TextItem, type ItemStatus } from "./items.ts";
-import type { RenderOptions } from "./renderer.ts";
+
+export interface OutputOptions {
+  /** Names of the tools whose input is free text. */
+  readonly customTools: ReadonlySet<string>;
+  /** Seals the reasoning for clients that ask for it. */
+  readonly seal: ReasoningSeal | undefined;
+}
 
 /** A call of a tool, which may have to wait until the call before it is complete. */
 interface Call {
@@ -30,13 +37,13 @@ export class Output {
   readonly items: object[] = [];
   readonly #events: EventWriter;
   readonly #id: string;
-  readonly #options: RenderOptions;
+  readonly #options: OutputOptions;
   #text: TextItem | undefined;
   readonly #calls: Call[] = [];
   /** False if the worker sent something that cannot be an answer. */
   #isValid = true;
 
-  constructor(events: EventWriter, id: string, options: RenderOptions) {
+  constructor(events: EventWriter, id: string, options: OutputOptions) {
     this.#events = events;
     this.#id = id;
     this.#options = options;

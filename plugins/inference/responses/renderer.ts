@@ -2,19 +2,13 @@
 import type { WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
-
 import { completionError, type CompletionError } from "../completions/errors.ts";
-import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { EventWriter } from "./event-writer.ts";
-import { Output } from "./output.ts";
+import { Output, type OutputOptions } from "./output.ts";
 
-export interface RenderOptions {
+export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
   readonly repeated: string;
-  /** Names of the tools whose input is free text. */
-  readonly customTools: ReadonlySet<string>;
-  /** Seals the reasoning for clients that ask for it. */
-  readonly seal: ReasoningSeal | undefined;
   readonly hasLogprobs: boolean;
 }
 

@@ -43,14 +43,11 @@ export async function startResponses(options: ChatOptions = {}): Promise<Respons
 export function eventsOf(text: string): Event[] {
   const names = text.split("\n").filter((line) => line.startsWith("event: "));
   const events = dataOf(text).map((data): Event => JSON.parse(data));
-  assert.deepEqual(
-    names,
-    events.map(({ type }) => `event: ${type}`),
-  );
-  assert.deepEqual(
-    events.map((event) => event.sequence_number),
-    events.map((_, index) => index),
-  );
+  assert.equal(names.length, events.length);
+  for (const [index, event] of events.entries()) {
+    assert.equal(`event: ${event.type}`, names[index]);
+    assert.equal(event.sequence_number, index);
+  }
   return events;
 }
 

@@ -1,0 +1,220 @@
+/** Random answers of workers, cut at any byte: the response contains exactly what the model wrote. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { InferenceResult } from "sluice-gateway/services";
+import { createRandom, type Random } from "../../../../bench/soak/random.ts";
+import { createResponsesApi } from "../../../../plugins/inference/responses/api.ts";
+import {
+  ResponseRenderer,
+  type ResponseStream,
+} from "../../../../plugins/inference/responses/renderer.ts";
+import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
+import type { Completion } from "../../../../plugins/inference/completions/api.ts";
+import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
+import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import { createSeal } from "../../../../src/store/seal.ts";
+import { fakeExchange } from "../../fakes.ts";
+import {
+  randomAnswer,
+  randomJunk,
+  randomPieces,
+  type Part,
+  type RandomAnswer,
+} from "../completions/random-choices.ts";
+import { assertEvents } from "./check-stream.ts";
+import { eventsOf, model, type Event } from "./gateway.ts";
+
+const seal = createReasoningSeal(createSeal("secret"));
+const api = createResponsesApi(seal);
+
+test("10,000 random answers arrive whole and in order, streamed and in one piece", () => {
+  const seed = Date.now() | 0;
+  const random = createRandom(seed);
+  for (let count = 0; count < 10_000; count++) {
+    const answer = randomAnswer(random);
+    try {
+      check(answer, random);
+    } catch (error) {
+      const message = `seed ${seed}, answer ${count}: ${answer.stream.toString()}`;
+      throw new Error(message, { cause: error });
+    }
+  }
+});
+
+function check(answer: RandomAnswer, random: Random): void {
+  const renderer = rendererOf(random);
+  const { events, result } = streamed(renderer, answer, random);
+  const response = assertEvents(events);
+  assert.deepEqual(partsOf(response.output), answer.parts);
+  assert.equal(response.usage.input_tokens, answer.promptTokens);
+  assert.equal(response.usage.output_tokens, answer.completionTokens);
+  assert.equal(response.status, statusOf(answer));
+  const whole = JSON.parse(renderer.whole(completion(), messageOf(answer), charged(result)));
+  assert.equal(whole.status, response.status);
+  for (const kind of ["reasoning", "text"]) {
+    assert.equal(texts(kind, partsOf(whole.output)), texts(kind, answer.parts));
+  }
+  const calls = (parts: readonly Part[]): Part[] => parts.filter(({ kind }) => kind === "call");
+  assert.deepEqual(calls(partsOf(whole.output)), calls(answer.parts));
+}
+
+function texts(kind: string, parts: readonly Part[]): string {
+  return parts
+    .flatMap((part) => (part.kind === kind && "text" in part ? [part.text] : []))
+    .join("");
+}
+
+test("a stream that is cut ends with a failure and repeats what was complete", () => {
+  const random = createRandom(Date.now() | 0);
+  for (let count = 0; count < 1_000; count++) {
+    const answer = randomAnswer(random);
+    const stream = rendererOf(random).stream(completion());
+    let text = "";
+    const cutAt = random.int(answer.stream.length);
+    feed(stream, randomPieces(answer.stream.subarray(0, cutAt), random), (more) => (text += more));
+    const error = { code: "UPSTREAM_ERROR", status: 503, message: "broken" } as const;
+    const response = assertEvents(eventsOf(text + stream.failed(error, charged(resultOf(answer)))));
+    assert.equal(response.status, "failed");
+    assert.equal(response.error.code, "server_error");
+    const whole = partsOf(response.output);
+    assert.deepEqual(whole, answer.parts.slice(0, whole.length));
+  }
+});
+
+test("choices of any shape never throw, and the response stays in order", () => {
+  const seed = Date.now() | 0;
+  const random = createRandom(seed);
+  for (let count = 0; count < 5_000; count++) {
+    const stream = rendererOf(random, new Set(random.int(2) === 0 ? ["edit"] : [])).stream(
+      completion(),
+    );
+    let text = "";
+    for (let at = random.int(12); at > 0; at--) {
+      const choice = random.int(9) === 0 ? randomJunk(random) : { delta: randomJunk(random) };
+      const bytes = Buffer.from(random.int(20) === 0 ? '{"delta":' : JSON.stringify(choice));
+      text += stream.choice(bytes, 0, bytes.length);
+    }
+    const finishReason = random.pick(["", "stop", "length", "x"]);
+    const result = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), finishReason };
+    text += stream.end(charged(result));
+    assert.doesNotThrow(() => assertEvents(eventsOf(text)), `seed ${seed}: ${text}`);
+  }
+});
+
+/** `customTools`: names of tools whose input is a text. */
+function rendererOf(
+  random: Random,
+  customTools: ReadonlySet<string> = new Set(),
+): ResponseRenderer {
+  return new ResponseRenderer({
+    repeated: JSON.stringify({
+      instructions: null,
+      tools: [],
+      tool_choice: "auto",
+      parallel_tool_calls: true,
+      text: { format: { type: "text" } },
+      temperature: 1,
+      top_p: 1,
+      presence_penalty: 0,
+      frequency_penalty: 0,
+      top_logprobs: 0,
+      reasoning: null,
+      max_output_tokens: null,
+      metadata: {},
+      prompt_cache_key: null,
+    }),
+    customTools,
+    seal: random.int(2) === 0 ? seal : undefined,
+    hasLogprobs: random.int(2) === 0,
+  });
+}
+
+function completion(): Completion {
+  const x = fakeExchange();
+  const request = { model, stream: true } as Completion["request"];
+  const renderer = {} as Completion["renderer"];
+  return createCompletion(
+    { x, api, renderer, request, clock: systemClock },
+    {} as Completion["charge"],
+  );
+}
+
+function streamed(
+  renderer: ResponseRenderer,
+  answer: RandomAnswer,
+  random: Random,
+): { readonly events: Event[]; readonly result: InferenceResult } {
+  const stream = renderer.stream(completion());
+  let text = "";
+  const reader = feed(stream, randomPieces(answer.stream, random), (more) => (text += more));
+  const usage = reader.reported ?? assert.fail("no usage");
+  const result = { ...resultOf(answer), usage, finishReason: reader.finishReason };
+  return { events: eventsOf(text + stream.end(charged(result))), result };
+}
+
+function feed(
+  stream: ResponseStream,
+  pieces: readonly Buffer[],
+  onText: (text: string) => void,
+): StreamedAnswer {
+  const reader = new StreamedAnswer({
+    onChoice: (bytes, start, end) => onText(stream.choice(bytes, start, end)),
+    onEnd: () => {},
+    onError: () => assert.fail("the answer broke"),
+  });
+  for (const piece of pieces) reader.write(piece, 0, piece.length);
+  return reader;
+}
+
+function resultOf({
+  promptTokens,
+  completionTokens,
+}: Pick<RandomAnswer, "promptTokens" | "completionTokens">): InferenceResult {
+  return {
+    worker: { network: "n", id: "w", pricing: {} as InferenceResult["worker"]["pricing"] },
+    usage: {
+      promptTokens,
+      completionTokens,
+      cachedTokens: undefined,
+      reasoningTokens: undefined,
+      estimated: false,
+    },
+    costMilliCu: 1,
+    finishReason: "stop",
+  };
+}
+
+function charged(result: InferenceResult): { result: InferenceResult; usedMilliCu: number } {
+  return { result, usedMilliCu: 1 };
+}
+
+function messageOf({ parts }: RandomAnswer): Parameters<ResponseRenderer["whole"]>[1] {
+  return {
+    content: texts("text", parts),
+    reasoningContent: texts("reasoning", parts),
+    toolCalls: parts.flatMap((part) => (part.kind === "call" ? [part] : [])),
+    logprobs: undefined,
+  };
+}
+
+function statusOf({ finishReason }: RandomAnswer): string {
+  return ["length", "content_filter"].includes(finishReason) ? "incomplete" : "completed";
+}
+
+/** Returns what the items of a response mean. */
+function partsOf(output: readonly Event[]): Part[] {
+  return output.map((item): Part => {
+    if (item.type === "message") return { kind: "text", text: item.content[0].text };
+    if (item.type === "reasoning") {
+      const sealed = item.encrypted_content;
+      if (sealed !== undefined) assert.equal(seal.open(sealed), wellFormed(item.content[0].text));
+      return { kind: "reasoning", text: item.content[0].text };
+    }
+    return { kind: "call", id: item.call_id, name: item.name, arguments: item.arguments };
+  });
+}
+
+function wellFormed(text: string): string {
+  return text.toWellFormed();
+}

@@ -1,0 +1,370 @@
+/** What a request carries to the worker, what is ignored and named, and what is refused with its path. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { model, startResponses, type ResponsesGateway } from "./gateway.ts";
+
+let gateway: ResponsesGateway;
+/** A network that passes on nothing but texts. */
+let plain: ResponsesGateway;
+before(async () => {
+  gateway = await startResponses();
+  plain = await startResponses({ network: "" });
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await plain[Symbol.asyncDispose]();
+});
+
+const tool = { type: "function", name: "f" };
+const user = { role: "user", content: "Hi" };
+
+function input(...items: readonly unknown[]): object {
+  return { input: items };
+}
+
+describe("refused with 400 and the path", { timeout: 60_000 }, () => {
+  const cases: readonly (readonly [members: object, param: string, code?: string])[] = [
+    [{ previous_response_id: "resp_1" }, "previous_response_id"],
+    [{ conversation: "conv_1" }, "conversation"],
+    [{ prompt: { id: "p" } }, "prompt"],
+    [{ background: true }, "background"],
+    [{ truncation: "auto" }, "truncation"],
+    [{ n: 2 }, "n"],
+    [input({ type: "item_reference", id: "i" }), "input[0].type"],
+    [input(user, { type: "compaction", encrypted_content: "x" }), "input[1].type"],
+    [input({ type: "web_search_call" }), "input[0].type"],
+    [input({ type: "__proto__" }), "input[0].type"],
+    [input({ type: 7 }), "input[0].type"],
+    [input({}), "input[0].type"],
+    [input({ role: "user", content: [{ type: "input_file" }] }), "input[0].content[0].type"],
+    [input({ role: "user", content: [{ type: "input_audio" }] }), "input[0].content[0].type"],
+    [
+      input({ role: "user", content: [{ type: "input_image", file_id: "f" }] }),
+      "input[0].content[0].image_url",
+    ],
+    [input({ role: "system", content: [{ type: "input_image" }] }), "input[0].content[0].type"],
+    [{ tool_choice: "required", tools: [{ type: "web_search" }] }, "tool_choice"],
+    [{ tool_choice: { type: "web_search_preview" }, tools: [tool] }, "tool_choice.type"],
+    [{ model: 7 }, "model", "invalid_value"],
+    [{ model: undefined }, "model", "invalid_value"],
+    [{ input: undefined }, "input", "invalid_value"],
+    [{ input: [] }, "input", "invalid_value"],
+    [input("Hi"), "input[0]", "invalid_value"],
+    [input({ role: "tool", content: "x" }), "input[0].role", "invalid_value"],
+    [input({ role: "user", content: 7 }), "input[0].content", "invalid_value"],
+    [
+      input({ role: "user", content: [{ type: "input_text" }] }),
+      "input[0].content[0].text",
+      "invalid_value",
+    ],
+    [
+      input({ type: "function_call", call_id: "c", name: "f" }),
+      "input[0].arguments",
+      "invalid_value",
+    ],
+    [
+      input({ type: "function_call", name: "f", arguments: "" }),
+      "input[0].call_id",
+      "invalid_value",
+    ],
+    [input({ type: "function_call_output", output: "x" }), "input[0].call_id", "invalid_value"],
+    [input({ type: "function_call_output", call_id: "c" }), "input[0].output", "invalid_value"],
+    [{ instructions: [user] }, "instructions", "invalid_value"],
+    [{ stream: "yes" }, "stream", "invalid_value"],
+    [{ max_output_tokens: 0 }, "max_output_tokens", "invalid_value"],
+    [{ temperature: "hot" }, "temperature", "invalid_value"],
+    [{ top_logprobs: 21 }, "top_logprobs", "invalid_value"],
+    [{ tools: {} }, "tools", "invalid_value"],
+    [{ tools: ["f"] }, "tools[0]", "invalid_value"],
+    [{ tools: [{ name: "f" }] }, "tools[0].type", "invalid_value"],
+    [{ tools: [{ type: "function" }] }, "tools[0].name", "invalid_value"],
+    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools[1].name", "invalid_value"],
+    [{ tools: [{ ...tool, parameters: "x" }] }, "tools[0].parameters", "invalid_value"],
+    [
+      { tools: [tool], tool_choice: { type: "function", name: "g" } },
+      "tool_choice.name",
+      "invalid_value",
+    ],
+    [{ tools: [tool], tool_choice: 7 }, "tool_choice", "invalid_value"],
+    [{ parallel_tool_calls: "no" }, "parallel_tool_calls", "invalid_value"],
+    [
+      { text: { format: { type: "json_schema", name: "x" } } },
+      "text.format.schema",
+      "invalid_value",
+    ],
+    [{ text: { format: { type: "xml" } } }, "text.format.type", "invalid_value"],
+    [{ reasoning: "high" }, "reasoning", "invalid_value"],
+    [{ reasoning: { effort: 3 } }, "reasoning.effort", "invalid_value"],
+    [{ include: "x" }, "include", "invalid_value"],
+    [{ metadata: { a: 1 } }, "metadata", "invalid_value"],
+    [{ prompt_cache_key: 1 }, "prompt_cache_key", "invalid_value"],
+  ];
+  for (const [members, param, code = "unsupported_parameter"] of cases) {
+    it(`${JSON.stringify(members)}: ${param}`, async () => {
+      const { status, json, text, headers } = await gateway.create(members);
+      assert.equal(status, 400, text);
+      const { message, ...error } = json.error;
+      assert.deepEqual(error, { type: "invalid_request_error", param, code });
+      assert.ok(message.startsWith(`${param}: `), message);
+      assert.equal(headers["x-sluice-error"], "INVALID_REQUEST");
+      assert.equal(gateway.worker.received.length, 0);
+    });
+  }
+
+  const notPassed: readonly (readonly [members: object, param: string, part: string])[] = [
+    [{ tools: [tool] }, "tools", "tools"],
+    [
+      input({ type: "function_call", call_id: "c", name: "f", arguments: "" }),
+      "input[0].type",
+      "tools",
+    ],
+    [
+      input({ type: "custom_tool_call_output", call_id: "c", output: "" }),
+      "input[0].type",
+      "tools",
+    ],
+    [
+      input({ role: "user", content: [{ type: "input_image", image_url: "x" }] }),
+      "input[0].content[0].type",
+      "images",
+    ],
+    [{ text: { format: { type: "json_object" } } }, "text.format", "format"],
+  ];
+  for (const [members, param, part] of notPassed) {
+    it(`${param} of a network that does not pass ${part}: ${JSON.stringify(members)}`, async () => {
+      const { status, json, text } = await plain.create(members);
+      assert.equal(status, 400, text);
+      assert.deepEqual([json.error.param, json.error.code], [param, "unsupported_parameter"]);
+      assert.ok(json.error.message.includes(`add \`${part}\` to \`passes\``), json.error.message);
+    });
+  }
+});
+
+describe("ignored and named", { timeout: 30_000 }, () => {
+  async function ignoredOf(members: object, by = gateway): Promise<string | undefined> {
+    const { status, headers, text } = await by.create(members);
+    assert.equal(status, 200, text);
+    const named = headers["x-sluice-ignored"];
+    return typeof named === "string" ? named : undefined;
+  }
+
+  it("nothing, if everything reaches the model or has no effect", async () => {
+    const members = {
+      store: false,
+      background: false,
+      truncation: "disabled",
+      previous_response_id: null,
+      include: ["reasoning.encrypted_content"],
+      metadata: { a: "b" },
+      tools: [],
+      user: null,
+    };
+    assert.equal(await ignoredOf(members), undefined);
+  });
+
+  it("what OpenAI would store, count or use for itself", async () => {
+    const members = {
+      store: true,
+      user: "u",
+      safety_identifier: "s",
+      service_tier: "flex",
+      max_tool_calls: 3,
+      prompt_cache_retention: "24h",
+      stream_options: {},
+      include: ["file_search_call.results"],
+      text: { verbosity: "low" },
+      reasoning: { summary: "auto" },
+    };
+    const named = (await ignoredOf(members))?.split(", ").toSorted();
+    assert.deepEqual(named, [
+      "include",
+      "max_tool_calls",
+      "prompt_cache_retention",
+      "reasoning.summary",
+      "safety_identifier",
+      "service_tier",
+      "store",
+      "stream_options",
+      "text.verbosity",
+      "user",
+    ]);
+  });
+
+  it("what the network does not pass on", async () => {
+    const members = {
+      temperature: 0,
+      top_p: 0.5,
+      top_logprobs: 2,
+      reasoning: { effort: "low" },
+      input: [
+        { type: "reasoning", summary: [], content: [{ type: "reasoning_text", text: "hm" }] },
+        user,
+      ],
+    };
+    assert.equal(
+      await ignoredOf(members, plain),
+      "input.reasoning, temperature, top_p, top_logprobs, reasoning.effort",
+    );
+    const { json } = await plain.create(members);
+    assert.deepEqual([json.temperature, json.top_p, json.reasoning.effort], [1, 1, null]);
+  });
+
+  it("unknown members of items, hosted tools and reasoning of another provider", async () => {
+    const members = {
+      input: [
+        {
+          type: "reasoning",
+          summary: [{ type: "summary_text", text: "s" }],
+          encrypted_content: "gAAA",
+        },
+        { ...user, phase: "commentary", id: "msg_1", status: "completed" },
+      ],
+      tools: [{ type: "mcp", server_label: "x" }],
+    };
+    assert.equal(
+      await ignoredOf(members),
+      "input.reasoning.encrypted_content, input.reasoning.summary, input.phase, tools.mcp",
+    );
+    const { body } = gateway.worker.received.at(-1) ?? assert.fail();
+    assert.deepEqual([body["messages"], body["tools"]], [[user], undefined]);
+  });
+
+  it("at most 16 names, and no name that a client can use for an attack", async () => {
+    const odd = Object.fromEntries(
+      ["\r\nset-cookie: a=b", "ü", "A", "a".repeat(41)].map((name) => [name, 1]),
+    );
+    assert.equal(await ignoredOf(odd), "other");
+    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`m${at}`, at]));
+    const named = (await ignoredOf(many))?.split(", ") ?? [];
+    assert.equal(named.length, 16);
+    assert.equal(named.at(-1), "other");
+  });
+});
+
+describe("carried to the worker", { timeout: 30_000 }, () => {
+  async function bodyOf(members: object): Promise<Readonly<Record<string, unknown>>> {
+    const { status, text } = await gateway.create(members);
+    assert.equal(status, 200, text);
+    return gateway.worker.received.at(-1)?.body ?? assert.fail();
+  }
+
+  it("sampling, log probabilities, effort and limits", async () => {
+    const body = await bodyOf({
+      temperature: 0.5,
+      top_p: 0.9,
+      presence_penalty: 0.1,
+      frequency_penalty: 0.2,
+      top_logprobs: 2,
+      reasoning: { effort: "high" },
+      max_output_tokens: 50,
+      prompt_cache_key: "s",
+    });
+    assert.deepEqual(body, {
+      model,
+      messages: [user],
+      max_tokens: 50,
+      stream: false,
+      chat_template_kwargs: { enable_thinking: true },
+      temperature: 0.5,
+      top_p: 0.9,
+      presence_penalty: 0.1,
+      frequency_penalty: 0.2,
+      logprobs: true,
+      top_logprobs: 2,
+      reasoning_effort: "high",
+    });
+  });
+
+  it("no thinking, if the client does not ask for it", async () => {
+    for (const members of [{}, { reasoning: { effort: "none" } }, { reasoning: {} }]) {
+      const { chat_template_kwargs: template } = await bodyOf(members);
+      assert.deepEqual(template, { enable_thinking: false });
+    }
+  });
+
+  it("the choice of a tool, of a custom tool and of some tools", async () => {
+    const tools = [tool, { type: "custom", name: "g" }];
+    const chosen = { type: "function", function: { name: "g" } };
+    const one = await bodyOf({ tools, tool_choice: { type: "custom", name: "g" } });
+    assert.deepEqual(one["tool_choice"], chosen);
+    const some = await bodyOf({
+      tools,
+      tool_choice: {
+        type: "allowed_tools",
+        mode: "required",
+        tools: [{ type: "function", name: "f" }],
+      },
+    });
+    assert.equal(some["tool_choice"], "required");
+    assert.deepEqual(some["tools"], [{ type: "function", function: { name: "f" } }]);
+  });
+
+  it("one system message at the beginning; later texts stay where they are", async () => {
+    const { messages } = await bodyOf({
+      instructions: "A",
+      input: [
+        { role: "system", content: "B" },
+        { role: "developer", content: [{ type: "input_text", text: "C" }] },
+        user,
+        { role: "developer", content: "D" },
+        { role: "assistant", content: [{ type: "output_text", text: "E" }] },
+        { role: "system", content: "F" },
+      ],
+    });
+    assert.deepEqual(messages, [
+      { role: "system", content: "A\n\nB\n\nC" },
+      { role: "user", content: "Hi\n\nD" },
+      { role: "assistant", content: "E" },
+      { role: "user", content: "F" },
+    ]);
+  });
+
+  it("parallel calls and their results in order; images of results follow as a message of the user", async () => {
+    const image = { type: "input_image", image_url: "data:image/png;base64,AA", detail: "low" };
+    const call = (id: string): object => ({
+      type: "function_call",
+      call_id: id,
+      name: "f",
+      arguments: "{}",
+    });
+    const { messages } = await bodyOf({
+      input: [
+        user,
+        call("1"),
+        call("2"),
+        {
+          type: "function_call_output",
+          call_id: "1",
+          output: [{ type: "input_text", text: "a" }, image],
+        },
+        { type: "function_call_output", call_id: "2", output: "b" },
+      ],
+    });
+    const sent = (id: string): object => ({
+      id,
+      type: "function",
+      function: { name: "f", arguments: "{}" },
+    });
+    assert.deepEqual(messages, [
+      user,
+      { role: "assistant", content: null, tool_calls: [sent("1"), sent("2")] },
+      {
+        role: "tool",
+        content: "a\nThe images of this result follow in the next message.",
+        tool_call_id: "1",
+      },
+      { role: "tool", content: "b", tool_call_id: "2" },
+      {
+        role: "user",
+        content: [{ type: "image_url", image_url: { url: image.image_url, detail: "low" } }],
+      },
+    ]);
+  });
+
+  it("a large body of many items in little time", async () => {
+    const items = Array.from({ length: 10_000 }, () => ({ role: "developer", content: "x" }));
+    const { messages } = await bodyOf({ input: [user, ...items] });
+    assert.ok(Array.isArray(messages));
+    assert.equal(messages.length, 1);
+  });
+});
