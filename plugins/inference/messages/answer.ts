@@ -1,7 +1,6 @@
 /** The parts of a message that whole and streamed answers share, and the answer in one piece. */
-import type { ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/toolkit";
-import type { Charged, Completion } from "../completions/api.ts";
+import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Thinking } from "./request.ts";
 
@@ -11,8 +10,6 @@ export interface Rendering {
   readonly seal: ReasoningSeal;
 }
 
-/** The signature of reasoning that the client shows and sends back as it is. Clients require one. */
-export const shownSignature = "shown";
 /** Longer ids of tool calls are replaced, because a client keeps them and sends them back. */
 const maxIdLength = 256;
 
@@ -42,55 +39,47 @@ export function usageOf({ result, usedMilliCu }: Charged): object {
 /** Returns the id that the worker gives a tool call, else one of the gateway. */
 export function toolUseId({ id }: Completion, given: unknown, index: number): string {
   const isGiven = typeof given === "string" && given !== "" && given.length <= maxIdLength;
-  return isGiven ? given : `toolu_${id.slice(id.indexOf("_") + 1)}_${index}`;
+  return isGiven ? given : `toolu_${id.slice("msg_".length)}_${index}`;
 }
 
-export function wholeMessage(
-  completion: Completion,
-  message: WholeMessage | undefined,
-  charged: Charged,
-  { thinking, seal }: Rendering,
-): string {
-  const { content = "", reasoningContent = "", toolCalls = [] } = message ?? {};
-  const calls = toolCalls.filter(({ name }) => name !== "");
-  const blocks: object[] = [];
-  if (reasoningContent !== "" && thinking !== "none") {
-    const isShown = thinking === "shown";
-    blocks.push({
-      type: "thinking",
-      thinking: isShown ? reasoningContent : "",
-      signature: isShown ? shownSignature : (seal.seal(reasoningContent) ?? ""),
+/** Returns the signature of reasoning. Clients require one, but only sealed reasoning needs it. */
+export function signatureOf(reasoning: string, { thinking, seal }: Rendering): string {
+  return thinking === "shown" ? "shown" : (seal.seal(reasoning) ?? "");
+}
+
+/** Returns the function that renders an answer in one piece. */
+export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
+  return (completion, message, charged) => {
+    const { content: text = "", reasoningContent = "", toolCalls = [] } = message ?? {};
+    const content: object[] = [];
+    if (reasoningContent !== "" && rendering.thinking !== "none") {
+      const thinking = rendering.thinking === "shown" ? reasoningContent : "";
+      const signature = signatureOf(reasoningContent, rendering);
+      content.push({ type: "thinking", thinking, signature });
+    }
+    if (text !== "") content.push({ type: "text", text });
+    const calls = toolCalls.filter(({ name }) => name !== "");
+    calls.forEach(({ id, name, arguments: given }, index) => {
+      const input = inputOf(given);
+      content.push({ type: "tool_use", id: toolUseId(completion, id, index), name, input });
     });
-  }
-  if (content !== "") blocks.push({ type: "text", text: content });
-  calls.forEach(({ id, name, arguments: text }, index) => {
-    blocks.push({
-      type: "tool_use",
-      id: toolUseId(completion, id, index),
-      name,
-      input: inputOf(text),
-    });
-  });
-  return JSON.stringify({
-    ...messageHead(completion),
-    content: blocks,
-    stop_reason: stopReason(charged, calls.length > 0),
-    stop_sequence: null,
-    usage: usageOf(charged),
-  });
+    const stop_reason = stopReason(charged, calls.length > 0);
+    const rest = { content, stop_reason, stop_sequence: null, usage: usageOf(charged) };
+    return JSON.stringify({ ...messageHead(completion), ...rest });
+  };
 }
 
 /**
  * Returns the input of a tool call. Arguments that are not a JSON object are kept as a text, so that the client's check
  * of its schema fails and the model gets to see them.
  */
-function inputOf(text: ToolCall["arguments"]): object {
+function inputOf(text: string): object {
   if (text.trim() === "") return {};
   try {
     const input = parseJson(text);
     if (isObject(input)) return input;
   } catch {
-    // It is not JSON, as for any other value below.
+    // It is not JSON, so it is no object either.
   }
   return { malformed_arguments: text };
 }

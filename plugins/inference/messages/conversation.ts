@@ -2,30 +2,29 @@
  * Translates the system text and the messages of a request to messages of chat completions (agents.md section 6).
  * Everything stays at its place, so that a conversation that grows keeps its beginning: workers have it in their caches.
  */
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
-import { readImage, type ImagePart } from "./image.ts";
-import {
-  invalid,
-  listAt,
-  nameAt,
-  noteBlockMembers,
-  notPassed,
-  objectAt,
-  shownWord,
-  stringAt,
-  type Json,
-  type Reading,
-} from "./reading.ts";
+import type { Passable } from "sluice-gateway/services";
+import { isAbsent } from "sluice-gateway/toolkit";
+import type { IgnoredNames } from "../completions/ignored-fields.ts";
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
 
-type Part = { readonly type: "text"; readonly text: string } | ImagePart;
-
-interface ToolCall {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
+/** What decides how a request is read. */
+export interface Reading {
+  /** The parts of requests that the network of the model passes on. */
+  readonly passes: readonly Passable[];
+  /** True for the version 2026-10-21 of the API, which refuses more. */
+  readonly isStrict: boolean;
+  readonly ignored: IgnoredNames;
+  /** Returns the text of reasoning that the gateway has sealed. Undefined for any other signature. */
+  readonly openReasoning: (sealed: string) => string | undefined;
 }
 
-/** A message, whose parts become a string if all of them are texts. */
+/** A part of a chat message. */
+type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
+
+/** A message whose parts become a string if all of them are texts. */
 interface Draft {
   readonly role: string;
   readonly parts: Part[];
@@ -34,7 +33,7 @@ interface Draft {
 
 /** Text that Claude Code puts before everything else. It changes with the first message, and no model needs it. */
 const billingHeader = "x-anthropic-billing-header";
-const separator = "\n\n";
+const mediaTypes: readonly unknown[] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 export class Conversation {
   readonly #reading: Reading;
@@ -48,174 +47,167 @@ export class Conversation {
 
   /** Returns the messages for the worker. Throws `InvalidRequest`. */
   read(system: unknown, value: unknown): readonly Json[] {
-    const messages = listAt(value, "messages");
-    const instructions = isAbsent(system) ? [] : this.#texts(system, "system");
-    if (instructions.length > 0) this.#drafts.push({ role: "system", parts: instructions });
-    messages.forEach((one, index) => this.#message(one, `messages.${index}`));
-    if (!this.#drafts.some(({ role }) => role !== "system")) {
-      throw invalid("messages", "expected at least one message of the user");
+    const messages = check
+      .list(value, "messages")
+      .map((one, index) => check.object(one, `messages.${index}`));
+    if (messages.at(-1)?.["role"] === "assistant") {
+      check.fail("messages", "models do not continue a last message by the assistant");
     }
-    const last = messages.at(-1);
-    if (isObject(last) && last["role"] === "assistant") {
-      throw invalid(
-        "messages",
-        "the last message must not be by the assistant, because models do not continue it",
-      );
+    if (!isAbsent(system)) this.#append("system", this.#texts(system, "system"));
+    messages.forEach((one, index) => this.#message(one, `messages.${index}`));
+    if (this.#drafts.every(({ role }) => role === "system")) {
+      check.fail("messages", "expected at least one message of the user");
     }
     return this.#drafts.map(({ role, parts, members }) => ({
       role,
-      content: parts.length === 0 && role === "assistant" ? null : contentOf(parts),
+      content: role === "assistant" && parts.length === 0 ? null : contentOf(parts),
       ...members,
     }));
   }
 
-  #message(value: unknown, path: string): void {
-    const { role, content } = objectAt(value, path);
+  #message({ role, content }: Json, path: string): void {
     const at = `${path}.content`;
-    if (role === "system") this.#append(this.#texts(content, at));
-    else if (role === "user") this.#user(content, at);
+    if (role === "user") this.#user(content, at);
     else if (role === "assistant") this.#assistant(content, at);
-    else throw invalid(`${path}.role`, "expected user, assistant or system");
+    else if (role === "system") this.#append(this.#roleBefore(), this.#texts(content, at));
+    else check.fail(`${path}.role`, "expected user, assistant or system");
   }
 
-  /** Adds parts to the message before them, except to one by the assistant, which they follow as one by the user. */
-  #append(parts: readonly Part[]): void {
+  /** A system text belongs to the message before it, but what follows the assistant is by the user. */
+  #roleBefore(): string {
+    const role = this.#drafts.at(-1)?.role ?? "system";
+    return role === "assistant" ? "user" : role;
+  }
+
+  /** Adds parts to the last message if it has this role, else as a new message. */
+  #append(role: string, parts: Part[]): void {
     const last = this.#drafts.at(-1);
-    if (parts.length === 0) return;
-    if (last === undefined) this.#drafts.push({ role: "system", parts: [...parts] });
-    else if (last.role === "assistant") this.#drafts.push({ role: "user", parts: [...parts] });
-    else last.parts.push(...parts);
+    if (last?.role === role) last.parts.push(...parts);
+    else if (parts.length > 0) this.#drafts.push({ role, parts });
   }
 
   /** All results of tools must follow their calls, so the rest of the message comes after them. */
   #user(content: unknown, path: string): void {
     const images: Part[] = [];
     const parts: Part[] = [];
-    for (const [at, block] of blocksOf(content, path)) {
+    for (const [at, block] of this.#blocks(content, path)) {
       if (block["type"] === "tool_result") this.#toolResult(block, at, images);
       else parts.push(this.#part(block, at));
     }
-    const rest = [...images, ...parts];
-    if (rest.length === 0) return;
-    if (this.#drafts.at(-1)?.role === "user") this.#append(rest);
-    else this.#drafts.push({ role: "user", parts: rest });
+    this.#append("user", [...images, ...parts]);
   }
 
   #toolResult(block: Json, path: string, images: Part[]): void {
     this.#needTools();
-    const { ignored } = this.#reading;
-    noteBlockMembers(block, ignored);
-    const { tool_use_id: id, content, is_error: isError } = block;
-    const parts: Part[] = isError === true ? [{ type: "text", text: "Error:" }] : [];
-    for (const [at, each] of isAbsent(content) ? [] : blocksOf(content, `${path}.content`)) {
-      const part =
-        each["type"] === "tool_reference" ? this.#reference(each, at) : this.#part(each, at);
+    const parts: Part[] = block["is_error"] === true ? [{ type: "text", text: "Error:" }] : [];
+    for (const [at, each] of this.#blocks(block["content"] ?? [], `${path}.content`)) {
+      const isReference = each["type"] === "tool_reference";
+      const part = isReference ? this.#reference(each, at) : this.#part(each, at);
       (part.type === "text" ? parts : images).push(part);
     }
-    const members = { tool_call_id: nameAt(id, `${path}.tool_use_id`) };
+    const members = { tool_call_id: check.name(block["tool_use_id"], `${path}.tool_use_id`) };
     this.#drafts.push({ role: "tool", parts, members });
   }
 
   #reference(block: Json, path: string): Part {
-    const name = nameAt(block["tool_name"], `${path}.tool_name`);
+    const name = check.name(block["tool_name"], `${path}.tool_name`);
     this.referencedTools.add(name);
     return { type: "text", text: `The tool ${name} is available now.` };
   }
 
   #assistant(content: unknown, path: string): void {
-    const texts: string[] = [];
-    const thoughts: string[] = [];
-    const calls: ToolCall[] = [];
-    for (const [at, block] of blocksOf(content, path)) {
+    let [text, thought] = ["", ""];
+    const calls: Json[] = [];
+    for (const [at, block] of this.#blocks(content, path)) {
       const { type } = block;
-      if (type === "thinking") thoughts.push(this.#thought(block, at));
-      else if (type === "redacted_thinking")
-        this.#reading.ignored.add("messages.content.redacted_thinking");
+      if (type === "thinking") thought += this.#thought(block, at);
+      else if (type === "redacted_thinking") this.#reading.ignored.add(`messages.content.${type}`);
       else if (type === "tool_use") calls.push(this.#toolCall(block, at));
-      else texts.push(this.#text(block, at));
+      else text += this.#text(block, at);
     }
-    const text = texts.join("");
-    const thought = thoughts.join("");
     if (text === "" && calls.length === 0) return;
-    this.#drafts.push({
-      role: "assistant",
-      parts: text === "" ? [] : [{ type: "text", text }],
-      members: {
-        ...(thought !== "" && { reasoning_content: thought }),
-        ...(calls.length > 0 && { tool_calls: calls }),
-      },
-    });
+    const parts: Part[] = text === "" ? [] : [{ type: "text", text }];
+    const members = {
+      ...(thought !== "" && { reasoning_content: thought }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+    };
+    this.#drafts.push({ role: "assistant", parts, members });
   }
 
-  /** Returns reasoning that the client shows, or that the gateway has sealed. Other providers' is dropped. */
+  /** Returns reasoning that the client shows, or that the gateway has sealed. That of other providers is dropped. */
   #thought({ thinking, signature }: Json, path: string): string {
     const { passes, ignored, openReasoning } = this.#reading;
-    const shown = stringAt(thinking, `${path}.thinking`);
-    const text =
-      shown !== "" ? shown : typeof signature === "string" ? openReasoning(signature) : "";
+    const shown = check.text(thinking, `${path}.thinking`);
+    const sealed = shown === "" && typeof signature === "string" ? signature : "";
+    const text = sealed === "" ? shown : openReasoning(sealed);
     if (passes.includes("reasoning") && text !== undefined) return text;
     ignored.add("messages.content.thinking");
     return "";
   }
 
-  #toolCall(block: Json, path: string): ToolCall {
+  #toolCall(block: Json, path: string): Json {
     this.#needTools();
-    noteBlockMembers(block, this.#reading.ignored);
-    const id = nameAt(block["id"], `${path}.id`);
-    const name = nameAt(block["name"], `${path}.name`);
-    const input = objectAt(block["input"], `${path}.input`);
+    const id = check.name(block["id"], `${path}.id`);
+    const name = check.name(block["name"], `${path}.name`);
+    const input = check.object(block["input"], `${path}.input`);
     return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
   }
 
   #part(block: Json, path: string): Part {
-    if (block["type"] === "image") {
-      noteBlockMembers(block, this.#reading.ignored);
-      if (!this.#reading.passes.includes("images")) throw notPassed(path, "images");
-      return readImage(block["source"], `${path}.source`);
-    }
-    if (
-      this.#reading.isStrict &&
-      Array.isArray(block["citations"]) &&
-      block["citations"].length > 0
-    ) {
-      throw invalid(`${path}.citations`, "Extra inputs are not permitted");
+    const { type, citations } = block;
+    if (type === "image") return this.#image(block["source"], path);
+    if (this.#reading.isStrict && Array.isArray(citations) && citations.length > 0) {
+      check.fail(`${path}.citations`, "Extra inputs are not permitted");
     }
     return { type: "text", text: this.#text(block, path) };
   }
 
-  #text(block: Json, path: string): string {
-    const { type, text } = block;
-    if (type !== "text") throw invalid(`${path}.type`, `${shownWord(type)} is not supported here`);
-    noteBlockMembers(block, this.#reading.ignored);
-    return stringAt(text, `${path}.text`);
+  #image(value: unknown, path: string): Part {
+    if (!this.#reading.passes.includes("images")) check.notPassed(path, "images");
+    const { type, url, data, media_type: mediaType } = check.object(value, `${path}.source`);
+    if (type === "url") return imagePart(check.text(url, `${path}.source.url`));
+    if (type !== "base64") check.unknownType(`${path}.source.type`, type, "base64 or url");
+    const at = `${path}.source.media_type`;
+    if (!mediaTypes.includes(mediaType)) check.fail(at, `expected ${mediaTypes.join(", ")}`);
+    const base64 = check.text(data, `${path}.source.data`);
+    return imagePart(`data:${String(mediaType)};base64,${base64}`);
+  }
+
+  #text({ type, text }: Json, path: string): string {
+    if (type !== "text") return check.unknownType(`${path}.type`, type, "another type of block");
+    return check.text(text, `${path}.text`);
   }
 
   #texts(content: unknown, path: string): Part[] {
-    const parts: Part[] = [];
-    for (const [at, block] of blocksOf(content, path)) {
-      const text = this.#text(block, at);
-      if (text.startsWith(billingHeader)) this.#reading.ignored.add("system.billing_header");
-      else if (text !== "") parts.push({ type: "text", text });
-    }
-    return parts;
+    const texts = this.#blocks(content, path).map(([at, block]) => this.#text(block, at));
+    const kept = texts.filter((text) => !text.startsWith(billingHeader));
+    if (kept.length < texts.length) this.#reading.ignored.add("system.billing_header");
+    return kept.map((text) => ({ type: "text", text }));
+  }
+
+  /** Returns the blocks of a content with their paths. A string is one block of text. */
+  #blocks(content: unknown, path: string): (readonly [path: string, block: Json])[] {
+    if (typeof content === "string") return [[path, { type: "text", text: content }]];
+    return check.list(content, path).map((one, index) => {
+      const at = `${path}.${index}`;
+      const block = check.object(one, at);
+      for (const name of ["cache_control", "citations"]) {
+        if (!isAbsent(block[name])) this.#reading.ignored.add(name);
+      }
+      return [at, block];
+    });
   }
 
   #needTools(): void {
-    if (!this.#reading.passes.includes("tools")) throw notPassed("tools", "tools");
+    if (!this.#reading.passes.includes("tools")) check.notPassed("tools", "tools");
   }
 }
 
-/** Returns the blocks of a content with their paths. A string is one block of text. */
-function blocksOf(content: unknown, path: string): (readonly [path: string, block: Json])[] {
-  if (typeof content === "string") return [[path, { type: "text", text: content }]];
-  if (!Array.isArray(content)) throw invalid(path, "expected a string or a list of blocks");
-  return content.map((block: unknown, index) => {
-    const at = `${path}.${index}`;
-    return [at, objectAt(block, at)];
-  });
+function imagePart(url: string): Part {
+  return { type: "image_url", image_url: { url } };
 }
 
 function contentOf(parts: readonly Part[]): string | readonly Part[] {
   const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
-  return texts.length === parts.length ? texts.join(separator) : parts;
+  return texts.length === parts.length ? texts.join("\n\n") : parts;
 }

@@ -2,23 +2,16 @@
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
 import type { CompletionError } from "../completions/errors.ts";
 
-/** Statuses that are missing here are `invalid_request_error`, or `api_error` from 500 on. */
-const types: Readonly<Record<number, string>> = {
-  401: "authentication_error",
-  402: "billing_error",
-  403: "permission_error",
-  404: "not_found_error",
-  413: "request_too_large",
-  429: "rate_limit_error",
-  503: "overloaded_error",
-};
-
-/** The types of errors that replies can have. */
-export const errorTypes: readonly string[] = [
-  "invalid_request_error",
-  "api_error",
-  ...Object.values(types),
-];
+/** Other statuses are `invalid_request_error`, or `api_error` from 500 on. */
+const types: ReadonlyMap<number, string> = new Map([
+  [401, "authentication_error"],
+  [402, "billing_error"],
+  [403, "permission_error"],
+  [404, "not_found_error"],
+  [413, "request_too_large"],
+  [429, "rate_limit_error"],
+  [503, "overloaded_error"],
+]);
 
 /** Returns `{ type: "error", error: { type, message }, request_id }` as JSON. */
 export function errorJson(type: string, message: string, x: Exchange): string {
@@ -32,55 +25,44 @@ export function requestIdHeader(x: Exchange): readonly string[] {
   return id === undefined ? [] : ["request-id", id];
 }
 
-/** Renders an error of a completion. */
+/** Renders an error of a completion or of the catalogue of models. */
 export function renderError(
-  { status, code, message, contextExceeded }: CompletionError,
+  error: Pick<CompletionError, "status" | "message" | "contextExceeded"> & {
+    readonly code: string;
+  },
   x: Exchange,
 ): { readonly headers: readonly string[]; readonly body: string } {
-  const shown = contextExceeded === undefined ? message : tooLong(contextExceeded);
-  return errorParts(status, code, shown, x);
+  const { status, code, contextExceeded } = error;
+  const message = contextExceeded === undefined ? error.message : tooLong(contextExceeded);
+  const type = types.get(status) ?? (status < 500 ? "invalid_request_error" : "api_error");
+  return {
+    headers: [...requestIdHeader(x), "x-sluice-error", code],
+    body: errorJson(type, message, x),
+  };
 }
 
-/** Agents look for this wording. They shorten the conversation then. */
+/** Returns the reply to an error. */
+export function errorReply(error: Parameters<typeof renderError>[0], x: Exchange): Reply {
+  const { status, code } = error;
+  const { headers, body } = renderError(error, x);
+  const wait = status === 503 ? ["retry-after", "5"] : [];
+  return { status, code, headers: ["content-type", "application/json", ...wait, ...headers], body };
+}
+
+/** Agents look for this wording, and shorten the conversation then. */
 function tooLong({ limit, requested }: NonNullable<CompletionError["contextExceeded"]>): string {
-  const sizes =
-    limit === undefined || requested === undefined
-      ? ""
-      : `: ${requested} tokens > ${limit} maximum`;
-  return `prompt is too long${sizes}`;
+  const isKnown = limit !== undefined && requested !== undefined;
+  return `prompt is too long${isKnown ? `: ${requested} tokens > ${limit} maximum` : ""}`;
 }
 
 /** Renders a refusal by a step or the core. If the credit is used up, a retry is useless for a long time. */
 export function renderRefusal(refused: Refused, x: Exchange): Reply {
   const { status, code, refusal, reached, headers = [] } = refused;
-  if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") {
-    return errorReply({ status, headers, code, message: refusal.message }, x);
-  }
+  const isUsedUp = code === "GATEWAY_CU_LIMIT_EXCEEDED";
   const clearsAt = typeof reached?.clearsAt === "function" ? reached.clearsAt() : reached?.clearsAt;
   const until =
-    clearsAt === undefined ? "" : `; there is room again at ${new Date(clearsAt).toISOString()}`;
-  const message = refusal.message + until;
-  return errorReply({ status, headers: [...headers, "x-should-retry", "false"], code, message }, x);
-}
-
-/** Returns a reply in the shape of the API. `headers`: those in addition to its own. */
-export function errorReply(
-  {
-    status,
-    headers,
-    code,
-    message,
-  }: Pick<Reply, "status"> & Required<Pick<Reply, "headers" | "code">> & { message: string },
-  x: Exchange,
-): Reply {
-  const parts = errorParts(status, code, message, x);
-  return { status, code, ...parts, headers: [...headers, ...parts.headers] };
-}
-
-function errorParts(status: number, code: string, message: string, x: Exchange) {
-  const type = types[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
-  return {
-    headers: [...requestIdHeader(x), "x-sluice-error", code],
-    body: errorJson(type, message, x),
-  };
+    !isUsedUp || clearsAt === undefined ? "" : `, until ${new Date(clearsAt).toISOString()}`;
+  const rendered = renderError({ status, code, message: refusal.message + until }, x);
+  const noRetry = isUsedUp ? ["x-should-retry", "false"] : [];
+  return { status, ...rendered, headers: [...headers, ...rendered.headers, ...noRetry] };
 }

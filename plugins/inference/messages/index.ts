@@ -4,12 +4,18 @@
  */
 import { defineSurface } from "sluice-gateway/plugin";
 import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
+import type { AnswerRenderer, CompletionApi } from "../completions/api.ts";
 import { ignoredCounter } from "../completions/ignored-fields.ts";
 import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { createMessagesApi } from "./api.ts";
-import { renderRefusal } from "./errors.ts";
-import { knownNames } from "./ignored-names.ts";
+import { wholeMessage } from "./answer.ts";
+import { renderError, renderRefusal, requestIdHeader } from "./errors.ts";
 import { messagesOperation } from "./operation.ts";
+import { readMessagesRequest } from "./request.ts";
+import { MessagesStream } from "./stream.ts";
+
+/** Names of ignored members that are counted. */
+const counted =
+  "betas cache_control citations context_management metadata messages.content.redacted_thinking messages.content.thinking output_config.effort service_tier stop_sequences system.billing_header temperature thinking.budget_tokens tool_choice tools.eager_input_streaming top_k top_p";
 
 export default defineSurface({
   name: "messages",
@@ -21,9 +27,25 @@ export default defineSurface({
   operation: () => messagesOperation,
   start(_, host) {
     const networks = host.use("networks");
-    const countIgnored = ignoredCounter(host.metrics, knownNames);
+    const seal = createReasoningSeal(host.seal);
+    const countIgnored = ignoredCounter(host.metrics, counted.split(" "));
     const deps = { networks, clock: host.clock, countIgnored };
-    const api = createMessagesApi(createReasoningSeal(host.seal));
+    const api: CompletionApi = {
+      method: "messages",
+      idPrefix: "msg_",
+      read(body, promptOptionsOf, x) {
+        const read = readMessagesRequest(body, x, { promptOptionsOf, seal });
+        if (!read.ok) return read;
+        const rendering = { thinking: read.thinking, seal };
+        const renderer: AnswerRenderer = {
+          headers: requestIdHeader(x),
+          whole: wholeMessage(rendering),
+          stream: (completion) => new MessagesStream(completion, rendering),
+        };
+        return { ...read, renderer };
+      },
+      renderError,
+    };
     return {
       body: { bytes: maxRequestBytes, types: ["application/json"] },
       answer: (x) => answerCompletion(api, x, deps),

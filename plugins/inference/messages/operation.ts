@@ -1,232 +1,114 @@
 /** The OpenAPI description of the Messages API. request.ts reads requests by hand, with more precise messages. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { maxTokenLimit } from "../completions/request.ts";
-import { errorTypes } from "./errors.ts";
 
 const text = { type: "string" };
 const object = { type: "object" };
 const count = { type: "integer", minimum: 0 };
+const optional = { type: ["object", "null"] };
+const header = (description: string, example: string | number) => ({
+  description,
+  schema: { type: typeof example, examples: [example] },
+});
+
+const role = { enum: ["user", "assistant", "system"] };
 const content = {
-  anyOf: [
-    text,
-    { type: "array", items: { ...object, properties: { type: text }, required: ["type"] } },
+  description: "Blocks of the types `text`, `image`, `thinking`, `tool_use` and `tool_result`.",
+  anyOf: [text, { type: "array", items: object }],
+};
+const message = { ...object, properties: { role, content }, required: ["role", "content"] };
+const requestSchema: JsonSchema = {
+  ...object,
+  properties: {
+    model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
+    max_tokens: { type: "integer", minimum: 1, maximum: maxTokenLimit },
+    messages: { type: "array", minItems: 1, items: message },
+    system: { type: ["string", "array", "null"], items: object },
+    stream: { type: ["boolean", "null"] },
+    tools: { description: "Tools that the client runs.", type: ["array", "null"], items: object },
+    tool_choice: optional,
+    thinking: optional,
+    output_config: optional,
+    stop_sequences: { type: ["array", "null"], items: text },
+  },
+  required: ["model", "messages"],
+  examples: [
+    { model: "Provider/Name-1", max_tokens: 256, messages: [{ role: "user", content: "Hello" }] },
   ],
 };
 
-const counted: Readonly<Record<string, JsonSchema>> = {
-  model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
-  system: content,
-  messages: {
-    type: "array",
-    minItems: 1,
-    items: {
-      ...object,
-      properties: { role: { enum: ["user", "assistant", "system"] }, content },
-      required: ["role", "content"],
-    },
-  },
-  tools: {
-    description: "Tools that the client runs. The network of the model must pass them on.",
-    type: ["array", "null"],
-    items: { ...object, required: ["name", "input_schema"] },
-  },
-  tool_choice: { type: ["object", "null"] },
-  thinking: { type: ["object", "null"] },
-  output_config: { type: ["object", "null"] },
+const usage = { input_tokens: count, output_tokens: count, usedCUMilli: count };
+const answer = {
+  id: { ...text, pattern: "^msg_" },
+  type: { const: "message" },
+  role: { const: "assistant" },
+  model: text,
+  content: { type: "array", items: { ...object, required: ["type"] } },
+  stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
+  usage: { ...object, properties: usage, required: Object.keys(usage) },
 };
+const answerSchema = { ...object, properties: answer, required: Object.keys(answer) };
+const event = { ...text, examples: ['event: ping\ndata: {"type":"ping"}\n\n'] };
+const countSchema = { ...object, properties: { input_tokens: count }, required: ["input_tokens"] };
 
-const members: typeof counted = {
-  ...counted,
-  max_tokens: {
-    description: "Maximum number of tokens in the answer.",
-    type: "integer",
-    minimum: 1,
-    maximum: maxTokenLimit,
-  },
-  stream: {
-    description: "Whether to stream the answer as server-sent events.",
-    type: ["boolean", "null"],
-  },
-  stop_sequences: { type: ["array", "null"], items: text },
-  temperature: { type: ["number", "null"] },
-};
-
-const example = {
-  model: "Provider/Name-1",
-  max_tokens: 256,
-  messages: [{ role: "user", content: "Hello" }],
-};
-
+const error = { ...object, properties: { type: text, message: text }, required: ["type"] };
 const errorSchema: JsonSchema = {
   ...object,
-  properties: {
-    type: { const: "error" },
-    error: {
-      ...object,
-      properties: { type: { enum: errorTypes }, message: text },
-      required: ["type", "message"],
-    },
-    request_id: { type: ["string", "null"] },
-  },
+  properties: { type: { const: "error" }, error, request_id: { type: ["string", "null"] } },
   required: ["type", "error"],
-  examples: [
-    {
-      type: "error",
-      error: { type: "invalid_request_error", message: "messages: expected a list" },
-      request_id: "0e4f2c1a",
-    },
-  ],
+  examples: [{ type: "error", error: { type: "not_found_error", message: "not found" } }],
 };
-const errorContent = { "application/json": errorSchema };
+const failed = (description: string) => ({
+  description,
+  content: { "application/json": errorSchema },
+});
 
-const message: JsonSchema = {
-  ...object,
-  properties: {
-    id: { ...text, pattern: "^msg_" },
-    type: { const: "message" },
-    role: { const: "assistant" },
-    model: text,
-    content: {
-      type: "array",
-      items: { ...object, properties: { type: { enum: ["thinking", "text", "tool_use"] } } },
-    },
-    stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
-    stop_sequence: { type: "null" },
-    usage: {
-      ...object,
-      properties: {
-        input_tokens: count,
-        cache_creation_input_tokens: count,
-        cache_read_input_tokens: count,
-        output_tokens: count,
-        usedCUMilli: { description: "Cost of the answer in milli-CU.", ...count },
-      },
-      required: ["input_tokens", "output_tokens", "usedCUMilli"],
-    },
-  },
-  required: ["id", "type", "role", "model", "content", "stop_reason", "usage"],
-  examples: [
-    {
-      id: "msg_7c9e6679-7425-40de-944b-e07fc1f90ae7",
-      type: "message",
-      role: "assistant",
-      model: "Provider/Name-1",
-      content: [{ type: "text", text: "Hello!" }],
-      stop_reason: "end_turn",
-      stop_sequence: null,
-      usage: {
-        input_tokens: 5,
-        cache_creation_input_tokens: 0,
-        cache_read_input_tokens: 0,
-        output_tokens: 2,
-        usedCUMilli: 21,
-      },
-    },
-  ],
-};
-
-const stream = {
-  type: "string",
-  examples: ['event: message_stop\ndata: {"type":"message_stop"}\n\n'],
-};
+const version = "`2026-10-21` refuses sampling parameters. Any other version is `2023-06-01`.";
 
 function operationOf(
-  properties: typeof counted,
-  required: readonly string[],
-  parts: Pick<Operation, "summary" | "description"> & Required<Pick<Operation, "answers">>,
+  summary: string,
+  description: string,
+  answered: NonNullable<Operation["answers"]>[number],
 ): Operation {
   return {
-    ...parts,
-    path: {
-      ...object,
-      properties: { network: { description: "Network whose workers may answer.", ...text } },
-    },
-    headers: {
-      ...object,
-      properties: {
-        "anthropic-version": {
-          description:
-            "`2026-10-21` refuses sampling parameters. Any other version is `2023-06-01`.",
-          ...text,
-        },
-      },
-    },
-    body: {
-      content: { "application/json": { ...object, properties, required, examples: [example] } },
-      required: true,
-    },
+    summary,
+    description,
+    path: { ...object, properties: { network: { description: "Name of a network.", ...text } } },
+    headers: { ...object, properties: { "anthropic-version": { description: version, ...text } } },
+    body: { content: { "application/json": requestSchema }, required: true },
     answers: {
-      ...parts.answers,
-      400: { description: "The request is not valid.", content: errorContent },
-      404: {
-        description: "No network lists the model. The message names it.",
-        content: errorContent,
-      },
+      200: answered,
+      400: failed("The request is not valid."),
+      404: failed("No network lists the model. The message names it."),
       503: {
-        description: "No worker can answer at the moment.",
-        content: errorContent,
-        headers: {
-          "Retry-After": {
-            description: "Minimum number of seconds to wait before a retry.",
-            schema: { type: "integer" },
-          },
-        },
+        ...failed("No worker can answer at the moment."),
+        headers: { "Retry-After": header("Minimum number of seconds to wait.", 5) },
       },
     },
     refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
     refusalBody: errorSchema,
-    answerHeaders: {
-      "X-Sluice-Error": {
-        description: "Code of an error, for programs.",
-        schema: { ...text, examples: ["GATEWAY_RATE_LIMITED"] },
-      },
-    },
+    answerHeaders: { "X-Sluice-Error": header("Code of an error.", "GATEWAY_RATE_LIMITED") },
   };
 }
 
-export const messagesOperation: Operation = operationOf(
-  members,
-  ["model", "max_tokens", "messages"],
+export const messagesOperation = operationOf(
+  "Create a message",
+  "The Messages API, without state. `max_tokens` is required. The charge is based on the tokens that the worker counts.",
   {
-    summary: "Create a message",
-    description:
-      "The Messages API, without state. What has no effect is named in `X-Sluice-Ignored`. The charge is based on the tokens that the worker counts.",
-    answers: {
-      200: {
-        description: "The message, or (with `stream`) its events up to `message_stop`.",
-        content: { "application/json": message, "text/event-stream": stream },
-        headers: {
-          "X-Sluice-Ignored": {
-            description: "Names of members of the request that have no effect.",
-            schema: { type: "string", examples: ["metadata, cache_control"] },
-          },
-        },
-      },
+    description: "The message, or (with `stream`) its events up to `message_stop`.",
+    content: { "application/json": answerSchema, "text/event-stream": event },
+    headers: {
+      "X-Sluice-Ignored": header("Members of the request that have no effect.", "metadata"),
     },
   },
 );
 
-export const countOperation: Operation = operationOf(counted, ["model", "messages"], {
-  summary: "Estimate the tokens of a message",
-  description:
-    "The estimate is a third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
-  answers: {
-    200: {
-      description: "The estimate.",
-      content: {
-        "application/json": {
-          ...object,
-          properties: { input_tokens: count },
-          required: ["input_tokens"],
-          examples: [{ input_tokens: 14 }],
-        },
-      },
-      headers: {
-        "X-Sluice-Estimate": {
-          description: "Names the members of the answer that are estimates.",
-          schema: { type: "string", examples: ["input_tokens"] },
-        },
-      },
-    },
+export const countOperation = operationOf(
+  "Estimate the tokens of a message",
+  "A third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
+  {
+    description: "The estimate.",
+    content: { "application/json": countSchema },
+    headers: { "X-Sluice-Estimate": header("Members that are estimates.", "input_tokens") },
   },
-});
+);

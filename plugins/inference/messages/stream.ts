@@ -6,61 +6,49 @@ import { isObject } from "sluice-gateway/toolkit";
 import type { Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import type { CompletionError } from "../completions/errors.ts";
 import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
-import {
-  messageHead,
-  shownSignature,
-  stopReason,
-  toolUseId,
-  usageOf,
-  type Rendering,
-} from "./answer.ts";
+import * as answer from "./answer.ts";
 import { errorJson } from "./errors.ts";
 
 /** A block that is open or waits. */
 interface Block {
-  readonly kind: "thinking" | "text" | "tool";
+  readonly kind: "thinking" | "text" | "tool_use";
   /** Its text that has not been sent. */
   waiting: string;
-  /** For a call of a tool. A call without a name cannot be sent. */
-  id: unknown;
+  /** The id of a tool call, as the worker wrote it. */
+  id: string | undefined;
+  /** The name of the tool. A call without a name cannot be sent. */
   name: string;
 }
-
-/** The usage is not known until the end. */
-const noUsage = {
-  input_tokens: 0,
-  cache_creation_input_tokens: 0,
-  cache_read_input_tokens: 0,
-  output_tokens: 0,
-};
 
 export class MessagesStream implements StreamRenderer {
   readonly encoding = "utf8";
   readonly #completion: Completion;
-  readonly #rendering: Rendering;
+  readonly #rendering: answer.Rendering;
   #hasBegun = false;
   /** The open block, then those that wait. */
   readonly #blocks: Block[] = [];
-  /** The number of the open block, or of the next one. */
-  #index = 0;
   /** True if the start of the first block has been sent. */
   #isOpen = false;
+  /** The number of the open block, or of the next one. */
+  #index = 0;
   /** The calls of tools by the index that the worker gives them. */
   readonly #calls = new Map<unknown, Block>();
   #hasToolCalls = false;
-  /** Reasoning of the open block, for its signature. */
-  #sealed = "";
+  /** The reasoning of the open block, for its signature. */
+  #reasoning = "";
 
-  constructor(completion: Completion, rendering: Rendering) {
+  constructor(completion: Completion, rendering: answer.Rendering) {
     this.#completion = completion;
     this.#rendering = rendering;
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
     let events = this.#begin();
-    const delta = deltaOf(bytes.toString("utf8", start, end));
-    if (delta === undefined) return events;
-    const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
+    const {
+      reasoning_content: reasoning,
+      content,
+      tool_calls: calls,
+    } = deltaOf(bytes.toString("utf8", start, end));
     if (isText(reasoning) && this.#rendering.thinking !== "none") {
       events += this.#add(this.#last("thinking"), reasoning);
     }
@@ -71,32 +59,30 @@ export class MessagesStream implements StreamRenderer {
 
   end(charged: Charged): string {
     let events = this.#begin();
-    while (this.#blocks.length > 0) events += this.#close() + this.#open();
-    const stop_reason = stopReason(charged, this.#hasToolCalls);
+    while (this.#blocks.length > 0) events += this.#open() + this.#close();
+    const stop_reason = answer.stopReason(charged, this.#hasToolCalls);
     const delta = { stop_reason, stop_sequence: null };
-    events += eventOf("message_delta", { delta, usage: usageOf(charged) });
+    events += eventOf("message_delta", { delta, usage: answer.usageOf(charged) });
     return events + eventOf("message_stop", {});
   }
 
-  /** The event has no usage, and no `message_stop` follows, so that clients do not treat the answer as complete. */
+  /** No `message_stop` follows, so that clients do not treat the answer as complete. */
   failed({ message }: CompletionError): string {
-    return `${this.#begin()}event: error\ndata: ${errorJson("api_error", message, this.#completion.x)}\n\n`;
+    const error = errorJson("api_error", message, this.#completion.x);
+    return `${this.#begin()}event: error\ndata: ${error}\n\n`;
   }
 
+  /** The usage is not known until the end. */
   #begin(): string {
     if (this.#hasBegun) return "";
     this.#hasBegun = true;
-    const message = {
-      ...messageHead(this.#completion),
-      content: [],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: noUsage,
-    };
+    const usage = { input_tokens: 0, output_tokens: 0 };
+    const empty = { content: [], stop_reason: null, stop_sequence: null, usage };
+    const message = { ...answer.messageHead(this.#completion), ...empty };
     return eventOf("message_start", { message }) + eventOf("ping", {});
   }
 
-  /** Returns the last block if it is of this kind, else a new one after it. */
+  /** Returns the last block if it is of this kind, else a new one. */
   #last(kind: "thinking" | "text"): Block {
     const last = this.#blocks.at(-1);
     return last?.kind === kind ? last : this.#push(kind);
@@ -110,83 +96,75 @@ export class MessagesStream implements StreamRenderer {
 
   /** A name or arguments count as output, so their number is limited. Ids do not, so alone they begin no call. */
   #addCall(call: unknown): string {
-    if (!isObject(call)) return "";
-    const { index, id } = call;
-    const called = isObject(call["function"]) ? call["function"] : {};
-    const name = isText(called["name"]) ? called["name"] : "";
-    const text = isText(called["arguments"]) ? called["arguments"] : "";
-    if (name === "" && text === "") return "";
+    const { index, id, function: called } = isObject(call) ? call : {};
+    const { name, arguments: text } = isObject(called) ? called : {};
+    if (!isText(name) && !isText(text)) return "";
     let block = this.#calls.get(index);
-    const isOther = isText(id) && block?.id !== undefined && id !== block.id;
-    if (block === undefined || isOther) {
-      block = this.#push("tool");
+    if (block === undefined || (isText(id) && block.id !== undefined && id !== block.id)) {
+      block = this.#push("tool_use");
       this.#calls.set(index, block);
     }
-    if (isText(id)) block.id = toolUseId(this.#completion, id, this.#calls.size);
-    if (block.name === "") block.name = name;
-    return this.#add(block, text);
+    if (isText(id)) block.id ??= id;
+    if (isText(name)) block.name ||= name;
+    return this.#add(block, isText(text) ? text : "");
   }
 
-  /** Adds text to a block. Sends it if the block is open, and opens the block if nothing stands before it. */
+  /** Adds text to a block. A block ends when another one follows it, except a tool call, which may be continued. */
   #add(block: Block, text: string): string {
     block.waiting += text;
     let events = "";
-    // Only a tool call may be continued after another block has begun.
-    while (this.#blocks[0] !== block && this.#blocks[0]?.kind !== "tool") {
-      events += this.#close() + this.#open();
+    while (this.#blocks[0] !== block && this.#blocks[0]?.kind !== "tool_use") {
+      events += this.#close();
     }
-    if (this.#blocks[0] !== block) return events;
-    return events + (this.#isOpen ? this.#send(block) : this.#open());
+    return this.#blocks[0] === block ? events + this.#open() : events;
   }
 
-  /** Opens the first block and sends the text that it has. */
+  /** Opens the first block if it is not open, and sends its text. */
   #open(): string {
     const [block] = this.#blocks;
-    if (block === undefined || this.#isOpen) return "";
-    if (block.kind === "tool" && block.name === "") return "";
-    this.#isOpen = true;
-    const index = this.#index;
-    return (
-      eventOf("content_block_start", { index, content_block: this.#start(block) }) +
-      this.#send(block)
-    );
-  }
-
-  #start({ kind, id, name }: Block): object {
-    if (kind === "text") return { type: "text", text: "" };
-    if (kind === "thinking") return { type: "thinking", thinking: "", signature: "" };
-    this.#hasToolCalls = true;
-    return { type: "tool_use", id: toolUseId(this.#completion, id, this.#index), name, input: {} };
-  }
-
-  #send(block: Block): string {
-    const { kind, waiting } = block;
-    if (waiting === "") return "";
+    if (block === undefined || (block.kind === "tool_use" && block.name === "")) return "";
+    const start = this.#isOpen ? "" : this.#start(block);
+    const { waiting } = block;
     block.waiting = "";
-    if (kind === "text") return this.#delta({ type: "text_delta", text: waiting });
-    if (kind === "tool") return this.#delta({ type: "input_json_delta", partial_json: waiting });
+    return waiting === "" ? start : start + this.#send(block.kind, waiting);
+  }
+
+  #start({ kind, id, name }: Block): string {
+    this.#isOpen = true;
+    this.#hasToolCalls ||= kind === "tool_use";
+    const index = this.#index;
+    const members = {
+      text: { text: "" },
+      thinking: { thinking: "", signature: "" },
+      tool_use: { id: answer.toolUseId(this.#completion, id, index), name, input: {} },
+    };
+    return eventOf("content_block_start", {
+      index,
+      content_block: { type: kind, ...members[kind] },
+    });
+  }
+
+  #send(kind: Block["kind"], text: string): string {
+    if (kind === "text") return this.#delta({ type: "text_delta", text });
+    if (kind === "tool_use") return this.#delta({ type: "input_json_delta", partial_json: text });
     if (this.#rendering.thinking === "shown") {
-      return this.#delta({ type: "thinking_delta", thinking: waiting });
+      return this.#delta({ type: "thinking_delta", thinking: text });
     }
-    // Longer reasoning is not sealed, so nothing beyond the limit needs to be kept.
-    if (this.#sealed.length <= maxReasoningBytes) this.#sealed += waiting;
+    // Longer reasoning is not sealed, so no more than this is kept.
+    if (this.#reasoning.length <= maxReasoningBytes) this.#reasoning += text;
     return "";
   }
 
-  /** Removes the first block. Ends it if it is open. */
+  /** Removes the first block, and ends it if it is open. */
   #close(): string {
     const block = this.#blocks.shift();
     if (!this.#isOpen) return "";
     this.#isOpen = false;
-    const end = block?.kind === "thinking" ? this.#sign() : "";
-    return end + eventOf("content_block_stop", { index: this.#index++ });
-  }
-
-  #sign(): string {
-    const { thinking, seal } = this.#rendering;
-    const signature = thinking === "shown" ? shownSignature : seal.seal(this.#sealed);
-    this.#sealed = "";
-    return signature === undefined ? "" : this.#delta({ type: "signature_delta", signature });
+    const signature = answer.signatureOf(this.#reasoning, this.#rendering);
+    const signed =
+      block?.kind === "thinking" ? this.#delta({ type: "signature_delta", signature }) : "";
+    this.#reasoning = "";
+    return signed + eventOf("content_block_stop", { index: this.#index++ });
   }
 
   #delta(delta: object): string {
@@ -202,13 +180,13 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
-/** Returns the delta of a choice. Undefined if it has none, or if the worker wrote something else than JSON. */
-function deltaOf(text: string): Readonly<Record<string, unknown>> | undefined {
+/** Returns the delta of a choice. It is empty if the worker wrote anything else. */
+function deltaOf(text: string): Readonly<Record<string, unknown>> {
   try {
     const choice: unknown = JSON.parse(text);
     const delta = isObject(choice) ? choice["delta"] : undefined;
-    return isObject(delta) ? delta : undefined;
+    return isObject(delta) ? delta : {};
   } catch {
-    return undefined;
+    return {};
   }
 }

@@ -1,86 +1,63 @@
 /** Translates tools and the choice of a tool to those of chat completions. */
 import { isAbsent } from "sluice-gateway/toolkit";
-import {
-  invalid,
-  listAt,
-  nameAt,
-  notPassed,
-  objectAt,
-  shownWord,
-  stringAt,
-  type Json,
-  type Reading,
-} from "./reading.ts";
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
+import type { Reading } from "./conversation.ts";
 
-/** Members that are translated, or that only tell the client's own API how to treat the tool. */
-const knownMembers: ReadonlySet<string> = new Set([
-  "type",
-  "name",
-  "description",
-  "input_schema",
-  "strict",
-  "defer_loading",
-]);
+const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
 
-/** Returns the members of the chat request. `referenced`: the names of the deferred tools that are loaded. */
+/**
+ * Returns the members of the chat request. `referenced`: the names of the deferred tools that the messages load. Other
+ * deferred tools do not reach the model.
+ */
 export function readTools(body: Json, referenced: ReadonlySet<string>, reading: Reading): Json {
   const { tools: value, tool_choice: choice } = body;
-  const { passes, ignored } = reading;
-  const given = isAbsent(value) ? [] : listAt(value, "tools");
-  if (given.length > 0 && !passes.includes("tools")) throw notPassed("tools", "tools");
-  const tools = given.flatMap((one, index) => {
-    const tool = objectAt(one, `tools.${index}`);
+  const given = check.list(value ?? [], "tools");
+  if (given.length > 0 && !reading.passes.includes("tools")) check.notPassed("tools", "tools");
+  const tools: { readonly name: string }[] = [];
+  given.forEach((one, index) => {
+    const tool = check.object(one, `tools.${index}`);
     const declared = readTool(tool, `tools.${index}`, reading);
-    const isLoaded = tool["defer_loading"] !== true || referenced.has(declared.name);
-    return isLoaded ? [declared] : [];
+    if (tool["defer_loading"] !== true || referenced.has(declared.name)) tools.push(declared);
   });
   if (tools.length === 0) {
-    if (!isAbsent(choice)) ignored.add("tool_choice");
+    if (!isAbsent(choice)) reading.ignored.add("tool_choice");
     return {};
   }
+  const names = tools.map(({ name }) => name);
   return {
     tools: tools.map((declared) => ({ type: "function", function: declared })),
-    ...(!isAbsent(choice) && readChoice(objectAt(choice, "tool_choice"), tools)),
+    ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), names)),
   };
 }
 
-interface Tool {
-  readonly name: string;
-}
-
-function readTool(tool: Json, path: string, { ignored }: Reading): Tool {
-  const { type, description, strict } = tool;
+function readTool(tool: Json, path: string, { ignored }: Reading): { readonly name: string } {
+  const { type, name, description, strict, input_schema: schema } = tool;
   if (!isAbsent(type) && type !== "custom") {
-    throw invalid(
-      `${path}.type`,
-      `${shownWord(type)} is not supported, only tools of type "custom" that the client runs`,
-    );
+    check.unknownType(`${path}.type`, type, "a tool that the client runs");
   }
-  const name = nameAt(tool["name"], `${path}.name`);
   for (const member of Object.keys(tool)) {
-    if (knownMembers.has(member) || isAbsent(tool[member])) continue;
-    if (member === "cache_control") ignored.add(member);
-    else ignored.addUnknown(`tools.${member}`);
+    if (translated.includes(member) || isAbsent(tool[member])) continue;
+    ignored.add(member === "cache_control" ? member : `tools.${member}`);
   }
-  return {
-    name,
-    ...(!isAbsent(description) && { description: stringAt(description, `${path}.description`) }),
-    parameters: objectAt(tool["input_schema"], `${path}.input_schema`),
+  const declared = {
+    name: check.name(name, `${path}.name`),
+    ...(!isAbsent(description) && { description: check.text(description, `${path}.description`) }),
+    parameters: check.object(schema, `${path}.input_schema`),
     ...(typeof strict === "boolean" && { strict }),
-  } as Tool;
+  };
+  return declared;
 }
 
-function readChoice(choice: Json, tools: readonly Tool[]): Json {
-  const parallel = choice["disable_parallel_tool_use"] === true && { parallel_tool_calls: false };
-  return { tool_choice: chosen(choice, tools), ...parallel };
-}
-
-function chosen({ type, name }: Json, tools: readonly Tool[]): unknown {
-  if (type === "auto" || type === "none") return type;
-  if (type === "any") return "required";
-  if (type !== "tool") throw invalid("tool_choice.type", "expected auto, any, tool or none");
-  if (!tools.some((tool) => tool.name === name)) {
-    throw invalid("tool_choice.name", "expected the name of one of the tools");
-  }
-  return { type: "function", function: { name } };
+function readChoice(
+  { type, name, disable_parallel_tool_use: single }: Json,
+  names: string[],
+): Json {
+  const parallel = single === true && { parallel_tool_calls: false };
+  if (type === "auto" || type === "none") return { tool_choice: type, ...parallel };
+  if (type === "any") return { tool_choice: "required", ...parallel };
+  if (type !== "tool") check.unknownType("tool_choice.type", type, "auto, any, tool or none");
+  const chosen = names.find((one) => one === name);
+  if (chosen === undefined) check.fail("tool_choice.name", "expected the name of one of the tools");
+  return { tool_choice: { type: "function", function: { name: chosen } }, ...parallel };
 }

@@ -32,9 +32,9 @@ export function modelReply(x: Exchange, model: ModelEntry): Reply {
 
 /** Returns the reply to an error in the shape that the client reads. */
 export function errorOf(x: Exchange, { status, code, message }: CatalogueError): Reply {
+  if (isAnthropic(x)) return errorReply({ status, code, message }, x);
   // gateway.md, "Retry-After values".
   const wait = status === 503 ? ["retry-after", "5"] : [];
-  if (isAnthropic(x)) return errorReply({ status, headers: [...json, ...wait], code, message }, x);
   const type = status === 503 ? "internal_error" : "invalid_request_error";
   const body = JSON.stringify({ error: { message, type, code } });
   return { status, headers: [...json, ...wait], body, code };

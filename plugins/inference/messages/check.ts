@@ -1,0 +1,40 @@
+/** Checks of the values in a request. They throw `InvalidRequest` with the path of the member and the reason. */
+import type { Passable } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** A request that is not valid. The message is for the client. */
+export class InvalidRequest extends Error {}
+
+export function fail(path: string, problem: string): never {
+  throw new InvalidRequest(`${path}: ${problem}`);
+}
+
+/** Refuses a part of a request that the network of the model does not pass on. */
+export function notPassed(path: string, part: Passable): never {
+  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
+  return fail(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
+}
+
+/** Refuses a type. Only a short word of the client is repeated. */
+export function unknownType(path: string, type: unknown, expected: string): never {
+  const isWord = typeof type === "string" && /^[a-z0-9_]{1,40}$/.test(type);
+  return fail(path, `${isWord ? `"${type}"` : "this type"} is not supported, expected ${expected}`);
+}
+
+export function object(value: unknown, path: string): Json {
+  return isObject(value) ? value : fail(path, "expected an object");
+}
+
+export function list(value: unknown, path: string): readonly unknown[] {
+  return Array.isArray(value) ? value : fail(path, "expected a list");
+}
+
+export function text(value: unknown, path: string): string {
+  return typeof value === "string" ? value : fail(path, "expected a string");
+}
+
+export function name(value: unknown, path: string): string {
+  return text(value, path) === "" ? fail(path, "must not be empty") : text(value, path);
+}
