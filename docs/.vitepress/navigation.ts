@@ -10,6 +10,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/recipes/ai-gateway",
     "docs/recipes/mcp-server",
     "docs/recipes/proxy",
+    "docs/recipes/agents",
     "docs/recipes/clients",
     "docs/recipes/papi",
   ],

@@ -183,10 +183,12 @@ export async function runAgent(
     cwd: work,
     env: { PATH, HOME: home, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
-    timeout: maxMs,
-    killSignal: "SIGKILL",
+    // Some agents start another process, which has to end with them.
+    detached: true,
   });
+  const timer = setTimeout(() => child.pid && process.kill(-child.pid, "SIGKILL"), maxMs);
   const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
   const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exit]);
+  clearTimeout(timer);
   return { code, output: out + err };
 }

@@ -26,7 +26,7 @@ function blocks(page: string, language: string): string[] {
 }
 
 /** Pages without a pipeline. */
-const clientPages = ["clients.md", "papi.md"];
+const clientPages = ["agents.md", "clients.md", "papi.md"];
 
 for (const page of pages.filter((each) => !clientPages.includes(basename(each)))) {
   test(`the pipeline of ${page} starts and is ready`, async () => {

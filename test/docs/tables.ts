@@ -1,5 +1,5 @@
 /** Renders the tables of docs/ that repeat facts of the code. tables.test.ts compares them. */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
@@ -11,6 +11,7 @@ import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { escape, optionTable } from "./option-table.ts";
+import { agents } from "../agents/programs.ts";
 import { createDatabase } from "../store/servers.ts";
 
 export const root = join(import.meta.dirname, "../..");
@@ -31,6 +32,7 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
     ["alerts", { page: "alerts.md", table: optionRows(sections.alerts) }],
     ["oidc", { page: "dashboard.md", table: optionRows(oidcSchema) }],
     ["tools", { page: "tools.md", table: tools }],
+    ["clients", { page: "recipes/agents.md", table: clientTable() }],
   ]);
 }
 
@@ -43,6 +45,41 @@ export function findTable(page: string, name: string): { at: number; lines: stri
   const end = rest.findIndex((line) => !line.startsWith("|"));
   return { at: marker + 2, lines: end === -1 ? rest : rest.slice(0, end) };
 }
+
+/** The agents and SDKs that tests run against the gateway, with the APIs for models that each uses there. */
+function clientTable(): Table {
+  const uses = new Map<string, Set<string>>(agents.map(({ name, apis }) => [name, new Set(apis)]));
+  for (const [api, pattern] of Object.entries(testsOfApi)) {
+    const sources = globSync(pattern, { cwd: root }).map((file) => readFileSync(join(root, file)));
+    for (const sdk of sdks) {
+      if (!sources.some((source) => source.includes(`from "${sdk}"`))) continue;
+      uses.set(`\`${sdk}\``, (uses.get(`\`${sdk}\``) ?? new Set()).add(api));
+    }
+  }
+  const apis = Object.keys(testsOfApi);
+  const rows = [...uses].map(([name, used]) => [
+    name,
+    ...apis.map((api) => (used.has(api) ? "yes" : "")),
+  ]);
+  return [["client", ...apis], ...rows];
+}
+
+const testsOfApi = {
+  chat: "test/e2e/chat-*.ts",
+  responses: "test/plugins/inference/responses/*.ts",
+  messages: "test/plugins/inference/messages/*.ts",
+  embeddings: "test/plugins/inference/embeddings/*.ts",
+};
+const sdks = [
+  "openai",
+  "@anthropic-ai/sdk",
+  "@ai-sdk/openai",
+  "@ai-sdk/openai-compatible",
+  "@ai-sdk/open-responses",
+  "@ai-sdk/anthropic",
+  "@langchain/openai",
+  "@openai/agents",
+];
 
 function gatewayTable(): Table {
   const rows = Object.entries(gatewayErrors)
