@@ -6,9 +6,17 @@
  */
 import { connect, type Socket } from "node:net";
 
+/** The APIs for models, with the path of each and the end of a complete answer. */
+export const apis = {
+  chat: { path: "/v1/chat/completions", end: "[DONE]" },
+  responses: { path: "/v1/responses", end: "event: response.completed" },
+  messages: { path: "/v1/messages", end: "event: message_stop" },
+} as const;
+export type Api = keyof typeof apis;
+
 export interface StreamsOptions {
   readonly port: number;
-  readonly path: string;
+  readonly api: Api;
   readonly headers: readonly string[];
   /** Number of streams that run at the same time. */
   readonly streams: number;
@@ -20,7 +28,7 @@ export interface StreamsOptions {
 
 export interface StreamsResult {
   readonly started: number;
-  /** Number of streams whose tokens, `[DONE]` and end all arrived. */
+  /** Number of streams whose tokens and end all arrived. */
   readonly completed: number;
   readonly tokens: number;
   readonly seconds: number;
@@ -40,6 +48,8 @@ interface StreamSlot {
   /** The previous read, because the end of an answer may arrive in two reads. */
   last: Buffer;
   events: number;
+  /** True if the end of a complete answer has arrived. */
+  isComplete: boolean;
 }
 
 const tokensPerSecond = 50;
@@ -51,6 +61,7 @@ const eventEnd = Buffer.from("\n\n");
 
 export async function runStreams(options: StreamsOptions): Promise<StreamsResult> {
   const request = requestOf(options);
+  const end = Buffer.from(apis[options.api].end);
   const streamMs = (options.tokens / tokensPerSecond) * 1000;
   const latencies: number[] = [];
   const faults: Record<string, number> = {};
@@ -68,6 +79,7 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
   const begin = (slot: StreamSlot): void => {
     started++;
     Object.assign(slot, { isStreaming: true, opening: nothing, last: nothing, events: 0 });
+    slot.isComplete = false;
     if (slot.socket === undefined) slot.socket = open(slot);
     else send(slot);
   };
@@ -90,7 +102,7 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
     socket.on("error", () => {});
     socket.on("data", (chunk: Buffer) => {
       if (!slot.isStreaming) return;
-      const fault = read(slot, chunk, latencies);
+      const fault = read(slot, chunk, latencies, end);
       if (fault !== undefined) {
         socket.destroy();
         finish(slot, fault);
@@ -111,6 +123,7 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
     opening: nothing,
     last: nothing,
     events: 0,
+    isComplete: false,
   }));
   for (const [index, slot] of slots.entries()) {
     setTimeout(() => begin(slot), (index / options.streams) * streamMs);
@@ -126,18 +139,21 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
   return { started, completed, tokens, seconds, p50: at(0.5), p99: at(0.99), faults };
 }
 
-function requestOf({ path, headers, tokens }: StreamsOptions): Buffer {
-  const body = JSON.stringify({
-    model: "Bench/Echo-1",
-    messages: [
-      { role: "system", content: "You are a helpful assistant." },
-      { role: "user", content: "Say the same word again and again, please." },
-    ],
-    stream: true,
-    max_tokens: tokens,
-  });
+const system = "You are a helpful assistant.";
+const user = { role: "user", content: "Say the same word again and again, please." };
+
+/** The members of the request that differ between the APIs. */
+function promptOf(api: Api, tokens: number): object {
+  if (api === "responses")
+    return { instructions: system, input: [user], max_output_tokens: tokens };
+  if (api === "messages") return { system, messages: [user], max_tokens: tokens };
+  return { messages: [{ role: "system", content: system }, user], max_tokens: tokens };
+}
+
+function requestOf({ api, headers, tokens }: StreamsOptions): Buffer {
+  const body = JSON.stringify({ model: "Bench/Echo-1", stream: true, ...promptOf(api, tokens) });
   const lines = [
-    `POST ${path} HTTP/1.1`,
+    `POST ${apis[api].path} HTTP/1.1`,
     "host: 127.0.0.1",
     "content-type: application/json",
     "accept: text/event-stream",
@@ -148,7 +164,12 @@ function requestOf({ path, headers, tokens }: StreamsOptions): Buffer {
 }
 
 /** Counts the events of a chunk. Returns a fault if the answer is not a stream of events. */
-function read(slot: StreamSlot, chunk: Buffer, latencies: number[]): string | undefined {
+function read(
+  slot: StreamSlot,
+  chunk: Buffer,
+  latencies: number[],
+  end: Buffer,
+): string | undefined {
   let bytes = chunk;
   if (slot.opening !== undefined) {
     bytes = Buffer.concat([slot.opening, chunk]);
@@ -165,6 +186,8 @@ function read(slot: StreamSlot, chunk: Buffer, latencies: number[]): string | un
   for (let at = bytes.indexOf(eventEnd); at !== -1; at = bytes.indexOf(eventEnd, at + 2)) {
     slot.events++;
   }
+  // The mark may arrive in two reads.
+  slot.isComplete ||= Buffer.concat([slot.last, bytes]).includes(end);
   // Later only the end of the chunk is needed.
   slot.last =
     bytes.length >= 64 ? bytes.subarray(-64) : Buffer.concat([slot.last, bytes]).subarray(-64);
@@ -178,6 +201,6 @@ function hasEnded({ opening, last }: StreamSlot): boolean {
   return at >= 0 && last[at] === 48 && last[at + 1] === 13 && last[at + 3] === 13;
 }
 
-function isWhole({ last, events }: StreamSlot, tokens: number): boolean {
-  return last.includes("[DONE]") && events >= tokens + 1;
+function isWhole({ isComplete, events }: StreamSlot, tokens: number): boolean {
+  return isComplete && events >= tokens + 1;
 }

@@ -2,9 +2,10 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { apis, type Api } from "./chat-client.ts";
 import { builtSluice } from "./built-package.ts";
 import { issueKey } from "./key.ts";
-import { chatPath, chatPipeline } from "./pipelines.ts";
+import { chatPipeline } from "./pipelines.ts";
 import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 
@@ -12,6 +13,8 @@ export interface ChatTarget {
   readonly name: string;
   /** The reason why the target cannot run here. Undefined if it can. */
   readonly missing?: string | undefined;
+  /** Default: `chat`. */
+  readonly api?: Api;
   /** `folder`: a folder for this run alone. The process ends when the peer is disposed of. */
   start(model: Peer, folder: string): Promise<{ peer: Peer; headers: readonly string[] }>;
 }
@@ -26,7 +29,6 @@ const node = process.execPath;
 /** Number of connections that a proxy may open. Each stream needs one. */
 const connections = 2048;
 const portkeyEntry = join(root, "node_modules/@portkey-ai/gateway/build/start-server.js");
-const chatPlugin = join(root, "plugins/inference/chat/index.ts");
 
 const urlOf = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
 
@@ -101,25 +103,29 @@ const portkey: ChatTarget = {
 };
 
 /** All features are on: key, limits, metering with fsync, and an access log in a file. */
-const sluice: ChatTarget = {
-  name: "sluice",
-  missing: existsSync(chatPlugin) ? undefined : "plugins/inference/chat does not exist yet",
-  async start(model, folder) {
-    const file = join(folder, "pipeline.yaml");
-    writeFileSync(file, chatPipeline(urlOf(model), folder));
-    const env = { PORT: "0", ADMIN_PORT: "0" };
-    const key = issueKey(file, env);
-    const command = [...builtSluice(), "start", "--json", "--config", file];
-    const peer = await startPeer(command, { core: proxyCore, env });
-    return { peer, headers: [`authorization: Bearer ${key}`] };
-  },
-};
+function sluice(name: string, api: Api): ChatTarget {
+  return {
+    name,
+    api,
+    async start(model, folder) {
+      const file = join(folder, "pipeline.yaml");
+      writeFileSync(file, chatPipeline(urlOf(model), folder, api));
+      const env = { PORT: "0", ADMIN_PORT: "0" };
+      const key = issueKey(file, env);
+      const command = [...builtSluice(), "start", "--json", "--config", file];
+      const peer = await startPeer(command, { core: proxyCore, env });
+      return { peer, headers: [`authorization: Bearer ${key}`] };
+    },
+  };
+}
 
 export const chatTargets: readonly ChatTarget[] = [
   direct,
   nginx,
   script("raw node:http + undici", "raw-proxy.ts", String(connections)),
-  script(yardstick, "fastify-proxy.ts", chatPath, String(connections)),
+  script(yardstick, "fastify-proxy.ts", apis.chat.path, String(connections)),
   portkey,
-  sluice,
+  sluice("sluice", "chat"),
+  sluice("sluice, Responses API", "responses"),
+  sluice("sluice, Messages API", "messages"),
 ];

@@ -14,7 +14,6 @@ import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { runStreams, type StreamsOptions, type StreamsResult } from "./chat-client.ts";
 import { chatTargets, yardstick, type ChatTarget } from "./chat-targets.ts";
-import { chatPath } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 
 const { values } = parseArgs({
@@ -74,7 +73,7 @@ async function measure(target: ChatTarget, model: Peer, streams: number): Promis
   try {
     const { peer, headers } = await target.start(model, folder);
     await using _ = peer;
-    const options = { port: peer.port, path: chatPath, headers, tokens };
+    const options = { port: peer.port, api: target.api ?? "chat", headers, tokens };
     // This compiles the code before the measurement. So few streams do not change the memory of an idle process.
     await drive({ ...options, streams: 10, seconds: 1.5, tokens: 25 });
     const idleMiB = peer.rssMiB();

@@ -16,7 +16,7 @@ import { runStreams } from "./chat-client.ts";
 import { load } from "./client.ts";
 import { issueKey } from "./key.ts";
 import { statelessHeaders, toolCalls } from "./mcp-calls.ts";
-import { chatPath, chatPipeline, mcpPipeline, nodePipeline } from "./pipelines.ts";
+import { chatPipeline, mcpPipeline, nodePipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { requestBodies } from "./workload.ts";
 
@@ -79,7 +79,7 @@ const workloads: Readonly<Record<string, Workload>> = {
     pipeline: (folder, port) => chatPipeline(`http://127.0.0.1:${port}`, folder),
     async run(port, authorization, seconds) {
       const headers = [authorization];
-      const options = { port, path: chatPath, headers, streams: 300, seconds, tokens: 50 };
+      const options = { port, api: "chat" as const, headers, streams: 300, seconds, tokens: 50 };
       const { started, completed, tokens } = await runStreams(options);
       if (completed < started) throw new Error(`${completed} of ${started} streams completed`);
       return tokens;

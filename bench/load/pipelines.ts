@@ -1,9 +1,8 @@
 /** The pipelines of Sluice in the benchmarks: keys, limits, metering with fsync and an access log in a file. */
+import { apis, type Api } from "./chat-client.ts";
 import { join } from "node:path";
 
 const here = import.meta.dirname;
-
-export const chatPath = "/v1/chat/completions";
 
 export interface NodeVariant {
   readonly upstream?: object;
@@ -85,7 +84,7 @@ export function mcpPipeline(folder: string, meter: "meter" | "free" = "meter"): 
 }
 
 /** Returns pipeline.yaml for chat completions. `model`: URL of the model server. */
-export function chatPipeline(model: string, folder: string): string {
+export function chatPipeline(model: string, folder: string, api: Api = "chat"): string {
   const edge = [
     "request-id",
     { "access-log": { file: join(folder, "access.log") } },
@@ -104,10 +103,10 @@ export function chatPipeline(model: string, folder: string): string {
     unmatched: ["request-id"],
     routes: [
       {
-        path: chatPath,
+        path: apis[api].path,
         methods: ["POST"],
         run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        to: "chat",
+        to: api,
       },
     ],
   });
