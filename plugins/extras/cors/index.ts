@@ -11,9 +11,9 @@ interface Options {
 }
 
 /** Browsers write an origin in lower case and without a path. */
-const origin = { type: "string", pattern: "^(\\*|[a-z][a-z0-9+.-]*://[^/?#A-Z\\s]+)$" };
+const originSchema = { type: "string", pattern: "^(\\*|[a-z][a-z0-9+.-]*://[^/?#A-Z\\s]+)$" };
 const names = { type: "array", items: { type: "string", pattern: "^[\\w!#$%&'*+.^`|~-]+$" } };
-const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const usualMethods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 export default defineStep<Options>({
   name: "cors",
@@ -21,8 +21,8 @@ export default defineStep<Options>({
   options: {
     type: "object",
     properties: {
-      origins: { type: "array", items: origin, minItems: 1, description: 'Origins, or "*".' },
-      methods: { ...names, default: methods, description: "Methods that pages may use." },
+      origins: { type: "array", items: originSchema, minItems: 1, description: 'Origins, or "*".' },
+      methods: { ...names, default: usualMethods, description: "Methods that pages may use." },
       headers: {
         ...names,
         default: ["authorization", "content-type"],
@@ -61,10 +61,10 @@ export default defineStep<Options>({
       ].flat(),
     };
     return {
-      requestHeaders({ request: { method, headers } }) {
-        const isPreflight = method === "OPTIONS" && "access-control-request-method" in headers;
-        if (!isPreflight || headers.origin === undefined) return undefined;
-        return isOpen || listed.has(headers.origin) ? allowed : { status: 204 };
+      requestHeaders({ request }) {
+        const { origin, "access-control-request-method": wanted } = request.headers;
+        if (request.method !== "OPTIONS" || !origin || !wanted) return undefined;
+        return isOpen || listed.has(origin) ? allowed : { status: 204 };
       },
       responseHeaders({ request }, head) {
         const { origin } = request.headers;

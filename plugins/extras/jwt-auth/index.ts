@@ -3,7 +3,6 @@ import { defineStep, refuse } from "sluice-gateway/plugin";
 import { createCallers, type Options } from "./callers.ts";
 
 const text = { type: "string", minLength: 1 };
-const url = { ...text, pattern: "^https?://[^/?#]+[^#]*$" };
 const count = { type: "integer", minimum: 1 };
 const planNames = ["free", "developer", "startup", "enterprise"];
 const claim = (name: string, description: string) => ({ ...text, default: name, description });
@@ -16,7 +15,7 @@ export default defineStep<Options>({
     properties: {
       issuer: { ...text, pattern: "^[^#]+$", description: "The value of `iss`." },
       audience: { ...text, description: "The value of `aud`." },
-      jwks: { ...url, description: "Address of the provider's keys." },
+      jwks: { ...text, pattern: "^https?://[^/?#]+[^#]*$", description: "Address of the keys." },
       workspaceClaim: claim("org_id", "Claim with the id of the workspace."),
       scopeClaim: claim("scope", "Claim with the capabilities: a text or an array."),
       planClaim: claim("plan", "Claim with a plan, in place of the plan of the workspace."),
@@ -36,18 +35,14 @@ export default defineStep<Options>({
     refusals: [{ code: "GATEWAY_SERVICE_UNAVAILABLE", description: "Tokens cannot be checked." }],
   }),
   start(options, host) {
+    const accounts = host.use("accounts");
     const callerOf = createCallers(options, host);
     return {
       async requestHeaders(x) {
         const caller = await callerOf(x.request.headers.authorization);
         if (caller.kind === "unavailable") return refuse("GATEWAY_SERVICE_UNAVAILABLE");
         // `authorize` refuses anonymous callers, so that public routes work without a token.
-        x.set("principal", caller);
-        if (caller.kind === "anonymous") return undefined;
-        const { key, rps } = caller;
-        // For logs and limits. The burst is twice the rate, as for API keys.
-        const isOperator = key.capabilities.has("platform:admin");
-        x.note("caller", { id: key.id, group: key.workspaceId, burst: 2 * rps, isOperator });
+        accounts.setPrincipal(x, caller);
         return undefined;
       },
     };

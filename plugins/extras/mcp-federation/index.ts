@@ -1,10 +1,7 @@
 /** Adds the tools of another server of the Model Context Protocol to the catalogue, each with its own price. */
 import { INVALID_PARAMS, ProtocolError, type CallToolResult } from "@modelcontextprotocol/client";
-import { defineTools, type Log, type ToolsHooks } from "sluice-gateway/plugin";
+import { defineTools, type GatewayCode, type Log, type ToolsHooks } from "sluice-gateway/plugin";
 import { connection } from "./connection.ts";
-
-type Tools = ToolsHooks["tools"];
-type Result = Awaited<ReturnType<Tools[number]["call"]>>;
 
 interface Options {
   readonly prefix: string;
@@ -16,9 +13,9 @@ interface Options {
 }
 
 const whole = { type: "integer", minimum: 0 };
-const texts = { type: "object", additionalProperties: { type: "string" }, default: {} };
-const failed = (message: string) =>
-  ({ ok: false, code: "GATEWAY_TOOL_EXECUTION_ERROR", message }) as const;
+const textMap = { type: "object", additionalProperties: { type: "string" }, default: {} };
+const failed = (message: string, code: GatewayCode = "GATEWAY_TOOL_EXECUTION_ERROR") =>
+  ({ ok: false, code, message }) as const;
 
 export default defineTools<Options>({
   name: "mcp-federation",
@@ -28,7 +25,7 @@ export default defineTools<Options>({
     properties: {
       prefix: { type: "string", description: "Begins the names of the tools." },
       url: { type: "string", description: "Address of the server (streamable HTTP)." },
-      headers: { ...texts, description: "Header fields of each request." },
+      headers: { ...textMap, description: "Header fields of each request." },
       tools: { type: "object", additionalProperties: whole, description: "Prices in milli-CU." },
       refreshSeconds: { ...whole, minimum: 1, default: 30, description: "Time between listings." },
     },
@@ -39,7 +36,7 @@ export default defineTools<Options>({
   start({ prefix, url, headers, tools: prices, refreshSeconds }, host) {
     const log = host.log.child({ server: prefix });
     const { listTools, callTool, close } = connection(url, { headers }, host);
-    let tools: Tools = [];
+    let tools: ToolsHooks["tools"] = [];
     let listing: string | undefined;
     let isUnavailable = false;
 
@@ -85,17 +82,18 @@ export default defineTools<Options>({
 });
 
 /** Returns the result of a call. The caller never gets the text of a transport or protocol error. */
-async function resultOf(answer: Promise<CallToolResult>, log: Log): Promise<Result> {
+async function resultOf(answer: Promise<CallToolResult>, log: Log) {
   try {
     const { content, structuredContent, isError } = await answer;
-    if (isError !== true) return { ok: true, value: structuredContent ?? { content }, content };
+    if (isError !== true)
+      return { ok: true as const, value: structuredContent ?? { content }, content };
     // The tool has written this text for its caller, as it does with the content of a success.
     const texts = content.flatMap((item) => (item.type === "text" ? [item.text] : []));
     return failed(texts.join("\n").slice(0, 2_000) || "the tool failed");
   } catch (error) {
     log.info({ err: error }, "a call of an MCP server failed");
     const isRefusal = error instanceof ProtocolError && error.code === INVALID_PARAMS;
-    if (!isRefusal) return failed("the tool did not answer");
-    return { ok: false, code: "GATEWAY_INVALID_PARAMS", message: "the tool refused the arguments" };
+    if (isRefusal) return failed("the tool refused the arguments", "GATEWAY_INVALID_PARAMS");
+    return failed("the tool did not answer");
   }
 }

@@ -4,7 +4,8 @@ import { testStep } from "../../../plugins/contracts/testing.ts";
 import plugin from "../../../plugins/extras/resource-challenge/index.ts";
 
 const options = { resource: "https://gateway.test/mcp" };
-const metadata = "https://gateway.test/.well-known/oauth-protected-resource/mcp";
+const wellKnown = "https://gateway.test/.well-known/oauth-protected-resource";
+const metadata = `${wellKnown}/mcp`;
 const refusing = (): { status: number; headers: string[]; body: string } => ({
   status: 401,
   headers: ["www-authenticate", 'Bearer realm="gateway"'],
@@ -32,9 +33,8 @@ for (const [resource, path] of [
 ] as const) {
   test(`the path of the metadata of ${resource} follows from that of the resource`, async () => {
     await using tested = await testStep(plugin, { options: { resource }, surface: refusing });
-    const metadata = `https://gateway.test/.well-known/oauth-protected-resource${path}`;
     const challenge = (await tested.send()).headers["www-authenticate"];
-    assert.equal(challenge, `Bearer resource_metadata="${metadata}"`);
+    assert.equal(challenge, `Bearer resource_metadata="${wellKnown}${path}"`);
   });
 }
 

@@ -16,7 +16,7 @@ const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "RS256" };
 const audience = "https://gateway.test/mcp";
 
 /** Further surfaces that need a caller, with the list of the README. */
-const more = `
+const moreRoutes = `
   - path: /v1/ledger/rpc
     methods: [POST]
     run: [{ use: edge }, { authorize: { require: "ledger:read" } }, meter]
@@ -72,7 +72,7 @@ before(async () => {
   });
   // The test sends more requests from one address than a gateway allows.
   const pipeline = documentedPipeline("jwt-auth")
-    .concat(more)
+    .concat(moreRoutes)
     .replaceAll("- rate-limit", "- rate-limit: { burst: 100000 }");
   const env = {
     OIDC_ISSUER: provider.url,
@@ -122,7 +122,7 @@ const protocol = {
   capabilities: {},
   clientInfo: { name: "t", version: "1" },
 };
-const call = { jsonrpc: "2.0", id: 1, method: "chain_getRuntimeVersion", params: [hash] };
+const ledgerCall = { jsonrpc: "2.0", id: 1, method: "chain_getRuntimeVersion", params: [hash] };
 /** The path of each surface, and the body of a POST. `{id}` is the workspace. */
 const bodies: Readonly<Record<string, object | undefined>> = {
   "/rpc": {
@@ -133,7 +133,7 @@ const bodies: Readonly<Record<string, object | undefined>> = {
   },
   "/mcp": { jsonrpc: "2.0", id: 1, method: "initialize", params: protocol },
   "/v1/chat/completions": { model: "acme/m-1", messages },
-  "/v1/ledger/rpc": call,
+  "/v1/ledger/rpc": ledgerCall,
   "/v1/models": undefined,
   "/tma/workspaces/{id}": undefined,
   "/tma/workspaces/{id}/usage": undefined,
@@ -188,20 +188,19 @@ function refusedHandshake(authorization: string | undefined): Promise<IncomingMe
 
 test("a WebSocket serves a caller with a token in the header, and charges the calls", async () => {
   const meter = gateway.gateway.use("metering") ?? assert.fail();
-  const before = await meter.workspaceUsage(gateway.workspaceId);
+  const usedBefore = await meter.workspaceUsage(gateway.workspaceId);
   const authorization = `Bearer ${await token({ sub: "kay" })}`;
   const url = `${gateway.url.replace("http", "ws")}/v1/ledger/rpc`;
-  // Node takes header fields in place of the protocols. The types of browsers do not know this.
-  const socket = new WebSocket(url, { headers: { authorization } } as unknown as string[]);
+  const socket = new WebSocket(url, { headers: { authorization } });
   const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
-  socket.addEventListener("open", () => socket.send(JSON.stringify(call)));
+  socket.addEventListener("open", () => socket.send(JSON.stringify(ledgerCall)));
   socket.addEventListener("message", ({ data }) => resolve(String(data)));
   socket.addEventListener("error", () => reject(new Error("no connection")));
   socket.addEventListener("close", ({ code }) => reject(new Error(`closed with ${code}`)));
   const result = nodeResults["chain_getRuntimeVersion"];
   assert.deepEqual(JSON.parse(await answer), { jsonrpc: "2.0", id: 1, result });
-  const after = await meter.workspaceUsage(gateway.workspaceId);
-  assert.ok(after.includedMilliCu > before.includedMilliCu);
+  const usedAfter = await meter.workspaceUsage(gateway.workspaceId);
+  assert.ok(usedAfter.includedMilliCu > usedBefore.includedMilliCu);
   socket.close();
 });
 

@@ -18,8 +18,7 @@ const k = Buffer.from(sharedSecret).toString("base64url");
 const octet = { kty: "oct", k, kid: "k3", alg: "HS256", use: "sig" };
 const keys: UpstreamReply = { body: { keys: [jwk, octet] } };
 const issuer = "https://id.acme.test";
-const clock = manualClock();
-const now = Math.floor(clock.now() / 1000);
+const now = Math.floor(manualClock().now() / 1000);
 /** The plan is needed because the accounts of these tests have no workspaces. */
 const rules = { issuer, audience: "gateway", plan: "startup" } as const;
 
@@ -97,10 +96,10 @@ test("claims of the token replace the plan and the options, up to the limits of 
 
 test("the same subject at two issuers is two callers", async () => {
   await using provider = await scriptedUpstream([keys]);
-  const idAt = async (issuer: string): Promise<string | undefined> => {
-    const options = { ...rules, issuer, jwks: provider.url };
+  const idAt = async (iss: string): Promise<string | undefined> => {
+    const options = { ...rules, issuer: iss, jwks: provider.url };
     await using tested = await testStep(plugin, { options, clock: manualClock() });
-    const { principal } = (await tested.send(bearer(await token({ iss: issuer })))).slots;
+    const { principal } = (await tested.send(bearer(await token({ iss })))).slots;
     return principal?.kind === "key" ? principal.key.id : principal?.reason;
   };
   assert.equal(await idAt(issuer), `${issuer}#ada`);

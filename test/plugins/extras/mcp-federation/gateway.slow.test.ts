@@ -34,7 +34,7 @@ function weather(state: {
       return answer({ tools: ["forecast", "erase"].map((name) => ({ name, inputSchema })) });
     }
     if (called === "tools/call") {
-      return Promise.try(state.call).then(({ body }) => answer(Object(body)));
+      return Promise.try(state.call).then((reply) => answer(Object(reply.body)));
     }
     const serverInfo = { name: "weather", version: "1" };
     return answer({ protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo });

@@ -82,8 +82,8 @@ const changes = ["an MCP server is unavailable", "an MCP server is available aga
 test("allowed tools of another server are called", async () => {
   await using upstream = await server(() => undefined);
   const { url } = upstream;
-  const headers = { "x-key": "secret" };
-  const options = { prefix: "acme", url, tools: { echo: 5, missing: 1 }, headers };
+  const prices = { echo: 5, missing: 1 };
+  const options = { prefix: "acme", url, tools: prices, headers: { "x-key": "secret" } };
   await using tested = await testTools(plugin, { options });
   await until(() => tested.catalogue.list.length > 0);
   const list = tested.catalogue.list.map(({ name, estimatedCUMilli }) => [name, estimatedCUMilli]);
@@ -340,8 +340,7 @@ test("a server that was restarted gets a new session, and the call runs once", a
     if (method !== "POST") return { status: 405 };
     const message = JSON.parse(body) as Message;
     if (message.method === "initialize") {
-      const { body } = usualReply(message);
-      return { headers: { "mcp-session-id": `s${session}` }, ...(body !== undefined && { body }) };
+      return { ...usualReply(message), headers: { "mcp-session-id": `s${session}` } };
     }
     if (headers["mcp-session-id"] !== `s${session}`) return { status: 404 };
     if (message.method === "tools/call") ran++;
