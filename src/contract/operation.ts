@@ -65,6 +65,8 @@ export interface Operation {
   /** Answers by status. */
   readonly answers?: Readonly<Record<number, DocumentedAnswer>>;
   readonly refusals?: readonly DocumentedRefusal[];
+  /** Schema of all refusals of the route, if the surface renders them (`renderRefusal`). */
+  readonly refusalBody?: JsonSchema;
   /** Header fields that answers of any status may have. */
   readonly answerHeaders?: DocumentedHeaders;
 }

@@ -38,10 +38,12 @@ export function answersOf(
     parts.flatMap((part) => part.refusals ?? []),
     statusOf,
   );
+  const refusalBody = parts.find((part) => part.refusalBody !== undefined)?.refusalBody;
+  const documented = { headers, refusalBody, components };
   const statuses = [...new Set([...answers.keys(), ...refusals.keys()])].toSorted((a, b) => a - b);
   const responses: Record<string, Ref<ResponseObject>> = {};
   for (const status of statuses) {
-    responses[status] = responseOf(answers.get(status), refusals.get(status), headers, components);
+    responses[status] = responseOf(answers.get(status), refusals.get(status), documented);
   }
   if (answers.size === 0) responses["default"] = anything(headers, components);
   return responses;
@@ -51,20 +53,31 @@ function statusOf({ code, status }: DocumentedRefusal): number {
   return status ?? refuse(code).status;
 }
 
+/** What all responses of an operation share. */
+interface Documented {
+  readonly headers: DocumentedHeaders;
+  /** Schema of the surface's refusals, if they do not have the canonical envelope. */
+  readonly refusalBody: JsonSchema | undefined;
+  readonly components: Components;
+}
+
 function responseOf(
   answer: DocumentedAnswer | undefined,
   refusals: readonly DocumentedRefusal[] = [],
-  common: DocumentedHeaders,
-  components: Components,
+  { headers: common, refusalBody, components }: Documented,
 ): Ref<ResponseObject> {
   const descriptions = [answer?.description ?? [], refusals.map(descriptionOf)].flat();
   const headers = { ...common, ...answer?.headers };
-  for (const refusal of refusals) Object.assign(headers, refusal.headers, retryOf(refusal));
+  for (const each of refusals) Object.assign(headers, each.headers, retryOf(each));
   const answered = components.content(answer?.content ?? {}, true);
   const json = answered["application/json"]?.schema;
-  const error = refusals.length === 0 ? [] : [errorOf(refusals)];
+  const [refusal] = refusals;
+  const error = refusal === undefined ? [] : [refusalBody ?? errorOf(refusals)];
   const schemas = [...(json === undefined ? [] : [json]), ...error];
-  const content = { ...answered, ...jsonOf(schemas, answered["application/json"], refusals) };
+  const refused =
+    refusal &&
+    (refusalBody === undefined ? errorExample(refusal) : exampleOf(refusalBody, { isWhole: true }));
+  const content = { ...answered, ...jsonOf(schemas, answered["application/json"], refused) };
   const response = {
     description: [...new Set(descriptions.map(sentence))].join(" "),
     ...withHeaders(headers, components),
@@ -78,13 +91,11 @@ function responseOf(
 function jsonOf(
   schemas: readonly JsonSchema[],
   answered: MediaType | undefined,
-  refusals: readonly DocumentedRefusal[],
+  refused: unknown,
 ): Record<string, MediaType> {
   const [only] = schemas;
   if (only === undefined) return {};
   const schema = schemas.length === 1 ? only : { anyOf: schemas };
-  const [refusal] = refusals;
-  const refused = refusal === undefined ? undefined : errorExample(refusal);
   const example = answered === undefined ? refused : answered.example;
   return { "application/json": { schema, ...withExample(example) } };
 }
