@@ -306,6 +306,17 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       await complete({ status: 404, body: { ...chat, model: "No/Such-1" } });
       await complete({ status: 429, key: poor.key, body: chat });
     }
+    const response = { model: "Demo/Echo-1", input: "hello" };
+    for (const path of ["/v1/responses", "/{network}/v1/responses"]) {
+      const params = { network: "confidential-classic" };
+      const create = (request: Request): Promise<Headers> =>
+        check("POST", path, { params, ...request });
+      await create({ status: 200, body: response });
+      await create({ status: 200, body: { ...response, stream: true } });
+      await create({ status: 400, body: { ...response, input: [] } });
+      await create({ status: 404, body: { ...response, model: "No/Such-1" } });
+      await create({ status: 429, key: poor.key, body: response });
+    }
     const elsewhere = { network: "no-such-network" };
     const body = chat;
     await check("POST", "/{network}/v1/chat/completions", { status: 404, params: elsewhere, body });

@@ -49,6 +49,16 @@ test("unknown paths get 404 and wrong methods 405, both through the unmatched li
   assert.deepEqual(seen, [404, 405]);
 });
 
+test("a WebSocket handshake on a path that only takes requests gets 426 instead of 405", async () => {
+  await using served = await serve([{ path: "/x", methods: ["POST"], surface: hello }]);
+  const headers = { upgrade: "WebSocket", connection: "Upgrade" };
+  const asked = await ask(served, "/x", { headers });
+  assert.equal(asked.status, 426);
+  assert.deepEqual([asked.headers.allow, asked.headers.upgrade], ["POST", "HTTP/1.1"]);
+  assert.equal(JSON.parse(asked.body).details.reason, "upgrade_required");
+  assert.equal((await ask(served, "/y", { headers })).status, 404);
+});
+
 test("/healthz answers while the process runs, and /readyz reports whether it can serve", async () => {
   let ready = true;
   await using served = await serve([], { ready: () => ready });

@@ -43,6 +43,7 @@ const inGateways: ReadonlySet<string> = new Set([
   "ledger-rpc",
   "ledger-tools",
   "ledger-ws",
+  "responses",
 ]);
 
 /** Only plugins of other packages name their contract. 1,200 reloads of each plugin would take minutes. */

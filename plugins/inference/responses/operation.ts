@@ -85,6 +85,15 @@ const stream = {
   ],
 };
 
+function errorWith(code: JsonSchema): JsonSchema {
+  const error = {
+    type: "object",
+    properties: { message: text, type: text, param: text, code, resets_at: count },
+    required: ["message", "type", "param", "code"],
+  };
+  return { type: "object", properties: { error }, required: ["error"] };
+}
+
 function failure(
   description: string,
   codes: readonly string[],
@@ -92,13 +101,7 @@ function failure(
   readonly description: string;
   readonly content: Readonly<Record<string, JsonSchema>>;
 } {
-  const error = {
-    type: "object",
-    properties: { message: text, type: text, param: text, code: { enum: codes } },
-    required: ["message", "type", "param", "code"],
-  };
-  const schema = { type: "object", properties: { error }, required: ["error"] };
-  return { description, content: { "application/json": schema } };
+  return { description, content: { "application/json": errorWith({ enum: codes }) } };
 }
 
 export const operation: Operation = {
@@ -139,4 +142,11 @@ export const operation: Operation = {
     },
   },
   refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
+  refusalBody: errorWith(text),
+  answerHeaders: {
+    "X-Sluice-Error": {
+      description: "The gateway's code of an error.",
+      schema: { ...text, examples: ["GATEWAY_RATE_LIMITED"] },
+    },
+  },
 };

@@ -5,10 +5,11 @@ import { Agent, OpenAIProvider, Runner, tool } from "@openai/agents";
 import { OpenAI } from "openai";
 import { callDelta, deltas, message, model, startResponses } from "./gateway.ts";
 
+const required: "path"[] = ["path"];
 const parameters = {
   type: "object",
   properties: { path: { type: "string" } },
-  required: ["path"],
+  required,
   additionalProperties: false,
 } as const;
 

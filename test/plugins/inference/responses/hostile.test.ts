@@ -1,0 +1,250 @@
+/** Workers that send anything: one exchange fails at most, and every stream has one end. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import { failing, raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
+import type { Script } from "../networks/scripted-worker.ts";
+import { tokenMilli } from "../chat/gateway.ts";
+import { assertEvents, assertResponse } from "./check-stream.ts";
+import { callDelta, deltas, message, startResponses, type ResponsesGateway } from "./gateway.ts";
+
+const inTime = { timeout: 60_000 };
+const limit = 1000;
+const first = { id: "call_1", name: "f" };
+const second = { id: "call_2", name: "g" };
+const members = { tools: [{ type: "function", name: "f" }], max_output_tokens: limit };
+
+let gateway: ResponsesGateway;
+before(async () => {
+  gateway = await startResponses();
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+/** What the calls of a response are, in order. */
+async function callsAfter(script: Script): Promise<unknown[]> {
+  gateway.worker.script(script);
+  const { output, status } = assertEvents(await gateway.events(members));
+  assert.equal(status, "completed");
+  return output.map((item: Record<string, unknown>) => [
+    item["call_id"],
+    item["name"],
+    item["arguments"],
+  ]);
+}
+
+describe("calls of tools", inTime, () => {
+  it("that are mixed come one after the other", async () => {
+    const mixed = [
+      callDelta(0, '{"a":', first),
+      callDelta(1, '{"b":', second),
+      callDelta(0, "1}"),
+      callDelta(1, "2}"),
+    ];
+    assert.deepEqual(await callsAfter(deltas(mixed, "tool_calls")), [
+      ["call_1", "f", '{"a":1}'],
+      ["call_2", "g", '{"b":2}'],
+    ]);
+  });
+
+  it("come while the worker writes, and do not wait for the end of the answer", async () => {
+    const held = gateway.worker.hold();
+    const asked = gateway.create({ ...members, stream: true });
+    const worker = await held;
+    worker.begin();
+    const begun = [callDelta(0, "{}", first), callDelta(1, "", second)];
+    await worker.push(begun.map((delta) => eventOf(chunkOf(delta))).join(""));
+    await worker.push(eventOf(chunkOf({}, { finishReason: "tool_calls" })) + eventOf("[DONE]"));
+    worker.end();
+    const { text } = await asked;
+    const done = text.indexOf('"call_1","name":"f","arguments":"{}"');
+    assert.ok(done !== -1 && done < text.indexOf('"call_2"'));
+  });
+
+  it("that all have the same index, no index, or the same id", async () => {
+    const whole = (index: number | undefined, id: string, name: string): object => ({
+      tool_calls: [{ index, id, type: "function", function: { name, arguments: "{}" } }],
+    });
+    assert.deepEqual(await callsAfter(deltas([whole(0, "a", "f"), whole(0, "b", "g")])), [
+      ["a", "f", "{}"],
+      ["b", "g", "{}"],
+    ]);
+    const withoutIndex = [whole(undefined, "a", "f"), whole(undefined, "b", "g")];
+    assert.deepEqual(await callsAfter(deltas(withoutIndex)), [
+      ["a", "f", "{}"],
+      ["b", "g", "{}"],
+    ]);
+    const [one, other] = (await callsAfter(
+      deltas([whole(0, "a", "f"), whole(1, "a", "g")]),
+    )) as string[][];
+    assert.equal(one?.[0], "a");
+    assert.match(other?.[0] ?? "", /^call_/);
+  });
+
+  it("without an id, or with one that is too long, get one", async () => {
+    const long = { id: "x".repeat(100_000), name: "f" };
+    for (const begin of [{ id: "", name: "f" }, long]) {
+      const [call] = (await callsAfter(deltas([callDelta(0, "{}", begin)]))) as string[][];
+      assert.match(call?.[0] ?? "", /^call_.{30,60}$/);
+    }
+  });
+
+  it("that are no JSON arrive as the model wrote them", async () => {
+    assert.deepEqual(await callsAfter(deltas([callDelta(0, "not json", first)])), [
+      ["call_1", "f", "not json"],
+    ]);
+    assert.deepEqual(await callsAfter(deltas([callDelta(0, "", first)])), [["call_1", "f", ""]]);
+  });
+});
+
+describe("a response fails, and is charged, after", inTime, () => {
+  const broken: readonly (readonly [name: string, deltas: readonly object[]])[] = [
+    ["a call without a name", [{ tool_calls: [{ index: 0, function: { arguments: "{}" } }] }]],
+    ["a call that is no object", [{ content: "x", tool_calls: ["edit"] }]],
+    [
+      "arguments that are no text",
+      [{ tool_calls: [{ index: 0, function: { name: "f", arguments: {} } }] }],
+    ],
+    [
+      "arguments after the end of their call",
+      [callDelta(0, "{}", first), { content: "x" }, callDelta(0, "{}")],
+    ],
+    [
+      "more calls than a model writes",
+      Array.from({ length: 600 }, (_, at) => callDelta(at, "", { id: `c${at}`, name: "f" })),
+    ],
+    [
+      "more items than a model writes",
+      Array.from({ length: 600 }, (_, at) =>
+        at % 2 === 0 ? { content: "x" } : { reasoning_content: "x" },
+      ),
+    ],
+  ];
+  for (const [name, list] of broken) {
+    it(name, async () => {
+      const earlier = gateway.charges().length;
+      gateway.worker.script(deltas(list, "stop", usageOf(5, 2)));
+      const response = assertEvents(await gateway.events(members));
+      assert.deepEqual([response.status, response.error.code], ["failed", "server_error"]);
+      assert.equal(response.usage.usedCUMilli, 7 * tokenMilli);
+      assert.equal(gateway.charges().length, earlier + 1);
+    });
+  }
+
+  it("more calls in one piece than a model writes", async () => {
+    const calls = Array.from({ length: 600 }, (_, at) => {
+      return { id: `c${at}`, type: "function", function: { name: "f", arguments: "{}" } };
+    });
+    gateway.worker.script(message({ content: null, tool_calls: calls }));
+    const { json } = await gateway.create(members);
+    assertResponse(json);
+    assert.equal(json.status, "failed");
+  });
+});
+
+describe("a worker", inTime, () => {
+  const scripts: readonly (readonly [name: string, script: Script])[] = [
+    ["that fails", failing(500)],
+    ["that refuses", failing(400)],
+    ["that cuts before its head", (exchange) => exchange.cut()],
+    ["that sends garbage", raw(200, {}, ["\0\0", "data: [1,2", "\n\n"])],
+    [
+      "that reports an error in its stream",
+      raw(200, {}, [eventOf({ error: { message: workerSecret } })]),
+    ],
+    [
+      "whose members have names of Object.prototype",
+      raw(200, {}, [
+        'data: {"choices":[{"index":0,"delta":{"__proto__":{"content":"x"},"tool_calls":[{"__proto__":1}]}}]}\n\n',
+        eventOf("[DONE]"),
+      ]),
+    ],
+    [
+      "that never stops",
+      async (exchange) => {
+        exchange.begin();
+        const endless = eventOf(chunkOf({ content: "word " })).repeat(50);
+        while ((await exchange.push(endless)) === "taken");
+      },
+    ],
+    [
+      "that opens calls without end",
+      async (exchange) => {
+        exchange.begin();
+        for (let at = 0; ; at++) {
+          const delta = { tool_calls: [{ index: at, id: `c${at}`, function: { name: "f" } }] };
+          if ((await exchange.push(eventOf(chunkOf(delta)).repeat(20))) === "left") return;
+        }
+      },
+    ],
+    [
+      "that lies about its usage",
+      raw(200, {}, [
+        eventOf(chunkOf({ content: "x" }, { finishReason: "stop" })),
+        eventOf(usageChunkOf(usageOf(1e9, 1e9))),
+        eventOf("[DONE]"),
+      ]),
+    ],
+  ];
+  for (const [name, script] of scripts) {
+    for (const stream of [true, false]) {
+      it(`${name} (stream: ${stream}) harms nobody else`, async () => {
+        // The network has one worker, which is ejected after failures.
+        await using own = await startResponses({ network: "passes: [tools], answerMs: 3000" });
+        own.worker.script(script);
+        const answer = await own.create({ ...members, stream }).catch(() => undefined);
+        const text = answer?.text ?? "";
+        assert.ok([200, 400, 503, undefined].includes(answer?.status), text);
+        assert.ok(!text.includes(workerSecret));
+        const ends = text.match(/^event: response\.(?:completed|incomplete|failed)$/gm) ?? [];
+        if (answer?.headers["content-type"]?.startsWith("text/event-stream") === true) {
+          assert.equal(ends.length, 1);
+        }
+        await own.worker.idle();
+        // The prompt is at most 1,000 tokens.
+        for (const { usedMilliCu } of own.charges()) {
+          assert.ok(usedMilliCu <= (limit + 1000) * tokenMilli);
+        }
+        const health = await fetch(`${own.gateway.adminUrl}/healthz`);
+        assert.equal(health.status, 200);
+      });
+    }
+  }
+});
+
+describe("log probabilities", inTime, () => {
+  const content = [{ token: "x", logprob: -1, bytes: [120], top_logprobs: [] }];
+
+  it("come with the deltas of a stream and in an answer in one piece, if the client asks", async () => {
+    const choice = {
+      index: 0,
+      delta: { content: "x" },
+      logprobs: { content },
+      finish_reason: null,
+    };
+    const script = raw(200, {}, [
+      eventOf({ choices: [choice] }),
+      eventOf(chunkOf({}, { finishReason: "stop" })),
+      eventOf("[DONE]"),
+    ]);
+    const asked = { include: ["message.output_text.logprobs"], top_logprobs: 1 };
+    for (const [ask, expected] of [
+      [asked, content],
+      [{}, []],
+    ] as const) {
+      gateway.worker.script(script);
+      const events = await gateway.events(ask);
+      assertEvents(events);
+      const delta = events.find(({ type }) => type === "response.output_text.delta");
+      assert.deepEqual(delta.logprobs, expected);
+    }
+    const whole = {
+      index: 0,
+      message: { content: "x" },
+      logprobs: { content },
+      finish_reason: "stop",
+    };
+    gateway.worker.script(raw(200, {}, [JSON.stringify({ choices: [whole] })]));
+    const { json } = await gateway.create(asked);
+    assert.deepEqual(json.output[0].content[0].logprobs, content);
+  });
+});
