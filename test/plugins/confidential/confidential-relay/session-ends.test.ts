@@ -127,6 +127,7 @@ describe("the end of a session", () => {
     ["a bill instead", { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' }],
     ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
     ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
+    ["evidence of 300 KB", { evidence: (evidence) => ({ ...evidence, gpu: "x".repeat(300_000) }) }],
     [
       "evidence that calls itself hardware",
       { evidence: (evidence) => ({ ...evidence, tee_type: "tdx", simulated: undefined }) },
