@@ -183,6 +183,19 @@ it("a message above the limit closes with 1009", async () => {
   assert.equal(code, 1009);
 });
 
+it("compression is not accepted, and a compressed frame closes with 1002", async () => {
+  await using served = await serve([route(echo)]);
+  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`, ["test.v1"], {
+    perMessageDeflate: true,
+  });
+  await once(client, "open");
+  assert.equal(client.extensions, "");
+  const { _socket: socket } = client as unknown as { readonly _socket: Socket };
+  // A frame with the bit RSV1, and a mask of zeros.
+  socket.write(Buffer.of(0xc2, 0x81, 0, 0, 0, 0, 0));
+  assert.equal((await once(client, "close"))[0], 1002);
+});
+
 it("a message in more than 256 fragments closes with 1008", async () => {
   await using served = await serve([route(echo)]);
   const client = await open(served);
