@@ -103,12 +103,12 @@ function watchHealth(t: TestContext, { gateway }: Limited): () => Promise<number
 }
 
 /** `longest`: the longest time of a health check in milliseconds. */
-function assertHealthy(t: TestContext, { gateway, highestBytes }: Limited, longest: number): void {
-  const highest = highestBytes() / mebibyte;
+function assertHealthy(t: TestContext, limited: Limited, longest: number): void {
+  const highest = limited.highestBytes() / mebibyte;
   t.diagnostic(
     `highest memory: ${Math.round(highest)} MiB, health check: ${Math.round(longest)} ms`,
   );
-  assert.equal(gateway.child.exitCode, null);
+  assert.equal(limited.gateway.child.exitCode, null);
   assert.ok(longest < maxHealthMs, `a health check took ${longest} ms`);
   assert.ok(highest < 512, `${highest} MiB`);
 }
