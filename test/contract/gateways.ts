@@ -53,6 +53,13 @@ export interface WantedGateways {
   readonly sinkUrl?: string;
   /** Time at the start. */
   readonly at?: number;
+  /** Further routes and sections of pipeline.yaml. */
+  readonly more?: string;
+}
+
+/** Calls functions when a test or a program ends. */
+export interface Ending {
+  after(close: () => Promise<void>): void;
 }
 
 export type OpenGateways = (t: TestContext, wanted?: WantedGateways) => Promise<StoreGateways>;
@@ -96,13 +103,13 @@ interface StoreOfGateways {
 
 /** Gateways on a store that exists: `folder` has a data folder `data`, or `databaseUrl` is the URL of a database. */
 export async function openGatewaysOn(
-  t: TestContext,
+  t: Ending,
   folder: string,
   store: StoreOfGateways,
-  { sinkUrl, at = startAt }: WantedGateways = {},
+  { sinkUrl, at = startAt, more = "" }: WantedGateways = {},
 ): Promise<StoreGateways> {
   const configFile = join(folder, "pipeline.yaml");
-  writeFileSync(configFile, pipeline);
+  writeFileSync(configFile, pipeline + more);
   const env = {
     PORT: "0",
     ADMIN_PORT: "0",
@@ -112,7 +119,7 @@ export async function openGatewaysOn(
   };
   let time = at;
   const clock: Clock = { ...systemClock, now: () => time };
-  let running: Gateway[] = [];
+  const running: Gateway[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
   };
