@@ -199,6 +199,21 @@ describe("refusals", () => {
   });
 });
 
+test("where one gateway decides alone, only calls that are open at that moment justify a refusal", () => {
+  const before = callOf("before", { start: 9_000, end: 9_010, isWhole: false });
+  const other = callOf("other", { start: 9_990, end: 10_020, ...refused });
+  const refusal = callOf("refused", refused);
+  const scopes = [limitOf(13)];
+  for (const reason of [before, other]) {
+    const calls = [reason, refusal];
+    const shared = broken({ calls, scopes });
+    assert.equal(shared.unjustified ?? 0, 0);
+    assert.ok((broken({ calls, scopes, isAlone: true }).unjustified ?? 0) > 0);
+  }
+  const open = callOf("open", { start: 9_990, end: 10_020, isWhole: false });
+  assert.deepEqual(broken({ calls: [open, refusal], scopes, isAlone: true }), {});
+});
+
 describe("503 without a fault", () => {
   /** Ten calls of a key, of which some are answered with 503. */
   const calls = (keyId: string, unavailable: number): Call[] =>

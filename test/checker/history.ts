@@ -111,6 +111,11 @@ export interface History {
   readonly exceeded: readonly Exceeded[];
   /** The faults, from their beginning to their repair. */
   readonly faults: readonly Interval[];
+  /**
+   * True if one gateway decides alone and at once. A refusal is then based on the numbers of its own moment, and a
+   * refused call has never held credit.
+   */
+  readonly isAlone?: boolean;
 }
 
 /** A commit after which more was charged and granted than a limit allows. */
