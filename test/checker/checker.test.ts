@@ -79,6 +79,8 @@ describe("charges", () => {
     assert.deepEqual(broken({ calls }), { lost: 1 });
     assert.deepEqual(broken({ calls, charges: [chargeOf("a"), chargeOf("a")] }), { doubled: 1 });
     assert.deepEqual(broken({ calls, charges: [chargeOf("a", 8)] }), { wrong: 1 });
+    const dear = [callOf("a", { maxMilliCu: 6 })];
+    assert.deepEqual(broken({ calls: dear, charges: [chargeOf("a")] }), { wrong: 1 });
     const both = [chargeOf("a"), chargeOf("free")];
     assert.deepEqual(broken({ calls, charges: both }), { wrong: 1 });
   });

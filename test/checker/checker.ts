@@ -74,11 +74,11 @@ function checkCharges(
     if (charges.length < lines) lost.push(`${id} has ${charges.length} charges, not ${lines}`);
     // Doubled charges have a wrong sum, too, which is not reported again.
     const each = charges.length > lines ? sum(charges.slice(0, lines)) : charged;
-    if (isAnswered(call)) {
-      if (each === milliCu) continue;
+    if (isAnswered(call) && each !== milliCu) {
       wrong.push(`${id} was charged ${each}, but its answer states ${milliCu}`);
-    } else if (!isUnknown(call)) wrong.push(`${id} was answered ${status} and charged`);
-    else if (each > call.maxMilliCu) {
+    } else if (!isAnswered(call) && !isUnknown(call)) {
+      wrong.push(`${id} was answered ${status} and charged`);
+    } else if (each > call.maxMilliCu) {
       wrong.push(`${id} was charged ${each}, more than ${call.maxMilliCu}`);
     }
   }

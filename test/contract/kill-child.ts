@@ -17,7 +17,7 @@ function log(call: LoggedCall): void {
   writeSync(1, `${JSON.stringify({ ...call, at: Date.now() })}\n`);
 }
 
-async function call(n: number): Promise<void> {
+async function callOnce(n: number): Promise<void> {
   const principal = principals[n % principals.length]!;
   // Every seventh call is a batch: its three lines are charged together or not at all.
   const lines = n % 7 === 0 ? [part, part, part] : [line];
@@ -36,6 +36,6 @@ async function call(n: number): Promise<void> {
 
 for (let n = 0; ;) {
   const turn: Promise<void>[] = [];
-  for (let i = 0; i < 8; i++) turn.push(call(n++));
+  for (let i = 0; i < 8; i++) turn.push(callOnce(n++));
   await Promise.all(turn);
 }
