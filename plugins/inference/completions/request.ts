@@ -8,8 +8,8 @@ import type { SessionHints } from "../session-key.ts";
 import { InvalidMessage, MessageReader, type Message } from "./messages.ts";
 import { problemOfPassed, splitFields } from "./passed-fields.ts";
 
-/** A parsed request. */
-export interface ChatRequest {
+/** A parsed request of any API. */
+export interface CompletionRequest {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
@@ -29,7 +29,7 @@ export interface ChatRequest {
 }
 
 export type ChatRequestResult =
-  | { readonly ok: true; readonly request: ChatRequest; readonly session: SessionHints }
+  | { readonly ok: true; readonly request: CompletionRequest; readonly session: SessionHints }
   /** `message`: the reason, for the client. */
   | { readonly ok: false; readonly message: string };
 

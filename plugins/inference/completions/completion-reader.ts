@@ -10,7 +10,7 @@ import type {
   Offer,
   WholeMessage,
 } from "sluice-gateway/services";
-import type { Completion } from "./completion.ts";
+import type { Completion } from "./api.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;

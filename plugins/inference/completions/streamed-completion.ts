@@ -1,14 +1,14 @@
 /**
- * A streamed completion. Each chunk of the worker is forwarded in the turn of the event loop in which it arrived, with
- * its choice unchanged in an envelope of the gateway. The head is sent with the first chunk, so that an earlier failure
- * gets its own status.
+ * A streamed completion. Each chunk of the worker is rendered and forwarded in the turn of the event loop in which it
+ * arrived. The head is sent with the first chunk, so that an earlier failure gets its own status.
  */
 import type { Sink } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
-import { settle, settleClientLeft, usageOf } from "./completion.ts";
+import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { codeOfFailure, errorJson, failureOutcome, failureReply } from "./errors.ts";
+import { failureReply } from "./error-reply.ts";
+import { codeOfFailure, completionError, failureOutcome } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
 
@@ -22,24 +22,17 @@ const headers: readonly string[] = [
   "no",
 ];
 
-const done = "data: [DONE]\n\n";
-const suffix = "]}\n\n";
-
 /**
  * Passes the answer of a worker to the client. Its methods are called from sockets and at the end of a turn of the
  * event loop, where nothing catches errors. An error in one of them fails this exchange only.
  */
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly streamed = true;
-  /**
-   * The part of every chunk before its choice: UTF-8 bytes as a latin1 string (one character per byte), like the
-   * chunks.
-   */
-  readonly #prefix = Buffer.from(`data: ${this.#envelope()},"choices":[`).toString("latin1");
+  readonly #renderer = this.completion.renderer.stream(this.completion);
   #sink: Sink | undefined;
   /** True while the head passes through the steps. */
   #opening = false;
-  /** Chunks that are written together. */
+  /** Events that are written together. */
   #chunks = "";
   /** True if the chunks are written at the end of this turn. */
   #isDue = false;
@@ -51,7 +44,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   // Callbacks of the call.
 
   onChoice(bytes: Buffer, start: number, end: number): void {
-    this.#chunks += this.#prefix + bytes.toString("latin1", start, end) + suffix;
+    this.#chunks += this.#renderer.choice(bytes, start, end);
   }
 
   onRead(): void {
@@ -73,9 +66,8 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     runGuarded(
       () => {
         const usedMilliCu = settle(this.completion, result);
-        const { includeUsage } = this.completion.request;
-        const usage = includeUsage ? this.#usageChunk(result, usedMilliCu) : "";
-        this.#finishWith((sink) => sink.end(undefined, Buffer.from(usage + done)));
+        const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }));
+        this.#finishWith((sink) => sink.end(undefined, last));
       },
       (error) => this.fail(error),
     );
@@ -89,18 +81,18 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   }
 
   #endWith(...[failure, result, attempt]: Parameters<AnswerReader["onError"]>): void {
-    const { x } = this.completion;
+    const { api, x } = this.completion;
     if (result === undefined) {
       x.onAbort = undefined;
-      return this.resolve(failureReply(x, failure, attempt));
+      return this.resolve(failureReply(api, x, failure, attempt));
     }
     x.note("upstreamFailure", attempt?.cause);
     const outcome = failureOutcome(failure);
-    settle(this.completion, result, outcome);
-    this.completion.brokenBy = codeOfFailure[failure];
-    // `[DONE]` is omitted, so that clients do not treat the answer as complete.
-    const event = Buffer.from(`data: ${errorJson(codeOfFailure[failure])}\n\n`);
-    this.#finishWith((sink) => sink.end(undefined, event, outcome));
+    const usedMilliCu = settle(this.completion, result, outcome);
+    const error = completionError(codeOfFailure[failure]);
+    this.completion.brokenBy = error.code;
+    const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
+    this.#finishWith((sink) => sink.end(undefined, last, outcome));
   }
 
   // Callback of the exchange.
@@ -119,9 +111,10 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
 
   #open(): void {
     this.#opening = true;
-    const { x, request, clock, startedAt } = this.completion;
+    const { x, request, renderer, clock, startedAt } = this.completion;
     if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
-    x.stream(200, [...headers, ...ignoredFieldsHeader(request.ignored)])
+    const own = [...(renderer.headers ?? []), ...ignoredFieldsHeader(request.ignored)];
+    x.stream(200, [...headers, ...own])
       .then((sink) => this.#opened(sink))
       .catch((error: unknown) => this.fail(error));
   }
@@ -136,7 +129,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
 
   /** Writes the collected chunks. Returns true if the client can receive more. */
   #writeChunks(sink: Sink): boolean {
-    const hasRoom = sink.write(this.#chunks, "latin1");
+    const hasRoom = sink.write(this.#chunks, this.#renderer.encoding);
     this.#chunks = "";
     if (!hasRoom) {
       this.call?.pause();
@@ -155,17 +148,5 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     this.completion.x.onAbort = undefined;
     this.#writeChunks(sink);
     finish(sink).then(() => this.resolve(undefined), this.reject);
-  }
-
-  /** Returns the members before `choices`, without the closing brace. */
-  #envelope(): string {
-    const { id, created, request } = this.completion;
-    const { model } = request;
-    return JSON.stringify({ id, object: "chat.completion.chunk", created, model }).slice(0, -1);
-  }
-
-  #usageChunk(result: InferenceResult, usedMilliCu: number): string {
-    const usage = JSON.stringify(usageOf(result, usedMilliCu));
-    return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n`;
   }
 }

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
-import { createCompletion } from "../../../../plugins/inference/chat/completion.ts";
-import { complete } from "../../../../plugins/inference/chat/completion-reader.ts";
-import { readChatRequest } from "../../../../plugins/inference/chat/request.ts";
-import { StreamedCompletion } from "../../../../plugins/inference/chat/streamed-completion.ts";
+import { chatApi } from "../../../../plugins/inference/chat/api.ts";
+import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
+import { complete } from "../../../../plugins/inference/completions/completion-reader.ts";
+import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
-import { chatBody } from "./gateway.ts";
+import { chatBody } from "../chat/gateway.ts";
 import { fakeExchange } from "../../fakes.ts";
 
 const choice = Buffer.from('{"index":0,"delta":{"content":"x"},"finish_reason":null}');
@@ -96,13 +96,14 @@ function scene(): Scene {
     end: () => Promise.resolve(),
     fail: (outcome) => void events.push(`fail ${outcome}`),
   };
-  const reading = readChatRequest(chatBody({ stream: true }));
+  const reading = chatApi.read(chatBody({ stream: true }), () => undefined, x);
   assert.ok(reading.ok);
   const { body, ...rest } = reading.request;
+  const { renderer } = reading;
   const request = { ...rest, session: undefined };
   const answer = complete(
     StreamedCompletion,
-    createCompletion(x, request, charge, systemClock),
+    createCompletion({ x, api: chatApi, renderer, request, clock: systemClock }, charge),
     body,
     offer,
   );

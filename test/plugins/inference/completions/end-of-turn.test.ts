@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { atEndOfTurn, type TurnWriter } from "../../../../plugins/inference/chat/end-of-turn.ts";
+import {
+  atEndOfTurn,
+  type TurnWriter,
+} from "../../../../plugins/inference/completions/end-of-turn.ts";
 
 function unexpected(error: unknown): void {
   assert.fail(String(error));

@@ -22,16 +22,17 @@ export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Rep
   return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
 }
 
-/** Returns a function that counts the ignored fields of a request by name. */
-export function ignoredCounter(metrics: Metrics): (ignored: readonly string[]) => void {
+/** Returns a function that counts the ignored fields of a request by name. `names`: those that are counted. */
+export function ignoredCounter(
+  metrics: Metrics,
+  names: readonly string[] = [...knownFields, ...knownMembers],
+): (ignored: readonly string[]) => void {
   const family = metrics.counter(
     "sluice_chat_ignored_fields_total",
     "Chat requests with a field that is accepted but ignored, by field.",
     ["field"],
   );
-  const counters = new Map<string, Counter>(
-    [...knownFields, ...knownMembers].map((field) => [field, family.with({ field })]),
-  );
+  const counters = new Map<string, Counter>(names.map((field) => [field, family.with({ field })]));
   return (ignored) => {
     for (const field of ignored) counters.get(field)?.add(1);
   };

@@ -7,17 +7,17 @@ import { requestSchema } from "../../../../plugins/inference/chat/operation.ts";
 import {
   readChatRequest as readNormalized,
   withoutExtraBody,
-  type ChatRequest,
+  type CompletionRequest,
   unpooledBytes,
-} from "../../../../plugins/inference/chat/request.ts";
-import { chatBody } from "./gateway.ts";
+} from "../../../../plugins/inference/completions/request.ts";
+import { chatBody } from "../chat/gateway.ts";
 
 /** Reads a body as the surface does. */
 function readChatRequest(value: unknown): ReturnType<typeof readNormalized> {
   return readNormalized(withoutExtraBody(value));
 }
 
-function read(members: object = {}): ChatRequest {
+function read(members: object = {}): CompletionRequest {
   const reading = readChatRequest(chatBody(members));
   assert.ok(reading.ok, reading.ok ? "" : reading.message);
   return reading.request;
