@@ -13,8 +13,16 @@ const principals = await Promise.all(texts.map((text) => principalOf(one, { text
 const line = { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu: 30 };
 const part = { ...line, costMilliCu: 10 };
 
-function log(call: LoggedCall): void {
-  writeSync(1, `${JSON.stringify({ ...call, at: Date.now() })}\n`);
+/** Waits while the pipe is full, because a line that is not written would hide a call. */
+function log(logged: LoggedCall): void {
+  const bytes = Buffer.from(`${JSON.stringify({ ...logged, at: Date.now() })}\n`);
+  for (let at = 0; at < bytes.length;) {
+    try {
+      at += writeSync(1, bytes, at);
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+    }
+  }
 }
 
 async function callOnce(n: number): Promise<void> {
