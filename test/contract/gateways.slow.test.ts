@@ -1,16 +1,17 @@
-/** Runs the suites that judge whole gateways, by services, HTTP and commands alone, on both stores. */
+/**
+ * Runs the suites that judge whole gateways, by services, HTTP and commands alone: on a data folder, on PostgreSQL, and
+ * through PgBouncer in transaction mode.
+ */
 import { describeBalances } from "./balances.ts";
 import { describeCallers } from "./callers.ts";
 import { describeDelivery } from "./delivery.ts";
-import { embeddedGateways, postgresGateways } from "./gateways.ts";
+import { embeddedGateways, postgresGateways, type OpenGateways } from "./gateways.ts";
 import { describeHistory } from "./history.ts";
 import { describeRows } from "./rows.ts";
 import { describeSpend } from "./spend.ts";
+import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 
-for (const [name, open] of [
-  ["embedded", embeddedGateways],
-  ["PostgreSQL", postgresGateways],
-] as const) {
+function describeGateways(name: string, open: OpenGateways): void {
   describeRows(name, open);
   describeBalances(name, open);
   describeSpend(name, open);
@@ -18,3 +19,6 @@ for (const [name, open] of [
   describeCallers(name, open);
   describeHistory(name, open);
 }
+
+describeGateways("embedded", embeddedGateways);
+describeWithPgBouncer("PostgreSQL", (name, port) => describeGateways(name, postgresGateways(port)));

@@ -198,11 +198,17 @@ export async function setDatabaseTime(url: string, now: number): Promise<void> {
   );
 }
 
-export const postgresStore = (url: string, names = ["one", "other"]): StoreOfGateways => ({
-  names,
-  env: { DATABASE_URL: url },
-  setTime: (now) => setDatabaseTime(url, now),
-});
+/** `port`: the port through which the gateways connect, if it is not the one of the server. */
+export function postgresStore(
+  url: string,
+  names: readonly string[] = ["one", "other"],
+  port?: number,
+): StoreOfGateways {
+  const through = new URL(url);
+  if (port !== undefined) through.port = String(port);
+  const setTime = (now: number): Promise<void> => setDatabaseTime(url, now);
+  return { names, env: { DATABASE_URL: through.href }, setTime };
+}
 
 export async function upgradeDatabase(url: string): Promise<void> {
   const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
@@ -213,11 +219,15 @@ export async function upgradeDatabase(url: string): Promise<void> {
   }
 }
 
-export const postgresGateways: OpenGateways = async (t, wanted) => {
-  const url = await createDatabase(t);
-  await upgradeDatabase(url);
-  return openGatewaysOn(t, temporaryFolder(t), postgresStore(url), wanted);
-};
+/** Returns a function that opens two gateways. `port`: as for `postgresStore`. */
+export function postgresGateways(port: () => number | undefined): OpenGateways {
+  return async (t, wanted) => {
+    const url = await createDatabase(t);
+    await upgradeDatabase(url);
+    const store = postgresStore(url, ["one", "other"], port());
+    return openGatewaysOn(t, temporaryFolder(t), store, wanted);
+  };
+}
 
 /** A key that the gateways know, with its text. */
 export interface KnownKey {
