@@ -1,6 +1,6 @@
 /**
- * What happened in a campaign: the records of the clients, and what the database has at the end. All times are in
- * milliseconds since 1970 by the clock of the campaign, and amounts are in milli-CU.
+ * What happened in a run: the logs of the clients and of the workers, and the charges of the store at the end. All times
+ * are in milliseconds since 1970 by the clock of the run, and amounts are in milli-CU.
  */
 
 /** A request of a client. `id` is its X-Request-Id. */
@@ -21,9 +21,13 @@ export interface Call {
   readonly milliCu: number;
   /** The most that the call may have reserved. */
   readonly maxMilliCu: number;
+  /** Number of charges of a call that is charged. 1 by default; a batch has one per line. */
+  readonly lines?: number;
+  /** True if the workers log the call. The clients state the id in such a call. */
+  readonly isLogged?: boolean;
 }
 
-/** A row of `sluice.usage`. */
+/** A row of `sluice usage export`. */
 export interface Charge {
   readonly requestId: string;
   readonly keyId: string;
@@ -96,15 +100,22 @@ export interface KeptSum {
 export interface History {
   readonly calls: readonly Call[];
   readonly charges: readonly Charge[];
+  /** Ids of the logged calls that a worker has received. An id can occur several times, because calls are retried. */
+  readonly worked: readonly string[];
   readonly scopes: readonly LimitedScope[];
   readonly onceOnly: readonly OnceOnly[];
   readonly revocations: readonly Revocation[];
   readonly rates: readonly RateLimit[];
   readonly sums: readonly KeptSum[];
-  /** What the audit in the database has found. */
+  /** What an audit in the store has found. */
   readonly exceeded: readonly Exceeded[];
   /** The faults, from their beginning to their repair. */
   readonly faults: readonly Interval[];
+  /**
+   * True if one gateway decides alone and at once. A refusal is then based on the numbers of its own moment, and a
+   * refused call has never held credit.
+   */
+  readonly isAlone?: boolean;
 }
 
 /** A commit after which more was charged and granted than a limit allows. */
@@ -114,3 +125,17 @@ export interface Exceeded {
   readonly heldMilliCu: number;
   readonly limitMilliCu: number;
 }
+
+/** A history in which nothing has happened, for runs that check a part of the rules. */
+export const nothing: History = {
+  calls: [],
+  charges: [],
+  worked: [],
+  scopes: [],
+  onceOnly: [],
+  revocations: [],
+  rates: [],
+  sums: [],
+  exceeded: [],
+  faults: [],
+};

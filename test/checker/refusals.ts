@@ -2,7 +2,7 @@
 import type { Call, History, Interval, LimitedScope } from "./history.ts";
 
 /**
- * A refusal may be based on numbers of this age: a refusal is remembered for a second, and the reply that caused it may
+ * Where gateways share credit, a refusal may be based on numbers of this age: a refusal is remembered for a second, and the reply that caused it may
  * have been on its way for two seconds.
  */
 const oldestMs = 3_000;
@@ -18,6 +18,7 @@ export function unjustifiedRefusals(history: History): string[] {
     charged.set(requestId, (charged.get(requestId) ?? 0) + milliCu);
   }
   const found: string[] = [];
+  const { isAlone = false } = history;
   const refused = history.calls.filter(({ status, milliCu }) => status === 429 && milliCu === 0);
   const scopesOf = new Map<string, LimitedScope[]>();
   for (const scope of history.scopes) scopesOf.set(scope.id, [scope]);
@@ -28,11 +29,11 @@ export function unjustifiedRefusals(history: History): string[] {
   for (const call of refused) {
     const scopes = [call.keyId, call.workspaceId].flatMap((id) => scopesOf.get(id) ?? []);
     if (scopes.length === 0 || scopes.some(({ isFixed }) => !isFixed)) continue;
-    const time = { from: call.start - oldestMs, to: call.end };
+    const time = { from: call.start - (isAlone ? 0 : oldestMs), to: call.end };
     const reasons = scopes.map((scope) => {
       const others = callsOf[scope.kind].get(scope.id) ?? [];
       const used = others
-        .filter((each) => each !== call)
+        .filter((each) => each !== call && !(isAlone && each.status === 429))
         .reduce((sum, each) => sum + mayCount(each, time, charged.get(each.id)), 0);
       return { used, limit: scope.limitMilliCu };
     });

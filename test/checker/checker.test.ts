@@ -1,8 +1,18 @@
 /** Each rule of the checker finds a small history that breaks it, and accepts one that does not. */
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { check, cutCalls, overshootOf, type Violations } from "./checker.ts";
-import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
+import {
+  nothing,
+  type Call,
+  type Charge,
+  type History,
+  type LimitedScope,
+  type OnceOnly,
+  type RateLimit,
+} from "./history.ts";
 
 const key = "key_1";
 const workspaceId = "ws_1";
@@ -39,26 +49,28 @@ const limitOf = (limitMilliCu: number): LimitedScope => ({
   isFixed: true,
 });
 
-function historyOf(more: Partial<History>): History {
-  return {
-    calls: [],
-    charges: [],
-    scopes: [],
-    onceOnly: [],
-    revocations: [],
-    rates: [],
-    sums: [],
-    exceeded: [],
-    faults: [],
-    ...more,
-  };
-}
+const historyOf = (more: Partial<History>): History => ({ ...nothing, ...more });
 
 /** Returns the number of violations per rule, without the rules that hold. */
 function broken(more: Partial<History>): Partial<Record<keyof Violations, number>> {
   const found = Object.entries(check(historyOf(more))).map(([rule, all]) => [rule, all.length]);
   return Object.fromEntries(found.filter(([, count]) => count !== 0)) as never;
 }
+
+test("the checker imports nothing of the product, and has at most 500 lines", () => {
+  const names = readdirSync(import.meta.dirname).filter((name) => !name.endsWith(".test.ts"));
+  const texts = names.map((name) => readFileSync(join(import.meta.dirname, name), "utf8"));
+  const imported = texts.flatMap((text) =>
+    Array.from(text.matchAll(/ from "([^"]+)"/g), ([, from = ""]) => from),
+  );
+  assert.ok(imported.length > 0);
+  assert.deepEqual(
+    imported.filter((from) => !from.startsWith("./")),
+    [],
+  );
+  const lines = texts.reduce((sum, text) => sum + text.split("\n").length - 1, 0);
+  assert.ok(lines <= 500, `${lines} lines`);
+});
 
 describe("charges", () => {
   test("every whole answer has one charge of its price", () => {
@@ -67,6 +79,8 @@ describe("charges", () => {
     assert.deepEqual(broken({ calls }), { lost: 1 });
     assert.deepEqual(broken({ calls, charges: [chargeOf("a"), chargeOf("a")] }), { doubled: 1 });
     assert.deepEqual(broken({ calls, charges: [chargeOf("a", 8)] }), { wrong: 1 });
+    const dear = [callOf("a", { maxMilliCu: 6 })];
+    assert.deepEqual(broken({ calls: dear, charges: [chargeOf("a")] }), { wrong: 1 });
     const both = [chargeOf("a"), chargeOf("free")];
     assert.deepEqual(broken({ calls, charges: both }), { wrong: 1 });
   });
@@ -83,6 +97,18 @@ describe("charges", () => {
     assert.deepEqual(broken({ calls: [cut], charges: twice }), { doubled: 1 });
   });
 
+  test("a batch has one charge per line, and their sum is its price", () => {
+    const batch = callOf("a", { milliCu: 21, maxMilliCu: 21, lines: 3 });
+    const line = chargeOf("a");
+    assert.deepEqual(broken({ calls: [batch], charges: [line, line, line] }), {});
+    assert.deepEqual(broken({ calls: [batch], charges: [line, line] }), { lost: 1, wrong: 1 });
+    assert.deepEqual(broken({ calls: [batch], charges: [line, line, line, line] }), { doubled: 1 });
+    assert.deepEqual(broken({ calls: [batch] }), { lost: 1 });
+    const cut = { ...batch, isWhole: false, milliCu: 0 };
+    assert.deepEqual(broken({ calls: [cut], charges: [line, line, line] }), {});
+    assert.deepEqual(broken({ calls: [cut], charges: [line, line] }), { lost: 1 });
+  });
+
   test("a call that was answered 503 or 429 is not charged", () => {
     const faults = [{ from: 10_000, to: 10_000 }];
     for (const status of [503, 429]) {
@@ -94,6 +120,31 @@ describe("charges", () => {
 
   test("a charge belongs to a call", () => {
     assert.deepEqual(broken({ charges: [chargeOf("a")] }), { wrong: 1 });
+  });
+});
+
+describe("work", () => {
+  const logged = callOf("a", { isLogged: true });
+  const charges = [chargeOf("a")];
+
+  test("what is answered or charged was done by a worker, possibly several times", () => {
+    assert.deepEqual(broken({ calls: [logged], charges, worked: ["a", "a"] }), {});
+    assert.deepEqual(broken({ calls: [logged], charges }), { work: 1 });
+    assert.deepEqual(broken({ calls: [callOf("a")], charges }), {});
+    const cut = { ...logged, isWhole: false, milliCu: 0 };
+    assert.deepEqual(broken({ calls: [cut], charges }), { work: 1 });
+    assert.deepEqual(broken({ calls: [cut] }), {});
+    assert.deepEqual(broken({ calls: [logged] }), { lost: 1, work: 1 });
+  });
+
+  test("a refused call reaches no worker", () => {
+    for (const status of [401, 403, 429]) {
+      const calls = [{ ...logged, status, milliCu: 0 }];
+      assert.deepEqual(broken({ calls }), {});
+      assert.deepEqual(broken({ calls, worked: ["a"] }), { work: 1 });
+    }
+    const failed = { ...logged, status: 500, milliCu: 0 };
+    assert.deepEqual(broken({ calls: [failed], worked: ["a"] }), {});
   });
 });
 
@@ -148,6 +199,21 @@ describe("refusals", () => {
       unjustified: 1,
     });
   });
+});
+
+test("where one gateway decides alone, only calls that are open at that moment justify a refusal", () => {
+  const before = callOf("before", { start: 9_000, end: 9_010, isWhole: false });
+  const other = callOf("other", { start: 9_990, end: 10_020, ...refused });
+  const refusal = callOf("refused", refused);
+  const scopes = [limitOf(13)];
+  for (const reason of [before, other]) {
+    const calls = [reason, refusal];
+    const shared = broken({ calls, scopes });
+    assert.equal(shared.unjustified ?? 0, 0);
+    assert.ok((broken({ calls, scopes, isAlone: true }).unjustified ?? 0) > 0);
+  }
+  const open = callOf("open", { start: 9_990, end: 10_020, isWhole: false });
+  assert.deepEqual(broken({ calls: [open, refusal], scopes, isAlone: true }), {});
 });
 
 describe("503 without a fault", () => {

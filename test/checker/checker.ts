@@ -1,4 +1,7 @@
-/** Checks the history of a campaign. Every rule is a promise of docs/replicas.md. */
+/**
+ * Checks the history of a run, whatever has made the charges: this folder imports nothing of the product. Every rule is a
+ * promise of docs/replicas.md.
+ */
 import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
 import { unjustifiedRefusals } from "./refusals.ts";
 import { checkUnavailable } from "./unavailable.ts";
@@ -7,10 +10,12 @@ import { checkUnavailable } from "./unavailable.ts";
 export interface Violations {
   /** Complete answers without a charge. */
   readonly lost: readonly string[];
-  /** Charges above one per request. */
+  /** Charges above those of one call. */
   readonly doubled: readonly string[];
   /** Charges whose amount differs from the one in the answer, and charges of refused calls or of unknown calls. */
   readonly wrong: readonly string[];
+  /** Work for calls that were refused, and answers and charges without work. */
+  readonly work: readonly string[];
   readonly overshoot: readonly string[];
   readonly unjustified: readonly string[];
   /** Too many answers with 503 while no fault was in progress. */
@@ -25,6 +30,7 @@ export function check(history: History): Violations {
   const byRequest = Map.groupBy(history.charges, ({ requestId }) => requestId);
   return {
     ...checkCharges(history.calls, byRequest),
+    work: checkWork(history, byRequest),
     overshoot: checkLimits(history),
     unjustified: unjustifiedRefusals(history),
     unavailable: checkUnavailable(history),
@@ -56,24 +62,49 @@ function checkCharges(
   const wrong: string[] = [];
   const known = new Set<string>();
   for (const call of calls) {
-    const { id, status, milliCu } = call;
+    const { id, status, milliCu, lines = 1 } = call;
     known.add(id);
     const charges = byRequest.get(id) ?? [];
-    const [charge] = charges;
-    if (charges.length > 1) doubled.push(`${id} was charged ${charges.length} times`);
-    if (charge === undefined) {
+    const charged = sum(charges);
+    if (charges.length > lines) doubled.push(`${id} has ${charges.length} charges, not ${lines}`);
+    if (charges.length === 0) {
       if (isAnswered(call) && milliCu > 0) lost.push(`${id} was answered and not charged`);
-    } else if (isAnswered(call)) {
-      if (charge.milliCu === milliCu) continue;
-      wrong.push(`${id} was charged ${charge.milliCu}, but its answer states ${milliCu}`);
-    } else if (!isUnknown(call)) wrong.push(`${id} was answered ${status} and charged`);
-    else if (charge.milliCu > call.maxMilliCu) {
-      wrong.push(`${id} was charged ${charge.milliCu}, more than ${call.maxMilliCu}`);
+      continue;
+    }
+    if (charges.length < lines) lost.push(`${id} has ${charges.length} charges, not ${lines}`);
+    // Doubled charges have a wrong sum, too, which is not reported again.
+    const each = charges.length > lines ? sum(charges.slice(0, lines)) : charged;
+    if (isAnswered(call) && each !== milliCu) {
+      wrong.push(`${id} was charged ${each}, but its answer states ${milliCu}`);
+    } else if (!isAnswered(call) && !isUnknown(call)) {
+      wrong.push(`${id} was answered ${status} and charged`);
+    } else if (each > call.maxMilliCu) {
+      wrong.push(`${id} was charged ${each}, more than ${call.maxMilliCu}`);
     }
   }
   for (const id of byRequest.keys())
     if (!known.has(id)) wrong.push(`${id} was charged, but never called`);
   return { lost, doubled, wrong };
+}
+
+/** A refused call must not reach a worker, and nothing is answered or charged without work. */
+function checkWork(
+  { calls, worked }: History,
+  byRequest: ReadonlyMap<string, readonly Charge[]>,
+): string[] {
+  const done = new Set(worked);
+  return calls
+    .filter(({ isLogged }) => isLogged === true)
+    .flatMap((call) => {
+      const { id, status } = call;
+      if (done.has(id)) {
+        const isRefused = call.isWhole && [401, 403, 429].includes(status);
+        return isRefused ? [`${id} was answered ${status}, and a worker has received it`] : [];
+      }
+      if (byRequest.has(id)) return [`${id} was charged, and no worker has received it`];
+      if (!isAnswered(call) || call.milliCu === 0) return [];
+      return [`${id} was answered, and no worker has received it`];
+    });
 }
 
 /** Returns the number of calls that were charged, but whose answer did not arrive completely. */
