@@ -1,7 +1,7 @@
 /** What reaches the worker of requests as agents send them (agents.md section 1), and what is refused or ignored. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { model } from "../chat/gateway.ts";
+import { model, type Answer } from "../chat/gateway.ts";
 import { deltas, eventsOf, message, startMessages, type MessagesGateway } from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
@@ -84,7 +84,7 @@ describe("Claude Code", inTime, () => {
       tools: [functionOf(read)],
       reasoning_effort: "high",
     });
-    assert.deepEqual(answer.headers["x-sluice-ignored"]?.split(", ").toSorted(), [
+    assert.deepEqual(ignoredOf(answer).toSorted(), [
       "betas",
       "cache_control",
       "context_management",
@@ -185,7 +185,7 @@ describe("Claude Code", inTime, () => {
       { role: "user", content: "The plan has changed.\n\nGo on" },
     ]);
     assert.deepEqual(tools, [functionOf(read), functionOf(find)]);
-    assert.match(answer.headers["x-sluice-ignored"] ?? "", /messages\.content\.redacted_thinking/);
+    assert.ok(ignoredOf(answer).includes("messages.content.redacted_thinking"));
   });
 
   it("may send an id of the user that is no JSON", async () => {
@@ -254,7 +254,7 @@ describe("a network that passes texts only", inTime, () => {
       "stream",
     ]);
     assert.deepEqual(textsOnly.lastBody().messages[1], { role: "assistant", content: "b" });
-    assert.deepEqual(answer.headers["x-sluice-ignored"]?.split(", ").toSorted(), [
+    assert.deepEqual(ignoredOf(answer).toSorted(), [
       "messages.content.thinking",
       "output_config.effort",
       "stop_sequences",
@@ -291,6 +291,11 @@ describe("a network that passes texts only", inTime, () => {
     });
   }
 });
+
+/** Returns the names in the header. */
+function ignoredOf({ headers }: Answer): string[] {
+  return String(headers["x-sluice-ignored"]).split(", ");
+}
 
 function user(...content: object[]): object {
   return { role: "user", content };
@@ -413,8 +418,7 @@ describe("what is ignored", inTime, () => {
   it("is named with names of a bounded form and number", async () => {
     const many = Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`new_${n}`, 1]));
     const odd = { "Ünknown\n": 1, ["x".repeat(41)]: 1, speed: "fast", inference_geo: null };
-    const { headers } = await gateway.create({ ...odd, ...many });
-    const names = headers["x-sluice-ignored"]?.split(", ") ?? [];
+    const names = ignoredOf(await gateway.create({ ...odd, ...many }));
     assert.deepEqual(names.slice(0, 3), ["other", "speed", "new_0"]);
     assert.equal(names.length, 15);
     assert.ok(names.every((name) => /^[a-z0-9_.]{1,40}$/.test(name)));
