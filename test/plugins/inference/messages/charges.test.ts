@@ -172,9 +172,9 @@ describe("a hostile worker", inTime, () => {
     const words =
       "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4900 in the messages, 100 in the completion).";
     gateway.worker.script(reply({ message: words, type: "BadRequestError", code: 400 }));
-    const long = await gateway.create();
-    assert.equal(long.json.error.message, "prompt is too long: 5000 tokens > 4096 maximum");
-    assert.equal(long.status, 400);
+    const tooLong = await gateway.create();
+    assert.equal(tooLong.json.error.message, "prompt is too long: 5000 tokens > 4096 maximum");
+    assert.equal(tooLong.status, 400);
   });
 });
 

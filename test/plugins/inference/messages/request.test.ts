@@ -122,7 +122,7 @@ describe("Claude Code", inTime, () => {
       thinking.map(({ delta }) => delta.type),
       ["signature_delta"],
     );
-    const { signature } = thinking[0]?.["delta"];
+    const signature = thinking[0]?.["delta"].signature;
     const use = (id: string, name: string, input: object): object => ({
       type: "tool_use",
       id,
