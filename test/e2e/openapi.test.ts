@@ -317,6 +317,26 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       await create({ status: 404, body: { ...response, model: "No/Such-1" } });
       await create({ status: 429, key: poor.key, body: response });
     }
+    const messages = { ...chat, max_tokens: 100 };
+    for (const path of ["/v1/messages", "/{network}/v1/messages"]) {
+      const params = { network: "confidential-classic" };
+      const create = (request: Request): Promise<Headers> =>
+        check("POST", path, { params, ...request });
+      await create({ status: 200, body: messages });
+      await create({ status: 200, body: { ...messages, stream: true } });
+      await create({ status: 400, body: { ...messages, messages: [] } });
+      await create({ status: 400, body: messages, headers: { "x-api-key": "other" } });
+      await create({ status: 401, key: null, body: messages });
+      await create({ status: 404, body: { ...messages, model: "No/Such-1" } });
+      await create({ status: 415, text: "{}", headers: { "content-type": "text/plain" } });
+      await create({ status: 429, key: poor.key, body: messages });
+      const count = (request: Request): Promise<Headers> =>
+        check("POST", `${path}/count_tokens`, { params, ...request });
+      await count({ status: 200, body: chat });
+      await count({ status: 400, body: {} });
+      await count({ status: 403, key: poor.key, body: chat });
+      await count({ status: 404, body: { ...chat, model: "No/Such-1" } });
+    }
     const elsewhere = { network: "no-such-network" };
     const body = chat;
     await check("POST", "/{network}/v1/chat/completions", { status: 404, params: elsewhere, body });

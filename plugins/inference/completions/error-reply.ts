@@ -9,7 +9,7 @@ const retryAfter = 5;
 
 /** Renders an error. `retryAfterSeconds` replaces the general wait of a 503. */
 export function errorReply(
-  api: CompletionApi,
+  api: Pick<CompletionApi, "renderError">,
   x: Exchange,
   error: CompletionError,
   { retryAfterSeconds = retryAfter }: { readonly retryAfterSeconds?: number | undefined } = {},

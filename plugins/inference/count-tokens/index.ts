@@ -5,13 +5,14 @@
 import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
 import { maxRequestBytes } from "../completions/answer.ts";
+import { errorReply } from "../completions/error-reply.ts";
 import { completionError, type CompletionErrorCode } from "../completions/errors.ts";
 import { createReasoningSeal, type ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { errorReply, renderRefusal, requestIdHeader } from "../messages/errors.ts";
-import { countOperation } from "../messages/operation.ts";
+import { renderError, renderRefusal, requestIdHeader } from "../messages/errors.ts";
 import { readMessagesRequest } from "../messages/request.ts";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
+import { countOperation } from "./operation.ts";
 
 /** Few texts have more tokens than a third of their bytes. */
 const bytesPerToken = 3;
@@ -40,7 +41,7 @@ function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Reply {
   const { network } = x.request.params;
   if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const failed = (code: CompletionErrorCode, message?: string): Reply =>
-    errorReply(completionError(code, message === undefined ? {} : { message }), x);
+    errorReply({ renderError }, x, completionError(code, message === undefined ? {} : { message }));
   const json = x.json();
   if (!json.ok) return failed("INVALID_REQUEST", "the body is not JSON");
   let offer: Offer | undefined;

@@ -41,14 +41,6 @@ export function renderError(
   };
 }
 
-/** Returns the reply to an error. */
-export function errorReply(error: Parameters<typeof renderError>[0], x: Exchange): Reply {
-  const { status, code } = error;
-  const { headers, body } = renderError(error, x);
-  const wait = status === 503 ? ["retry-after", "5"] : [];
-  return { status, code, headers: ["content-type", "application/json", ...wait, ...headers], body };
-}
-
 /** Agents look for this wording, and shorten the conversation then. */
 function tooLong({ limit, requested }: NonNullable<CompletionError["contextExceeded"]>): string {
   const isKnown = limit !== undefined && requested !== undefined;

@@ -43,13 +43,12 @@ const answer = {
   type: { const: "message" },
   role: { const: "assistant" },
   model: text,
-  content: { type: "array", items: { ...object, required: ["type"] } },
+  content: { type: "array", items: { ...object, properties: { type: text }, required: ["type"] } },
   stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
   usage: { ...object, properties: usage, required: Object.keys(usage) },
 };
 const answerSchema = { ...object, properties: answer, required: Object.keys(answer) };
 const event = { ...text, examples: ['event: ping\ndata: {"type":"ping"}\n\n'] };
-const countSchema = { ...object, properties: { input_tokens: count }, required: ["input_tokens"] };
 
 const error = { ...object, properties: { type: text, message: text }, required: ["type"] };
 const errorSchema: JsonSchema = {
@@ -65,7 +64,8 @@ const failed = (description: string) => ({
 
 const version = "`2026-10-21` refuses sampling parameters. Any other version is `2023-06-01`.";
 
-function operationOf(
+/** Returns the description of a route with the request and the errors of this API. */
+export function operationOf(
   summary: string,
   description: string,
   answered: NonNullable<Operation["answers"]>[number],
@@ -100,15 +100,5 @@ export const messagesOperation = operationOf(
     headers: {
       "X-Sluice-Ignored": header("Members of the request that have no effect.", "metadata"),
     },
-  },
-);
-
-export const countOperation = operationOf(
-  "Estimate the tokens of a message",
-  "A third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
-  {
-    description: "The estimate.",
-    content: { "application/json": countSchema },
-    headers: { "X-Sluice-Estimate": header("Members that are estimates.", "input_tokens") },
   },
 );

@@ -15,24 +15,18 @@ import {
   type ModelEntry,
   type Networks,
 } from "sluice-gateway/services";
+import { completionError, type CompletionError } from "../completions/errors.ts";
 import { renderRefusal } from "../messages/errors.ts";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
-import { errorOf, isAnthropic, listReply, modelReply, type CatalogueError } from "./shape.ts";
+import { errorOf, isAnthropic, listReply, modelReply } from "./shape.ts";
 
-const unavailable: CatalogueError = {
-  status: 503,
-  code: "UPSTREAM_ERROR",
-  message: "the models are not known yet",
-};
+const unavailable = completionError("UPSTREAM_ERROR", { message: "the models are not known yet" });
 
-const notFound = (message: string): CatalogueError => ({
-  status: 404,
-  code: "MODEL_NOT_FOUND",
-  message,
-});
+const notFound = (message: string): CompletionError =>
+  completionError("MODEL_NOT_FOUND", { message });
 
-function failure({ status, code, message }: CatalogueError): JsonSchema {
+function failure({ status, code, message }: CompletionError): JsonSchema {
   return {
     type: "object",
     properties: {

@@ -1,14 +1,9 @@
 /** The shapes in which clients read models: that of OpenAI, and that of Anthropic if they send its header. */
 import type { Exchange, Reply } from "sluice-gateway/plugin";
 import { modelJson, modelList, type ModelEntry } from "sluice-gateway/services";
-import { errorReply, requestIdHeader } from "../messages/errors.ts";
-
-/** The answer if a model or the catalogue is missing. */
-export interface CatalogueError {
-  readonly status: 404 | 503;
-  readonly code: "MODEL_NOT_FOUND" | "UPSTREAM_ERROR";
-  readonly message: string;
-}
+import { errorReply } from "../completions/error-reply.ts";
+import type { CompletionError } from "../completions/errors.ts";
+import { renderError, requestIdHeader } from "../messages/errors.ts";
 
 const json: readonly string[] = ["content-type", "application/json"];
 
@@ -31,13 +26,13 @@ export function modelReply(x: Exchange, model: ModelEntry): Reply {
 }
 
 /** Returns the reply to an error in the shape that the client reads. */
-export function errorOf(x: Exchange, { status, code, message }: CatalogueError): Reply {
-  if (isAnthropic(x)) return errorReply({ status, code, message }, x);
-  // gateway.md, "Retry-After values".
-  const wait = status === 503 ? ["retry-after", "5"] : [];
+export function errorOf(x: Exchange, error: CompletionError): Reply {
+  return errorReply({ renderError: isAnthropic(x) ? renderError : renderChatError }, x, error);
+}
+
+function renderChatError({ status, code, message }: CompletionError): { readonly body: string } {
   const type = status === 503 ? "internal_error" : "invalid_request_error";
-  const body = JSON.stringify({ error: { message, type, code } });
-  return { status, headers: [...json, ...wait], body, code };
+  return { body: JSON.stringify({ error: { message, type, code } }) };
 }
 
 function anthropicReply(x: Exchange, body: object): Reply {

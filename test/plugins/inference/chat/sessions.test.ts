@@ -64,6 +64,12 @@ it(
         const headers = { [name]: "agent-1" };
         assert.equal((await workersOf((n) => [other(n), { headers }])).length, 1, name);
       }
+      const metadata = { user_id: JSON.stringify({ session_id: "agent-1" }) };
+      const created = (n: number): [object, RequestOptions] => [
+        { ...other(n), max_tokens: 9, metadata },
+        { path: "/v1/messages" },
+      ];
+      assert.equal((await workersOf(created)).length, 1, "the metadata of the Messages API");
       assert.equal((await workersOf((n) => [other(n)])).length, 2);
     }),
 );

@@ -118,7 +118,7 @@ describe("a streamed message", inTime, () => {
   it("numbers interleaved calls without gaps, and opens one at a time", async () => {
     await using gateway = await startMessages();
     const piece = (index: number, text: string, more: object = {}): object => ({
-      tool_calls: [{ index, ...more, function: { arguments: text, ...(more as object) } }],
+      tool_calls: [{ index, ...more, function: { arguments: text, ...more } }],
     });
     gateway.worker.script(
       deltas(

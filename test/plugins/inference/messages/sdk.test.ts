@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import Anthropic, {
+  APIError,
+  APIUserAbortError,
   AuthenticationError,
   BadRequestError,
   ContentTooLargeError,
@@ -167,7 +169,7 @@ describe("Anthropic's SDK", inTime, () => {
     const earlier = gateway.charges().length;
     const held = gateway.worker.hold();
     const stream = client("Bearer", "2026-10-21").messages.stream(basic);
-    const failed = assert.rejects(stream.done(), Anthropic.APIUserAbortError);
+    const failed = assert.rejects(stream.done(), APIUserAbortError);
     const worker = await held;
     worker.begin();
     await worker.push('data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n');
@@ -185,18 +187,19 @@ describe("Anthropic's SDK", inTime, () => {
       asked: Promise<unknown>,
       Class: new (...args: never[]) => Error,
       type: string,
-    ): Promise<InstanceType<typeof Anthropic.APIError>> => {
+    ): Promise<InstanceType<typeof APIError>> => {
       const error: unknown = await asked.then(
         () => assert.fail("not refused"),
         (e: unknown) => e,
       );
-      assert.ok(error instanceof Anthropic.APIError && error instanceof Class, String(error));
+      assert.ok(error instanceof APIError && error instanceof Class, String(error));
       assert.equal(error.type, type);
       assert.match(error.requestID ?? "", /.+/);
       assert.ok(error.headers?.get("x-sluice-error"));
       return error;
     };
-    const { issue } = gateway.gateway;
+    const issue = (wanted: Parameters<typeof gateway.gateway.issue>[0]) =>
+      gateway.gateway.issue(wanted);
     const with_ = (key: string): Promise<unknown> =>
       client("x-api-key", "2023-06-01", key).messages.create(basic);
     await failed(

@@ -1,0 +1,446 @@
+/** What reaches the worker of requests as agents send them (agents.md section 1), and what is refused or ignored. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { model, type Answer } from "../chat/gateway.ts";
+import { deltas, eventsOf, message, startMessages, type MessagesGateway } from "./gateway.ts";
+
+const inTime = { timeout: 60_000 };
+const schema = { type: "object", properties: { path: { type: "string" } } };
+const read = { name: "Read", description: "Reads a file.", input_schema: schema };
+const find = { name: "Find", input_schema: schema, defer_loading: true };
+const never = { name: "Never", input_schema: schema, defer_loading: true };
+const functionOf = ({ name, description }: { name: string; description?: string }): object => ({
+  type: "function",
+  function: { name, ...(description !== undefined && { description }), parameters: schema },
+});
+const cache = { cache_control: { type: "ephemeral" } };
+const picture = {
+  type: "image",
+  source: { type: "base64", media_type: "image/png", data: "AAAA" },
+};
+const url = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
+
+/** The headers and the members that Claude Code sends with every request. */
+const claudeHeaders = {
+  "anthropic-version": "2023-06-01",
+  "anthropic-beta": "claude-code-1,interleaved-thinking-1,context-management-1,a-1,b-1,c-1,d-1",
+  "x-claude-code-session-id": "5c0f",
+};
+const claudeCode = {
+  model,
+  max_tokens: 32000,
+  stream: true,
+  system: [
+    { type: "text", text: "x-anthropic-billing-header: cc_version=2.1.331; cch=00000;" },
+    { type: "text", text: "You are an agent.", ...cache },
+    { type: "text", text: "Be short.", ...cache },
+  ],
+  tools: [{ ...read, eager_input_streaming: true }, find, { ...never, ...cache }],
+  thinking: { type: "adaptive", display: "omitted" },
+  context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+  output_config: { effort: "high" },
+  metadata: { user_id: JSON.stringify({ device_id: "d", account_uuid: "", session_id: "5c0f" }) },
+};
+
+let gateway: MessagesGateway;
+let textsOnly: MessagesGateway;
+before(async () => {
+  gateway = await startMessages();
+  textsOnly = await startMessages({ network: "" });
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await textsOnly[Symbol.asyncDispose]();
+});
+
+describe("Claude Code", inTime, () => {
+  it("gets its first request to the worker without the billing text and without deferred tools", async () => {
+    const messages = [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "<system-reminder>Today is Friday.</system-reminder>" },
+          { type: "text", text: "Edit a.txt", ...cache },
+        ],
+      },
+      { role: "system", content: "Deferred tools: Find, Never" },
+    ];
+    const answer = await gateway.create({ ...claudeCode, messages }, { headers: claudeHeaders });
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(gateway.lastBody(), {
+      model,
+      messages: [
+        { role: "system", content: "You are an agent.\n\nBe short." },
+        {
+          role: "user",
+          content:
+            "<system-reminder>Today is Friday.</system-reminder>\n\nEdit a.txt\n\nDeferred tools: Find, Never",
+        },
+      ],
+      max_tokens: 32000,
+      stream: true,
+      stream_options: { include_usage: true },
+      chat_template_kwargs: { enable_thinking: true },
+      tools: [functionOf(read)],
+      reasoning_effort: "high",
+    });
+    assert.deepEqual(ignoredOf(answer).toSorted(), [
+      "betas",
+      "cache_control",
+      "context_management",
+      "metadata",
+      "system.billing_header",
+      "tools.eager_input_streaming",
+    ]);
+  });
+
+  it("gets its history back to the worker: hidden reasoning, results with images, and tools that were loaded", async () => {
+    gateway.worker.script(
+      deltas(
+        [
+          { reasoning_content: "First look" },
+          { content: "I read it." },
+          {
+            tool_calls: [
+              { index: 0, id: "c1", function: { name: "Read", arguments: '{"path":"a"}' } },
+            ],
+          },
+          { tool_calls: [{ index: 1, id: "c2", function: { name: "Search", arguments: "{}" } }] },
+        ],
+        "tool_calls",
+      ),
+    );
+    const first = { role: "user", content: "Edit a.txt" };
+    const ask = { ...claudeCode, messages: [first] };
+    const { text } = await gateway.create(ask, { headers: claudeHeaders });
+    const events = eventsOf(text);
+    assert.doesNotMatch(text, /First look/);
+    const thinking = events.filter(
+      ({ type, index }) => type === "content_block_delta" && index === 0,
+    );
+    assert.deepEqual(
+      thinking.map(({ delta }) => delta.type),
+      ["signature_delta"],
+    );
+    const signature = thinking[0]?.["delta"].signature;
+    const use = (id: string, name: string, input: object): object => ({
+      type: "tool_use",
+      id,
+      name,
+      input,
+    });
+    const messages = [
+      first,
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "", signature },
+          { type: "redacted_thinking", data: "abc" },
+          { type: "text", text: "I read it." },
+          use("c1", "Read", { path: "a" }),
+          { ...use("c2", "Search", {}), ...cache },
+        ],
+      },
+      {
+        role: "user",
+        content: [
+          {
+            type: "tool_result",
+            tool_use_id: "c1",
+            is_error: true,
+            content: [{ type: "text", text: "no such file" }, picture],
+          },
+          {
+            type: "tool_result",
+            tool_use_id: "c2",
+            content: [{ type: "tool_reference", tool_name: "Find" }],
+          },
+          { type: "text", text: "What is this?", ...cache },
+        ],
+      },
+      { role: "assistant", content: "A cat." },
+      { role: "system", content: "The plan has changed." },
+      { role: "user", content: "Go on" },
+    ];
+    const answer = await gateway.create({ ...ask, messages }, { headers: claudeHeaders });
+    assert.equal(answer.status, 200, answer.text);
+    const call = (id: string, name: string, given: string): object => ({
+      id,
+      type: "function",
+      function: { name, arguments: given },
+    });
+    const { messages: sent, tools } = gateway.lastBody();
+    assert.deepEqual(sent.slice(1), [
+      first,
+      {
+        role: "assistant",
+        content: "I read it.",
+        tool_calls: [call("c1", "Read", '{"path":"a"}'), call("c2", "Search", "{}")],
+        reasoning_content: "First look",
+      },
+      { role: "tool", content: "Error:\n\nno such file", tool_call_id: "c1" },
+      { role: "tool", content: "The tool Find is available now.", tool_call_id: "c2" },
+      { role: "user", content: [url, { type: "text", text: "What is this?" }] },
+      { role: "assistant", content: "A cat." },
+      { role: "user", content: "The plan has changed.\n\nGo on" },
+    ]);
+    assert.deepEqual(tools, [functionOf(read), functionOf(find)]);
+    assert.ok(ignoredOf(answer).includes("messages.content.redacted_thinking"));
+  });
+
+  it("may send an id of the user that is no JSON", async () => {
+    assert.equal((await gateway.create({ metadata: { user_id: "{" } })).status, 200);
+  });
+});
+
+describe("Qwen Code", inTime, () => {
+  it("gets its thinking with a budget, its temperature and its tools to the worker", async () => {
+    const answer = await gateway.create({
+      max_tokens: 32000,
+      system: "You are Qwen Code.",
+      messages: [{ role: "user", content: [{ type: "text", text: "Hi" }] }],
+      thinking: { type: "enabled", budget_tokens: 32000 },
+      temperature: 1,
+      tools: [read],
+      stop_sequences: ["END"],
+      tool_choice: { type: "any", disable_parallel_tool_use: true },
+    });
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(gateway.lastBody(), {
+      model,
+      messages: [
+        { role: "system", content: "You are Qwen Code." },
+        { role: "user", content: "Hi" },
+      ],
+      max_tokens: 32000,
+      stream: false,
+      chat_template_kwargs: { enable_thinking: true },
+      temperature: 1,
+      stop: ["END"],
+      tools: [functionOf(read)],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    });
+    assert.equal(answer.headers["x-sluice-ignored"], "thinking.budget_tokens");
+  });
+});
+
+describe("a network that passes texts only", inTime, () => {
+  it("ignores and names sampling, effort and earlier reasoning", async () => {
+    const messages = [
+      { role: "user", content: "a" },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "hm", signature: "x" },
+          { type: "text", text: "b" },
+        ],
+      },
+      { role: "user", content: "c" },
+    ];
+    const members = {
+      temperature: 0,
+      top_k: 5,
+      stop_sequences: ["x"],
+      output_config: { effort: "low" },
+    };
+    const answer = await textsOnly.create({ messages, ...members, tool_choice: { type: "auto" } });
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(Object.keys(textsOnly.lastBody()).toSorted(), [
+      "chat_template_kwargs",
+      "max_tokens",
+      "messages",
+      "model",
+      "stream",
+    ]);
+    assert.deepEqual(textsOnly.lastBody().messages[1], { role: "assistant", content: "b" });
+    assert.deepEqual(ignoredOf(answer).toSorted(), [
+      "messages.content.thinking",
+      "output_config.effort",
+      "stop_sequences",
+      "temperature",
+      "tool_choice",
+      "top_k",
+    ]);
+  });
+
+  for (const [what, members, start] of [
+    ["tools", { tools: [read] }, "tools: "],
+    [
+      "results of tools",
+      { messages: [user({ type: "tool_result", tool_use_id: "c" })] },
+      "tools: ",
+    ],
+    ["images", { messages: [user(picture)] }, "messages.0.content.0: "],
+    [
+      "a format",
+      { output_config: { format: { type: "json_schema", schema } } },
+      "output_config.format: ",
+    ],
+    [
+      "a format in its old place",
+      { output_format: { type: "json_schema", schema } },
+      "output_format: ",
+    ],
+  ] as const) {
+    it(`refuses ${what}, and says what its operator has to set`, async () => {
+      const { status, json } = await textsOnly.create(members);
+      assert.equal(status, 400);
+      assert.ok(json.error.message.startsWith(start), json.error.message);
+      assert.match(json.error.message, /its operator has to add `\w+` to `passes` of the network/);
+    });
+  }
+});
+
+/** Returns the names in the header. */
+function ignoredOf({ headers }: Answer): string[] {
+  return String(headers["x-sluice-ignored"]).split(", ");
+}
+
+function user(...content: object[]): object {
+  return { role: "user", content };
+}
+
+const fine = { role: "user", content: "Hi" };
+const assistant = (...content: object[]): object[] => [fine, { role: "assistant", content }, fine];
+const refused: readonly (readonly [object, string])[] = [
+  [{ model: "" }, "model: "],
+  [{ model: 7 }, "model: "],
+  [{ max_tokens: undefined }, "max_tokens: "],
+  [{ max_tokens: 0 }, "max_tokens: "],
+  [{ max_tokens: 1.5 }, "max_tokens: "],
+  [{ stream: "yes" }, "stream: "],
+  [{ messages: undefined }, "messages: "],
+  [{ messages: [] }, "messages: "],
+  [{ messages: [7] }, "messages.0: "],
+  [{ messages: [{ role: "tool", content: "" }] }, "messages.0.role: "],
+  [{ messages: [{ role: "user" }] }, "messages.0.content: "],
+  [{ messages: [{ role: "user", content: [7] }] }, "messages.0.content.0: "],
+  [{ messages: [user({ type: "text" })] }, "messages.0.content.0.text: "],
+  [
+    { messages: [user({ type: "document", source: {} })] },
+    'messages.0.content.0.type: "document" ',
+  ],
+  [{ messages: [user({ type: "X".repeat(99) })] }, "messages.0.content.0.type: this type "],
+  [{ messages: [user({ type: "search_result" })] }, "messages.0.content.0.type: "],
+  [{ messages: [user({ type: "tool_result" })] }, "messages.0.content.0.tool_use_id: "],
+  [
+    {
+      messages: [user({ type: "tool_result", tool_use_id: "c", content: [{ type: "document" }] })],
+    },
+    "messages.0.content.0.content.0.type: ",
+  ],
+  [{ messages: [user({ type: "image" })] }, "messages.0.content.0.source: "],
+  [
+    { messages: [user({ type: "image", source: { type: "file", file_id: "f" } })] },
+    "messages.0.content.0.source.type: ",
+  ],
+  [
+    {
+      messages: [user({ type: "image", source: { type: "base64", media_type: "a/b", data: "" } })],
+    },
+    "messages.0.content.0.source.media_type: ",
+  ],
+  [{ messages: [fine, { role: "assistant", content: "{" }] }, "messages: "],
+  [{ messages: [{ role: "system", content: "x" }] }, "messages: "],
+  [{ messages: assistant({ type: "server_tool_use" }) }, "messages.1.content.0.type: "],
+  [{ messages: assistant({ type: "document" }) }, "messages.1.content.0.type: "],
+  [{ messages: assistant({ type: "thinking" }) }, "messages.1.content.0.thinking: "],
+  [
+    { messages: assistant({ type: "tool_use", id: "c", name: "n" }) },
+    "messages.1.content.0.input: ",
+  ],
+  [
+    { messages: assistant({ type: "tool_use", name: "n", input: {} }) },
+    "messages.1.content.0.id: ",
+  ],
+  [{ system: 7 }, "system: "],
+  [{ system: [{ type: "image" }] }, "system.0.type: "],
+  [{ tools: {} }, "tools: "],
+  [{ tools: [read, {}] }, "tools.1.name: "],
+  [{ tools: [{ name: "x" }] }, "tools.0.input_schema: "],
+  [{ tools: [{ ...read, name: "" }] }, "tools.0.name: "],
+  [{ tools: [{ ...read, type: "bash_20250124" }] }, 'tools.0.type: "bash_20250124" '],
+  [{ tools: [read], tool_choice: { type: "tool", name: "Other" } }, "tool_choice.name: "],
+  [{ tools: [read], tool_choice: { type: "x" } }, "tool_choice.type: "],
+  [{ thinking: { type: "x" } }, "thinking.type: "],
+  [{ output_config: { format: { type: "x" } } }, "output_config.format.type: "],
+  [{ output_config: { format: { type: "json_schema" } } }, "output_config.format.schema: "],
+  [{ temperature: "hot" }, "temperature: "],
+  [{ stop_sequences: [7] }, "stop_sequences.0: "],
+  [{ mcp_servers: [{}] }, "mcp_servers: "],
+  [{ container: "c" }, "container: "],
+];
+
+describe("a request that is not valid", inTime, () => {
+  it("is refused with the path of the member, in the shape of the API, and no worker gets it", async () => {
+    const earlier = gateway.worker.received.length;
+    for (const [members, start] of refused) {
+      const { status, json, headers } = await gateway.create(members);
+      const shown = JSON.stringify(members);
+      assert.equal(status, 400, shown);
+      assert.ok(json.error?.message.startsWith(start), `${shown}: ${json.error?.message}`);
+      assert.deepEqual(json, {
+        type: "error",
+        error: { type: "invalid_request_error", message: json.error.message },
+        request_id: headers["request-id"],
+      });
+      assert.equal(headers["x-sluice-error"], "INVALID_REQUEST");
+    }
+    const broken = await gateway.send("{", { path: "/v1/messages" });
+    assert.equal(broken.json.error.message, "the body is not JSON");
+    assert.equal((await gateway.send([], { path: "/v1/messages" })).status, 400);
+    assert.equal(gateway.worker.received.length, earlier);
+    assert.deepEqual(gateway.charges().length, earlier);
+  });
+
+  it("includes sampling and citations in version 2026-10-21 only, also for count_tokens", async () => {
+    const strict = { headers: { "anthropic-version": "2026-10-21" } };
+    const cited = user({ type: "text", text: "x", citations: [{}] });
+    for (const [members, start] of [
+      [{ temperature: 1 }, "temperature: Extra inputs are not permitted"],
+      [{ top_p: 0.5 }, "top_p: Extra inputs are not permitted"],
+      [{ top_k: 5 }, "top_k: Extra inputs are not permitted"],
+      [{ messages: [cited] }, "messages.0.content.0.citations: Extra inputs are not permitted"],
+    ] as const) {
+      for (const path of ["/v1/messages", "/v1/messages/count_tokens"]) {
+        const { status, json } = await gateway.create(members, { path, ...strict });
+        assert.deepEqual([status, json.error?.message], [400, start]);
+        assert.equal((await gateway.create(members, { path })).status, 200);
+        const later = { headers: { "anthropic-version": "2099-01-01" } };
+        assert.equal((await gateway.create(members, { path, ...later })).status, 200);
+      }
+    }
+  });
+});
+
+describe("what is ignored", inTime, () => {
+  it("is named with names of a bounded form and number", async () => {
+    const many = Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`new_${n}`, 1]));
+    const odd = { "Ünknown\n": 1, ["x".repeat(41)]: 1, speed: "fast", inference_geo: null };
+    const names = ignoredOf(await gateway.create({ ...odd, ...many }));
+    assert.deepEqual(names.slice(0, 3), ["other", "speed", "new_0"]);
+    assert.equal(names.length, 15);
+    assert.ok(names.every((name) => /^[a-z0-9_.]{1,40}$/.test(name)));
+  });
+
+  it("is counted if its name is known", async () => {
+    await gateway.create({ service_tier: "auto", other_name: 1 });
+    const line = 'sluice_chat_ignored_fields_total{field="service_tier"}';
+    assert.equal(await gateway.metric(line), 1);
+    assert.equal(
+      await gateway.metric('sluice_chat_ignored_fields_total{field="other_name"}'),
+      undefined,
+    );
+  });
+});
+
+describe("reasoning", inTime, () => {
+  it("reaches a client that did not ask for it neither whole nor streamed", async () => {
+    gateway.worker.script(message({ content: "x", reasoning_content: "hm" }));
+    assert.deepEqual((await gateway.create()).json.content, [{ type: "text", text: "x" }]);
+    gateway.worker.script(deltas([{ reasoning_content: "hm" }, { content: "x" }]));
+    assert.doesNotMatch(JSON.stringify(await gateway.events()), /hm|thinking/);
+    assert.equal(gateway.lastBody().chat_template_kwargs.enable_thinking, false);
+  });
+});
