@@ -121,11 +121,13 @@ export function replyTo(refusal: Refusal): Reply {
     return refusal.kind === "anonymous" ? unauthorized : unavailable;
   }
   const { window, usedMilliCu, limitMilliCu } = refusal;
-  return refuse("GATEWAY_CU_LIMIT_EXCEEDED", {
+  const refused = refuse("GATEWAY_CU_LIMIT_EXCEEDED", {
     details: {
       ...(window !== undefined && { window }),
       used_cu_milli: usedMilliCu,
       limit_cu_milli: limitMilliCu,
     },
   });
+  // Surfaces with errors of their own name the time at which the limit has room again.
+  return { ...refused, reached: limitReached(refusal) };
 }
