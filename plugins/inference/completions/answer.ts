@@ -11,7 +11,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import { notFoundMessage } from "../model-not-found.ts";
+import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
 import type { CompletionApi } from "./api.ts";
@@ -49,7 +49,8 @@ export function answerCompletion(
   let offer: Offer | undefined;
   const read = api.read(json.value, (model) => (offer = networks.find(model, network))?.prompt, x);
   if (!read.ok) return invalid(read.message, read.param);
-  const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
+  const hints = offer?.usesSessions === true ? read.session : undefined;
+  const session = hints === undefined ? undefined : sessionKey(x, hints);
   // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
   const { body, ...rest } = read.request;
   x.dropBody();
@@ -82,6 +83,9 @@ function reserve(
     return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
   x.note("upstream", offer?.network);
+  if (offer !== undefined && request.api !== undefined && !offer.speaks.includes(request.api)) {
+    return refused("MODEL_NOT_FOUND", notSpokenMessage(request.api, offer.network));
+  }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
   const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
