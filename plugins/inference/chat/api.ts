@@ -4,10 +4,10 @@ import type {
   AnswerRenderer,
   Charged,
   CompletionApi,
-  CompletionError,
+  Completion,
   StreamRenderer,
 } from "../completions/api.ts";
-import type { Completion } from "../completions/completion.ts";
+import type { CompletionError } from "../completions/errors.ts";
 import { readChatRequest } from "../completions/request.ts";
 
 const done = "data: [DONE]\n\n";

@@ -1,14 +1,8 @@
 /** What an API for models adds to the call path that all of them share: how it reads requests and renders answers. */
-import type { Exchange, Reply } from "sluice-gateway/plugin";
-import type {
-  ContextExceeded,
-  InferenceResult,
-  PromptOptions,
-  WholeMessage,
-} from "sluice-gateway/services";
+import type { Clock, Exchange, Reply } from "sluice-gateway/plugin";
+import type { Charge, InferenceResult, PromptOptions, WholeMessage } from "sluice-gateway/services";
 import type { SessionHints } from "../session-key.ts";
-import type { Completion } from "./completion.ts";
-import type { CompletionErrorCode } from "./errors.ts";
+import type { CompletionError } from "./errors.ts";
 import type { CompletionRequest } from "./request.ts";
 
 /** An API in which clients ask for completions. */
@@ -41,15 +35,33 @@ export type ReadResult =
   /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
   | { readonly ok: false; readonly message: string; readonly param?: string };
 
-/** An error that the client of a completion gets. */
-export interface CompletionError {
-  readonly code: CompletionErrorCode;
-  readonly status: number;
-  /** A general message of the code, or one for this request. It never has text from a worker. */
-  readonly message: string;
-  readonly param?: string | undefined;
-  /** The sizes, if the prompt is longer than the context of the model. */
-  readonly contextExceeded?: ContextExceeded | undefined;
+/** A request without the body for the worker. */
+export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
+  /** Key of its session. Undefined if the network does not use it. */
+  readonly session: string | undefined;
+}
+
+/** An accepted request, and how its API renders the answer. */
+export interface CompletionParts {
+  readonly x: Exchange;
+  readonly api: CompletionApi;
+  readonly renderer: AnswerRenderer;
+  readonly request: AcceptedRequest;
+  readonly clock: Clock;
+}
+
+export interface Completion extends CompletionParts {
+  readonly charge: Charge;
+  /** The prefix of the API and a UUID. */
+  readonly id: string;
+  /** Time of the request in Unix seconds. */
+  readonly created: number;
+  /** Monotonic time in milliseconds. */
+  readonly startedAt: number;
+  /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
+  firstTokenMs: number | undefined;
+  /** Code of the error that broke a stream after its head was sent. */
+  brokenBy: string | undefined;
 }
 
 /** Renders the answer to one request. */

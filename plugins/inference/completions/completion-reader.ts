@@ -4,7 +4,7 @@
  */
 import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceCall, Offer } from "sluice-gateway/services";
-import type { Completion } from "./completion.ts";
+import type { Completion } from "./api.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;

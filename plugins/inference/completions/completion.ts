@@ -1,38 +1,7 @@
-/** One completion: its request, its charge and the id of its answer. */
+/** The charge of a completion, and what is recorded about it. */
 import { randomUUID } from "node:crypto";
-import type { Clock, Exchange } from "sluice-gateway/plugin";
 import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
-import type { AnswerRenderer, CompletionApi } from "./api.ts";
-import type { CompletionRequest } from "./request.ts";
-
-/** A request without the body for the worker. */
-export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
-  /** Key of its session. Undefined if the network does not use it. */
-  readonly session: string | undefined;
-}
-
-/** An accepted request, and how its API renders the answer. */
-export interface CompletionParts {
-  readonly x: Exchange;
-  readonly api: CompletionApi;
-  readonly renderer: AnswerRenderer;
-  readonly request: AcceptedRequest;
-  readonly clock: Clock;
-}
-
-export interface Completion extends CompletionParts {
-  readonly charge: Charge;
-  /** The prefix of the API and a UUID. */
-  readonly id: string;
-  /** Time of the request in Unix seconds. */
-  readonly created: number;
-  /** Monotonic time in milliseconds. */
-  readonly startedAt: number;
-  /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
-  firstTokenMs: number | undefined;
-  /** Code of the error that broke a stream after its head was sent. */
-  brokenBy: string | undefined;
-}
+import type { Completion, CompletionParts } from "./api.ts";
 
 export function createCompletion(parts: CompletionParts, charge: Charge): Completion {
   const { x, api, clock } = parts;

@@ -1,10 +1,5 @@
 /** Errors of completions. Each API renders them in its own shape (decisions.md sections 8 and 15). */
-import type { Exchange, Reply } from "sluice-gateway/plugin";
-import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
-import type { CompletionApi, CompletionError } from "./api.ts";
-
-/** Time in seconds: the minimum of gateway.md, "Retry-After values". */
-const retryAfter = 5;
+import type { ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 
 const errors = {
   INVALID_REQUEST: { status: 400, message: "the request is not valid" },
@@ -14,6 +9,17 @@ const errors = {
 } as const;
 
 export type CompletionErrorCode = keyof typeof errors;
+
+/** An error that the client of a completion gets. */
+export interface CompletionError {
+  readonly code: CompletionErrorCode;
+  readonly status: number;
+  /** A general message of the code, or one for this request. It never has text from a worker. */
+  readonly message: string;
+  readonly param?: string | undefined;
+  /** The sizes, if the prompt is longer than the context of the model. */
+  readonly contextExceeded?: ContextExceeded | undefined;
+}
 
 /** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
 export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
@@ -31,51 +37,7 @@ export function completionError(code: CompletionErrorCode, details: Details = {}
   return { code, ...errors[code], ...details };
 }
 
-/** Renders an error. `retryAfterSeconds` replaces the general wait of a 503. */
-export function errorReply(
-  api: CompletionApi,
-  x: Exchange,
-  error: CompletionError,
-  { retryAfterSeconds = retryAfter }: { readonly retryAfterSeconds?: number | undefined } = {},
-): Reply {
-  const { headers: own = [], body } = api.renderError(error, x);
-  const headers = ["content-type", "application/json", ...own];
-  if (error.status === 503) headers.push("retry-after", String(retryAfterSeconds));
-  return { status: error.status, headers, body, code: error.code };
-}
-
 /** Returns the outcome of an exchange whose answer failed. */
 export function failureOutcome(failure: InferenceFailure): "timedOut" | "upstreamFailed" {
   return failure === "timedOut" ? "timedOut" : "upstreamFailed";
-}
-
-/**
- * Returns the reply for an answer that failed before it began, and records the cause for operators. `attempt`: the
- * failure of the last worker.
- */
-export function failureReply(
-  api: CompletionApi,
-  x: Exchange,
-  failure: InferenceFailure,
-  attempt: AttemptFailure | undefined,
-): Reply {
-  x.note("upstreamFailure", attempt?.cause);
-  const code = codeOfFailure[failure];
-  const { contextExceeded, retryAfterSeconds } = attempt ?? {};
-  if (code !== "INVALID_REQUEST") {
-    const reply = errorReply(api, x, completionError(code), { retryAfterSeconds });
-    return { ...reply, outcome: failureOutcome(failure) };
-  }
-  const details =
-    contextExceeded === undefined
-      ? {}
-      : { contextExceeded, message: contextMessage(contextExceeded) };
-  return errorReply(api, x, completionError(code, details));
-}
-
-/** The message of OpenAI for a prompt that is too long. Some clients read its wording. */
-function contextMessage({ limit, requested }: ContextExceeded): string {
-  if (limit === undefined) return "the request is longer than the context of the model";
-  const wanted = requested === undefined ? "is longer" : `needs ${requested} tokens`;
-  return `this model's maximum context length is ${limit} tokens, and the request ${wanted}`;
 }

@@ -3,7 +3,7 @@
  * the gateway's own code in a header (decisions.md section 15).
  */
 import type { Refused, Reply } from "sluice-gateway/plugin";
-import type { CompletionError } from "./api.ts";
+import type { CompletionError } from "./errors.ts";
 
 const codeHeader = "x-sluice-error";
 

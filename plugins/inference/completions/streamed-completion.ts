@@ -7,7 +7,8 @@ import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { codeOfFailure, completionError, failureOutcome, failureReply } from "./errors.ts";
+import { failureReply } from "./error-reply.ts";
+import { codeOfFailure, completionError, failureOutcome } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
 

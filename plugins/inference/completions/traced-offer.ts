@@ -10,7 +10,7 @@ import type {
   InferenceResult,
   Offer,
 } from "sluice-gateway/services";
-import type { Completion } from "./completion.ts";
+import type { Completion } from "./api.ts";
 
 /** Returns the same offer with a span below `trace` for each request. The worker gets the context of the span. */
 export function tracedOffer(

@@ -3,7 +3,7 @@ import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader } from "sluice-gateway/services";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { failureReply } from "./errors.ts";
+import { failureReply } from "./error-reply.ts";
 
 export class WholeCompletion extends CompletionReader {
   readonly streamed = false;
