@@ -55,18 +55,7 @@ const answer: JsonSchema = {
 
 const failure: JsonSchema = {
   type: "object",
-  properties: {
-    error: {
-      type: "object",
-      properties: {
-        message: { ...text, examples: ["input must be at most 2048 inputs"] },
-        type: { ...text, examples: ["invalid_request_error"] },
-        param: { type: ["string", "null"], examples: ["input"] },
-        code: { type: ["string", "null"], examples: ["unsupported_parameter"] },
-      },
-      required: ["message", "type", "param", "code"],
-    },
-  },
+  properties: { error: { type: "object", required: ["message", "type", "param", "code"] } },
   required: ["error"],
 };
 

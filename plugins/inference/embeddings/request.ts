@@ -40,10 +40,12 @@ class InvalidInput extends Error {
   }
 }
 
+type PromptOptionsOf = (model: string) => PromptOptions | undefined;
+
 /** `promptOptionsOf` returns the options of the network that serves a model. */
 export function readEmbeddingsRequest(
   body: unknown,
-  promptOptionsOf: (model: string) => PromptOptions | undefined,
+  promptOptionsOf: PromptOptionsOf,
 ): EmbeddingsRequestResult {
   if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
   try {
@@ -56,7 +58,7 @@ export function readEmbeddingsRequest(
 
 function requestOf(
   body: Readonly<Record<string, unknown>>,
-  promptOptionsOf: (model: string) => PromptOptions | undefined,
+  promptOptionsOf: PromptOptionsOf,
 ): CompletionRequest {
   const { model, input, encoding_format: format, dimensions, user } = body;
   if (typeof model !== "string" || model === "") throw new InvalidInput("model", "a model's id");
@@ -98,7 +100,7 @@ function readInput(input: unknown): Inputs {
   if (typeof list[0] === "number") {
     return { count: 1, textBytes: 0, tokens: countTokens(list, "input") };
   }
-  if (list.length > maxInputs) throw new InvalidInput("input", `at most ${maxInputs} inputs`);
+  if (list.length > maxInputs) throw new InvalidInput("input", `a list of at most ${maxInputs}`);
   let [textBytes, tokens] = [0, 0];
   for (const [index, one] of list.entries()) {
     if (typeof one === "string") textBytes += sizeOf(one);

@@ -56,6 +56,8 @@ unmatched: [request-id, rate-limit]
 routes:
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
   - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: inference }], to: chat }
+  - { path: /v1/embeddings, methods: [POST], run: [{ use: inference }], to: embeddings }
+  - { path: "/{network}/v1/embeddings", methods: [POST], run: [{ use: inference }], to: embeddings }
   - { path: /v1/models, methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/{network}/v1/models", methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }
