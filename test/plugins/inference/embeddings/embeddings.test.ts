@@ -215,7 +215,7 @@ describe("a worker that fails in embeddings", inTime, () => {
     }
   });
 
-  it("stays available for chat, whatever its status", async () => {
+  it("is not ejected, so it stays available for chat", async () => {
     await using chat = await startChat();
     for (const script of [failing(501), failing(500), failing(404), raw(200, json, ["{}"])]) {
       for (let n = 0; n < 12; n++) {
@@ -225,6 +225,7 @@ describe("a worker that fails in embeddings", inTime, () => {
       }
     }
     assert.equal((await chat.ask()).status, 200);
+    assert.doesNotMatch(await chat.logged(), /a worker was ejected/);
   });
 
   it("is not quoted: a refusal gets the gateway's words", async () => {
