@@ -91,7 +91,7 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
     });
     await assert.rejects(create(gateway.key, { model: "No/Model" }), (error) => {
       assert.ok(error instanceof NotFoundError);
-      assert.deepEqual([error.code, error.param], ["model_not_found", "model"]);
+      assert.deepEqual([error.code, error.param], ["model_not_found", null]);
       return true;
     });
     await assert.rejects(create(gateway.key, { input: [] }), (error) => {

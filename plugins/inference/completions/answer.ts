@@ -44,14 +44,16 @@ export function answerCompletion(
   const { network } = x.request.params;
   if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
   const json = x.json();
-  const invalid = (message: string, param?: string): Reply =>
-    errorReply(api, x, completionError("INVALID_REQUEST", { message, param }));
-  if (!json.ok) return invalid("the body is not JSON");
+  const invalid = (details: Parameters<typeof completionError>[1]): Reply =>
+    errorReply(api, x, completionError("INVALID_REQUEST", details));
+  if (!json.ok) return invalid({ message: "the body is not JSON" });
   let offer: Offer | undefined;
   const read = api.read(json.value, (model) => (offer = networks.find(model, network))?.prompt, x);
-  if (!read.ok) return invalid(read.message, read.param);
-  const hints = offer?.usesSessions === true ? read.session : undefined;
-  const session = hints === undefined ? undefined : sessionKey(x, hints);
+  if (!read.ok) {
+    const { message, param, apiCode } = read;
+    return invalid({ message, param, apiCode });
+  }
+  const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
   // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
   const { body, ...rest } = read.request;
   x.dropBody();

@@ -33,7 +33,13 @@ export type ReadResult =
       readonly renderer: AnswerRenderer;
     }
   /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
-  | { readonly ok: false; readonly message: string; readonly param?: string };
+  | {
+      readonly ok: false;
+      readonly message: string;
+      readonly param?: string;
+      /** A code of the API that is more precise than `INVALID_REQUEST`. */
+      readonly apiCode?: string;
+    };
 
 /** A request without the body for the worker. */
 export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {

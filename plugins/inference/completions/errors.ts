@@ -17,6 +17,8 @@ export interface CompletionError {
   /** A general message of the code, or one for this request. It never has text from a worker. */
   readonly message: string;
   readonly param?: string | undefined;
+  /** A code of the API that is more precise than `code`. */
+  readonly apiCode?: string | undefined;
   /** The sizes, if the prompt is longer than the context of the model. */
   readonly contextExceeded?: ContextExceeded | undefined;
 }
@@ -31,7 +33,7 @@ export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCod
 };
 
 /** What an error says in addition to its code. `message` replaces the general one. */
-type Details = Partial<Pick<CompletionError, "message" | "param" | "contextExceeded">>;
+type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "contextExceeded">>;
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
   return { code, ...errors[code], ...details };

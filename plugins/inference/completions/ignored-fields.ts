@@ -8,9 +8,26 @@ import { knownFields } from "./passed-fields.ts";
 
 const ignoredHeader = "x-sluice-ignored";
 
+const nameForm = /^[a-z0-9_.]{1,40}$/;
+const maxNames = 16;
+
+/** Collects names that clients may have chosen. Long, odd and too many ones are reported as `other`. */
+export class IgnoredNames {
+  readonly #names = new Set<string>();
+
+  add(name: string): void {
+    const hasRoom = this.#names.size < maxNames - 1;
+    this.#names.add(hasRoom && nameForm.test(name) ? name : "other");
+  }
+
+  get names(): readonly string[] {
+    return [...this.#names];
+  }
+}
+
 /**
- * Returns a flat header list with these fields; empty if there are none. The names come from a fixed list, so the size
- * of the header is bounded.
+ * Returns a flat header list with these fields; empty if there are none. The names come from a fixed list or from
+ * `IgnoredNames`, so the size of the header is bounded.
  */
 export function ignoredFieldsHeader(ignored: readonly string[]): readonly string[] {
   return ignored.length === 0 ? [] : [ignoredHeader, ignored.join(", ")];

@@ -2,82 +2,105 @@
  * Errors in the shape of OpenAI's API, for the surfaces that speak it: `{ error: { message, type, param, code } }`, with
  * the gateway's own code in a header (decisions.md section 15).
  */
-import type { Refused, Reply } from "sluice-gateway/plugin";
+import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
+import type { CompletionApi } from "./api.ts";
 import type { CompletionError } from "./errors.ts";
 
-const codeHeader = "x-sluice-error";
+/** How one API shows its errors. */
+export interface OpenaiErrorOptions {
+  /** Value of `param` if no member of the request is the reason. */
+  readonly noParam: string | null;
+  /** The member with the prompt, for one that is too long. */
+  readonly promptParam: string;
+}
 
-/** The members of OpenAI's error. */
-export interface OpenaiError {
-  readonly message: string;
+export interface OpenaiErrors {
+  readonly renderError: CompletionApi["renderError"];
+  readonly renderRefusal: (refused: Refused, x: Exchange) => Reply;
+}
+
+interface Kind {
   readonly type: string;
-  /** The member of the request that is wrong, such as `input[3].type`. */
-  readonly param: string | null;
-  readonly code: string | null;
+  readonly code: string;
 }
 
-/** Returns the error of a completion. Clients read its code and its type. */
-export function openaiErrorOf(failed: CompletionError): OpenaiError {
-  const { code, status, message, contextExceeded } = failed;
-  const param = failed.param ?? null;
-  const error = { message, type: typeOf(status), param };
-  if (contextExceeded !== undefined) return { ...error, code: "context_length_exceeded" };
-  if (code === "MODEL_NOT_FOUND") return { ...error, param: "model", code: "model_not_found" };
-  if (status >= 500) return { ...error, code: "server_error" };
-  return { ...error, code: param === null ? null : "unsupported_parameter" };
-}
+const serverError: Kind = { type: "server_error", code: "server_error" };
+const invalidRequest: Kind = { type: "invalid_request_error", code: "invalid_request" };
 
-/** Renders the error of a completion, for `CompletionApi.renderError`. */
-export function renderOpenaiError(
-  error: CompletionError,
-): Pick<Reply, "headers"> & { body: string } {
-  return {
-    headers: [codeHeader, error.code],
-    body: JSON.stringify({ error: openaiErrorOf(error) }),
-  };
-}
+/** Types and codes of OpenAI for the errors that its clients tell apart. */
+const kinds: Readonly<Record<string, Kind | undefined>> = {
+  GATEWAY_UNAUTHORIZED: { ...invalidRequest, code: "invalid_api_key" },
+  GATEWAY_PERMISSION_DENIED: { type: "permission_error", code: "permission_denied" },
+  GATEWAY_RATE_LIMITED: { type: "rate_limit_error", code: "rate_limit_exceeded" },
+  // Codex shows the time in `resets_at` and stops.
+  GATEWAY_CU_LIMIT_EXCEEDED: { type: "usage_limit_reached", code: "insufficient_quota" },
+  MODEL_NOT_FOUND: { ...invalidRequest, code: "model_not_found" },
+};
 
-/** Renders a refusal of a step or of the core, for `SurfaceHooks.renderRefusal`. */
-export function renderOpenaiRefusal(refused: Refused): Reply {
-  const { status, code, refusal } = refused;
-  const headers = [...(refused.headers ?? []), codeHeader, code];
-  const error = {
-    message: refusal.message,
-    type: typeOf(status),
-    param: null,
-    code: codeOf(code, status),
-  };
-  if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") return replyOf(status, headers, error);
-  // Codex shows the time and ends. Without the header, the SDKs would repeat the request.
-  const resetsAt = secondsOf(refused.reached?.clearsAt);
-  return replyOf(status, [...headers, "x-should-retry", "false"], {
-    ...error,
-    type: "usage_limit_reached",
-    code: "insufficient_quota",
-    ...(resetsAt !== undefined && { resets_at: resetsAt }),
+export function openaiErrors({ noParam, promptParam }: OpenaiErrorOptions): OpenaiErrors {
+  const errorOf = (kind: Kind, message: string, param: string | null = noParam): object => ({
+    message,
+    type: kind.type,
+    param,
+    code: kind.code,
   });
+  return {
+    renderError(failed) {
+      const kind = kindOfError(failed);
+      const param = failed.contextExceeded === undefined ? failed.param : promptParam;
+      const error = errorOf(kind, failed.message, param);
+      return { headers: codeHeader(failed.code), body: JSON.stringify({ error }) };
+    },
+    renderRefusal(refused, x) {
+      const { status, headers = [], code, refusal } = refused;
+      const own = [...headers, ...codeHeader(code)];
+      const error = errorOf(kindOf(code, status), refusal.message);
+      if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") return replyOf(status, own, error);
+      // Agents would retry for minutes, without saying why.
+      own.push("x-should-retry", "false");
+      const resetsAt = resetSeconds(refused);
+      if (resetsAt === undefined) return replyOf(status, own, error);
+      const wait = Math.ceil(resetsAt - x.arrivedAt / 1000);
+      const message = `${refusal.message}; there is room again at ${timeOf(resetsAt)}`;
+      return replyOf(status, withRetryAfter(own, wait), { ...error, message, resets_at: resetsAt });
+    },
+  };
 }
 
-function replyOf(status: number, headers: readonly string[], error: OpenaiError): Reply {
+function kindOf(code: string, status: number): Kind {
+  return kinds[code] ?? (status >= 500 ? serverError : invalidRequest);
+}
+
+function kindOfError({ code, status, apiCode, contextExceeded }: CompletionError): Kind {
+  const kind = kindOf(code, status);
+  if (contextExceeded !== undefined) return { ...kind, code: "context_length_exceeded" };
+  return { ...kind, code: apiCode ?? kind.code };
+}
+
+function codeHeader(code: string): readonly string[] {
+  return ["x-sluice-error", code];
+}
+
+function replyOf(status: number, headers: readonly string[], error: object): Reply {
   return { status, headers, body: JSON.stringify({ error }) };
 }
 
-function typeOf(status: number): string {
-  if (status >= 500) return "server_error";
-  if (status === 403) return "permission_error";
-  return status === 429 ? "rate_limit_error" : "invalid_request_error";
-}
-
-function codeOf(code: string, status: number): string | null {
-  if (code === "GATEWAY_UNAUTHORIZED") return "invalid_api_key";
-  if (code === "GATEWAY_RATE_LIMITED") return "rate_limit_exceeded";
-  return status >= 500 ? "server_error" : null;
-}
-
-/** Returns Unix seconds, rounded up. */
-function secondsOf(
-  time: NonNullable<Refused["reached"]>["clearsAt"] | undefined,
-): number | undefined {
-  const ms = typeof time === "function" ? time() : time;
+/** Returns the time at which the limit leaves room again, in Unix seconds. Undefined if it is not known. */
+function resetSeconds({ reached }: Refused): number | undefined {
+  const { clearsAt } = reached ?? {};
+  const ms = typeof clearsAt === "function" ? clearsAt() : clearsAt;
   return ms === undefined ? undefined : Math.ceil(ms / 1000);
+}
+
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+/** Raises the general wait of a refusal if the limit leaves room later. */
+function withRetryAfter(headers: readonly string[], seconds: number): string[] {
+  return headers.map((value, at) =>
+    at % 2 === 1 && headers[at - 1] === "retry-after"
+      ? String(Math.max(Number(value), seconds))
+      : value,
+  );
 }

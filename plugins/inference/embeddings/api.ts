@@ -1,6 +1,6 @@
 /** Embeddings in OpenAI's wire format. The list of embeddings is passed on as bytes. */
 import type { AnswerRenderer, CompletionApi } from "../completions/api.ts";
-import { renderOpenaiError } from "../completions/openai-errors.ts";
+import { openaiErrors } from "../completions/openai-errors.ts";
 import { readEmbeddingsRequest } from "./request.ts";
 
 const renderer: AnswerRenderer = {
@@ -18,14 +18,18 @@ const renderer: AnswerRenderer = {
   stream: notAnswered,
 };
 
+export const { renderError, renderRefusal } = openaiErrors({ noParam: null, promptParam: "input" });
+
 export const embeddingsApi: CompletionApi = {
   method: "embeddings",
   idPrefix: "embd-",
   read(body, promptOptionsOf) {
     const read = readEmbeddingsRequest(body, promptOptionsOf);
-    return read.ok ? { ...read, session: undefined, renderer } : read;
+    return read.ok
+      ? { ...read, session: undefined, renderer }
+      : { ...read, apiCode: "invalid_value" };
   },
-  renderError: renderOpenaiError,
+  renderError,
 };
 
 function notAnswered(): never {

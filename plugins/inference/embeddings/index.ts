@@ -4,8 +4,7 @@
  */
 import { defineSurface } from "sluice-gateway/plugin";
 import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
-import { renderOpenaiRefusal } from "../completions/openai-errors.ts";
-import { embeddingsApi } from "./api.ts";
+import { embeddingsApi, renderRefusal } from "./api.ts";
 import { operation } from "./operation.ts";
 
 export default defineSurface({
@@ -21,7 +20,7 @@ export default defineSurface({
     return {
       body: { bytes: maxRequestBytes, types: ["application/json"] },
       answer: (x) => answerCompletion(embeddingsApi, x, deps),
-      renderRefusal: renderOpenaiRefusal,
+      renderRefusal,
     };
   },
 });

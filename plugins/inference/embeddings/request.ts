@@ -1,6 +1,7 @@
 /** Reads a request of OpenAI's embeddings and writes the request for the worker. */
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { unpooledBytes, type CompletionRequest } from "../completions/request.ts";
 
 export type EmbeddingsRequestResult =
@@ -21,7 +22,6 @@ const bytesPerToken = 4;
 const maxAnswer = { fixed: 64 * 1024, perInput: 256 * 1024, total: 40 * 1024 * 1024 };
 
 const known: readonly string[] = ["model", "input", "encoding_format", "dimensions", "user"];
-const maxNames = 16;
 
 /** The inputs of a request, as far as they are measured. */
 interface Inputs {
@@ -125,10 +125,8 @@ function isWhole(value: unknown, min: number, max: number): value is number {
   return Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
 }
 
-/** Clients choose these names, so what a header shows of them is limited. */
 function unknownNames(body: object): readonly string[] {
-  const names = Object.keys(body).filter((name) => !known.includes(name));
-  const shown = names.map((name) => (/^[a-z0-9_.]{1,40}$/.test(name) ? name : "other"));
-  const [...distinct] = new Set(shown);
-  return distinct.length <= maxNames ? distinct : [...distinct.slice(0, maxNames - 1), "other"];
+  const ignored = new IgnoredNames();
+  for (const name of Object.keys(body)) if (!known.includes(name)) ignored.add(name);
+  return ignored.names;
 }

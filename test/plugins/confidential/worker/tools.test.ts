@@ -212,7 +212,7 @@ test("embeddings are not on encrypted networks: 404", inTime, async (t) => {
     message:
       "embeddings are not available in the network confidential-alpha, because encrypted networks answer chat only",
     type: "invalid_request_error",
-    param: "model",
+    param: null,
     code: "model_not_found",
   });
 });

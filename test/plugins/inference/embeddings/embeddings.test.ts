@@ -117,7 +117,7 @@ describe("an invalid request for embeddings is answered with 400 and its member"
     await using chat = await startChat();
     for (const [what, members, param] of cases) {
       const answer = await embed(chat, members);
-      const error = { type: "invalid_request_error", param, code: "unsupported_parameter" };
+      const error = { type: "invalid_request_error", param, code: "invalid_value" };
       assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
       assert.match(
         answer.json.error.message,
@@ -125,9 +125,13 @@ describe("an invalid request for embeddings is answered with 400 and its member"
         what,
       );
     }
-    const error = { type: "invalid_request_error", param: null, code: null };
-    for (const body of ["{", "[]", '"text"']) {
+    for (const [body, code] of [
+      ["{", "invalid_request"],
+      ["[]", "invalid_value"],
+      ['"text"', "invalid_value"],
+    ] as const) {
       const answer = await chat.send(body, { path: "/v1/embeddings" });
+      const error = { type: "invalid_request_error", param: null, code };
       assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
     }
     assert.deepEqual([chat.worker.received.length, chat.charges().length], [0, 0]);
@@ -232,7 +236,7 @@ describe("a worker that fails in embeddings", inTime, () => {
     await using chat = await startChat();
     chat.worker.script(failing(422));
     const answer = await embed(chat);
-    const error = { type: "invalid_request_error", param: null, code: null };
+    const error = { type: "invalid_request_error", param: null, code: "invalid_request" };
     assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
     assert.ok(!answer.text.includes(workerSecret));
     chat.worker.script(
@@ -245,7 +249,12 @@ describe("a worker that fails in embeddings", inTime, () => {
     const long = await embed(chat);
     assert.deepEqual(
       { ...long.json.error, message: "" },
-      { message: "", type: "invalid_request_error", param: null, code: "context_length_exceeded" },
+      {
+        message: "",
+        type: "invalid_request_error",
+        param: "input",
+        code: "context_length_exceeded",
+      },
     );
     assert.match(long.json.error.message, /512 tokens.*700/);
     assert.ok(!long.text.includes(workerSecret));
@@ -284,7 +293,7 @@ describe("refusals of the gateway have OpenAI's shape", inTime, () => {
     });
     assertError(await ask(gateway.issue({ capabilities: ["docs:read"] }).key), {
       status: 403,
-      error: { type: "permission_error", param: null, code: null },
+      error: { type: "permission_error", param: null, code: "permission_denied" },
       code: "GATEWAY_PERMISSION_DENIED",
     });
     const poor = await ask(gateway.issue({ cuLimit24hMilli: 1 }).key);
@@ -298,18 +307,18 @@ describe("refusals of the gateway have OpenAI's shape", inTime, () => {
     const unknown = await chat.send({ model: "No/Model", input: "Hi" }, { path });
     assertError(unknown, {
       status: 404,
-      error: { type: wrong, param: "model", code: "model_not_found" },
+      error: { type: wrong, param: null, code: "model_not_found" },
       code: "MODEL_NOT_FOUND",
     });
     assertError(await chat.send({ model, input: "Hi" }, { path: "/none/v1/embeddings" }), {
       status: 404,
-      error: { type: wrong, param: null, code: null },
+      error: { type: wrong, param: null, code: "invalid_request" },
       code: "GATEWAY_NOT_FOUND",
     });
     const text = await chat.send("x", { path, headers: { "content-type": "text/plain" } });
     assertError(text, {
       status: 415,
-      error: { type: wrong, param: null, code: null },
+      error: { type: wrong, param: null, code: "invalid_request" },
       code: "GATEWAY_INVALID_PARAMS",
     });
     const slow = gateway.issue({ rpsLimit: 1 }).key;
@@ -329,9 +338,12 @@ describe("refusals of the gateway have OpenAI's shape", inTime, () => {
     assert.equal((await embed(chat)).status, 200);
     await chat.charged(1);
     const before = Math.floor(Date.now() / 1000);
-    const { json: body, status } = await embed(chat, { input: "x".repeat(40) });
+    const { json: body, status, headers } = await embed(chat, { input: "x".repeat(40) });
     assert.equal(status, 429);
     const resetsAt: number = body.error.resets_at;
     assert.ok(resetsAt > before && resetsAt <= before + 90_000, String(resetsAt));
+    const time = new Date(resetsAt * 1000).toISOString();
+    assert.ok(body.error.message.endsWith(`there is room again at ${time}`), body.error.message);
+    assert.ok(Number(headers["retry-after"]) > 3_600);
   });
 });
