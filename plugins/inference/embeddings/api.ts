@@ -25,9 +25,7 @@ export const embeddingsApi: CompletionApi = {
   idPrefix: "embd-",
   read(body, promptOptionsOf) {
     const read = readEmbeddingsRequest(body, promptOptionsOf);
-    return read.ok
-      ? { ...read, session: undefined, renderer }
-      : { ...read, apiCode: "invalid_value" };
+    return read.ok ? { ...read, session: undefined, renderer } : read;
   },
   renderError,
 };

@@ -33,24 +33,13 @@ const answer: JsonSchema = {
     data: { description: "The embeddings, as the worker sent them.", type: "array" },
     model: text,
     usage: {
+      description: "`usedCUMilli` is the cost of the answer in milli-CU.",
       type: "object",
-      properties: {
-        prompt_tokens: count,
-        total_tokens: count,
-        usedCUMilli: { description: "Cost of the answer in milli-CU.", ...count },
-      },
+      properties: { prompt_tokens: count, total_tokens: count, usedCUMilli: count },
       required: ["prompt_tokens", "total_tokens", "usedCUMilli"],
     },
   },
   required: ["object", "data", "model", "usage"],
-  examples: [
-    {
-      object: "list",
-      data: [{ object: "embedding", index: 0, embedding: [0.25, -0.5] }],
-      model: "Provider/Embed-1",
-      usage: { prompt_tokens: 2, total_tokens: 2, usedCUMilli: 6 },
-    },
-  ],
 };
 
 const failure: JsonSchema = {

@@ -1,13 +1,13 @@
 /** Reads a request of OpenAI's embeddings and writes the request for the worker. */
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import type { ReadResult } from "../completions/api.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { unpooledBytes, type CompletionRequest } from "../completions/request.ts";
 
-export type EmbeddingsRequestResult =
+type EmbeddingsRequestResult =
   | { readonly ok: true; readonly request: CompletionRequest }
-  /** `message`: the reason, for the client. `param`: the member, such as `input[3]`. */
-  | { readonly ok: false; readonly message: string; readonly param?: string };
+  | Extract<ReadResult, { ok: false }>;
 
 /** Maximum number of inputs of a request, as at OpenAI. */
 export const maxInputs = 2048;
@@ -23,13 +23,8 @@ const maxAnswer = { fixed: 64 * 1024, perInput: 256 * 1024, total: 40 * 1024 * 1
 
 const known: readonly string[] = ["model", "input", "encoding_format", "dimensions", "user"];
 
-/** The inputs of a request, as far as they are measured. */
-interface Inputs {
-  readonly count: number;
-  readonly textBytes: number;
-  /** Number of tokens in arrays of tokens. */
-  readonly tokens: number;
-}
+/** The size of the inputs. `tokens`: those in lists of tokens. */
+type Inputs = Readonly<Record<"count" | "textBytes" | "tokens", number>>;
 
 class InvalidInput extends Error {
   readonly param: string;
@@ -47,12 +42,13 @@ export function readEmbeddingsRequest(
   body: unknown,
   promptOptionsOf: PromptOptionsOf,
 ): EmbeddingsRequestResult {
-  if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
+  const invalid = { ok: false, apiCode: "invalid_value" } as const;
+  if (!isObject(body)) return { ...invalid, message: "the body must be a JSON object" };
   try {
     return { ok: true, request: requestOf(body, promptOptionsOf) };
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error;
-    return { ok: false, message: error.message, param: error.param };
+    return { ...invalid, message: error.message, param: error.param };
   }
 }
 
@@ -92,7 +88,8 @@ function requestOf(
 
 /** Reads a text, a list of texts, a list of tokens, or a list of such lists. */
 function readInput(input: unknown): Inputs {
-  if (typeof input === "string") return { count: 1, textBytes: sizeOf(input), tokens: 0 };
+  if (typeof input === "string")
+    return { count: 1, textBytes: Buffer.byteLength(input), tokens: 0 };
   if (!Array.isArray(input) || input.length === 0) {
     throw new InvalidInput("input", "a text, or a list of texts or of tokens that is not empty");
   }
@@ -103,7 +100,7 @@ function readInput(input: unknown): Inputs {
   if (list.length > maxInputs) throw new InvalidInput("input", `a list of at most ${maxInputs}`);
   let [textBytes, tokens] = [0, 0];
   for (const [index, one] of list.entries()) {
-    if (typeof one === "string") textBytes += sizeOf(one);
+    if (typeof one === "string") textBytes += Buffer.byteLength(one);
     else tokens += countTokens(one, `input[${index}]`);
   }
   return { count: list.length, textBytes, tokens };
@@ -115,10 +112,6 @@ function countTokens(value: unknown, param: string): number {
     throw new InvalidInput(param, "a text, or a list of tokens that is not empty");
   }
   return value.length;
-}
-
-function sizeOf(text: string): number {
-  return Buffer.byteLength(text);
 }
 
 function isWhole(value: unknown, min: number, max: number): value is number {
