@@ -107,6 +107,9 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
+/** An API of workers other than chat completions. */
+export type WorkerApi = "embeddings";
+
 /** The answer in one piece. */
 export interface WholeMessage {
   readonly content: string;
@@ -130,8 +133,11 @@ export interface AnswerReader {
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all chunks that arrived together have been passed to `onChoice`. Forward them then. */
   onRead(): void;
-  /** `message`: the answer, if it was not streamed. */
-  onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
+  /**
+   * `message`: the answer, if it was not streamed. `native`: the answer as the worker wrote it, if the request names an
+   * API: for `embeddings`, the JSON of `data`, a list.
+   */
+  onEnd(result: InferenceResult, message: WholeMessage | undefined, native?: Buffer): void;
   /**
    * `result`: the part of the answer that had arrived. Undefined if nothing had arrived, in which case nothing is
    * charged. `attempt`: the failure of the last worker that was tried. Undefined if there was none.
@@ -143,8 +149,12 @@ export interface AnswerReader {
   ): void;
 }
 
-/** A chat completion request as it is sent to a worker, in OpenAI's chat-completions wire format. */
+/** A request as it is sent to a worker, in OpenAI's chat-completions wire format if it names no other API. */
 export interface InferenceRequest {
+  /** The API of the worker that gets the request, one that the offer `speaks`. Default: chat completions. */
+  readonly api?: WorkerApi | undefined;
+  /** Maximum size of an answer in one piece, in bytes. Default: 16 MiB. */
+  readonly maxAnswerBytes?: number | undefined;
   /** JSON in UTF-8. A streamed request asks for usage (`stream_options.include_usage`). */
   readonly body: Buffer;
   readonly streamed: boolean;
@@ -214,6 +224,8 @@ export interface Offer {
   /** Number of output tokens that are reserved for a request without a token limit. */
   readonly maxOutputTokens: number;
   readonly prompt: PromptOptions;
+  /** The APIs of its workers in addition to chat completions. Empty for encrypted networks. */
+  readonly speaks: readonly WorkerApi[];
   /** True if the key of a request's session decides about its worker, so it should be computed. */
   readonly usesSessions: boolean;
   /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */

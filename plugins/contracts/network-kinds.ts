@@ -12,6 +12,7 @@ import type {
   PromptOptions,
   TokenUsage,
   WholeMessage,
+  WorkerApi,
 } from "./inference.ts";
 import type { Price } from "./pricing.ts";
 
@@ -57,6 +58,8 @@ export interface NetworkConfig {
   /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
   readonly prompt: PromptOptions;
+  /** The APIs of its workers in addition to chat completions. */
+  readonly speaks: readonly WorkerApi[];
   /** `session`: the requests of a session go to the same worker, while it is not too busy. */
   readonly affinity: "session" | "none";
 }
@@ -140,8 +143,8 @@ export interface AttemptedCall {
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */
   onRead(): void;
-  /** `message`: the answer, if it is in one piece. */
-  onEnd(message: WholeMessage | undefined): void;
+  /** `message`: the answer, if it is in one piece. `native`: as in `AnswerReader`. */
+  onEnd(message: WholeMessage | undefined, native?: Buffer): void;
   onError(worker: AttemptedWorker, failure: AttemptFailure): void;
 }
 

@@ -25,8 +25,10 @@ export interface SessionHints {
   readonly messages: readonly unknown[];
 }
 
-/** Sessions of different callers never have the same key. */
-export function sessionKey(x: Exchange, { name, messages }: SessionHints): string {
+/** Sessions of different callers never have the same key. Undefined for a request that belongs to none. */
+export function sessionKey(x: Exchange, hints: SessionHints | undefined): string | undefined {
+  if (hints === undefined) return undefined;
+  const { name, messages } = hints;
   const caller = x.facts.caller?.id ?? "";
   const named = [name, ...headers.map((header) => x.request.headers[header])].find(isName);
   return `${caller} ${named ?? hash("sha1", beginningOf(messages))}`;

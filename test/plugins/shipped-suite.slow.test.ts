@@ -39,6 +39,7 @@ const inGateways: ReadonlySet<string> = new Set([
   "chat",
   "confidential",
   "confidential-stream",
+  "embeddings",
   "forward",
   "ledger-rpc",
   "ledger-tools",

@@ -128,5 +128,6 @@ export function replyTo(refusal: Refusal): Reply {
       limit_cu_milli: limitMilliCu,
     },
   });
+  // Surfaces with errors of their own name the time at which the limit has room again.
   return { ...refused, reached: limitReached(refusal) };
 }

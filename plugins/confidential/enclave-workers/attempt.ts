@@ -8,7 +8,6 @@ import type {
   AttemptedWorker,
   RunningAttempt,
   TokenUsage,
-  WholeMessage,
 } from "sluice-gateway/services";
 import { guarded, isObject, parseJson } from "sluice-gateway/toolkit";
 import { clientKeys } from "../protocol/handshake.ts";
@@ -28,6 +27,7 @@ import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
+import { MessageBuilder, textOfDelta } from "./whole-message.ts";
 
 /** A session in which the gateway is the client, with the private key of its `hello`. */
 export interface OwnSession extends OpenEnclave {
@@ -46,8 +46,6 @@ export interface OwnSessions {
 /** The id of the session's only request. */
 const rid = 1;
 const noData = new Uint8Array(0);
-/** Maximum length of an answer that is not streamed. */
-const maxWholeChars = 16 * 1024 * 1024;
 
 export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly worker: AttemptedWorker;
@@ -61,8 +59,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #deadline: Disposable | undefined;
   readonly produced = { chunks: 0, bytes: 0 };
   #report: UsageReport | undefined;
-  #content = "";
-  #reasoning = "";
+  readonly #message = new MessageBuilder();
   #paused = false;
   #hasEnded = false;
 
@@ -201,19 +198,17 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   }
 
   #onDelta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
-    const { content, reasoning_content: reasoning } = delta;
-    const text =
-      (typeof content === "string" ? content : "") +
-      (typeof reasoning === "string" ? reasoning : "");
-    if (text !== "") {
-      this.produced.chunks++;
-      this.produced.bytes += Buffer.byteLength(text);
+    const { content, reasoning, called } = textOfDelta(delta);
+    const bytes = Buffer.byteLength(content + reasoning + called);
+    if (bytes > 0) this.produced.chunks++;
+    this.produced.bytes += bytes;
+    if (!this.#call.request.streamed) {
+      if (!this.#message.add(delta)) this.#fail({ kind: "tooLarge" });
+      return;
     }
-    if (this.#call.request.streamed) return this.#passOn(Buffer.from(data).toString(), null);
-    if (typeof content === "string") this.#content += content;
-    if (typeof reasoning === "string") this.#reasoning += reasoning;
-    if (this.#content.length + this.#reasoning.length > maxWholeChars)
-      this.#fail({ kind: "tooLarge" });
+    const { logprobs, ...own } = delta;
+    if (logprobs === undefined) this.#passOn(Buffer.from(data).toString(), null);
+    else this.#passOn(JSON.stringify(own), null, JSON.stringify(logprobs));
   }
 
   /** Handles the final frame. Its `error` is for end-to-end clients; the gateway replies with its own error. */
@@ -225,9 +220,11 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (this.#call.request.streamed) this.#passOn("{}", finishReason);
   }
 
-  #passOn(delta: string, finishReason: string | null): void {
+  /** `delta`, `logprobs`: JSON. */
+  #passOn(delta: string, finishReason: string | null, logprobs?: string): void {
     const finish = JSON.stringify(finishReason);
-    const choice = Buffer.from(`{"index":0,"delta":${delta},"finish_reason":${finish}}`);
+    const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
+    const choice = Buffer.from(`{"index":0,"delta":${delta},${more}"finish_reason":${finish}}`);
     this.#call.onChoice(choice, 0, choice.length);
     if (!this.#hasEnded) this.#call.onRead();
   }
@@ -262,19 +259,12 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   #complete(): void {
     if (this.#hasEnded) return;
+    const { streamed } = this.#call.request;
+    const message = streamed ? undefined : this.#message.message();
+    if (!streamed && message === undefined) return this.#fail({ kind: "garbage" });
     this.#end();
     this.worker.succeeded();
-    this.#call.onEnd(this.#call.request.streamed ? undefined : this.#message());
-  }
-
-  #message(): WholeMessage {
-    const reasoning = this.#reasoning;
-    return {
-      content: this.#content,
-      reasoningContent: reasoning === "" ? undefined : reasoning,
-      toolCalls: [],
-      logprobs: undefined,
-    };
+    this.#call.onEnd(message);
   }
 
   #fail(failure: UpstreamFailure): void {

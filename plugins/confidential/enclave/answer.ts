@@ -78,8 +78,10 @@ export class EnclaveAnswer implements AnswerReader {
   onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;
     const choice = parse(bytes.toString("utf8", start, end));
-    const delta = isObject(choice) ? choice["delta"] : undefined;
-    if (isObject(delta)) this.#batch.add(delta);
+    if (!isObject(choice) || !isObject(choice["delta"])) return;
+    const { delta, logprobs } = choice;
+    const entries = isObject(logprobs) ? logprobs["content"] : undefined;
+    this.#batch.add(delta, Array.isArray(entries) ? entries : []);
   }
 
   onRead(): void {}

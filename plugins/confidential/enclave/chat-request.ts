@@ -12,7 +12,7 @@ export interface ChatRequest {
   /** The request for the upstream, as a stream with usage. */
   readonly body: Buffer;
   readonly maxTokens: number;
-  /** UTF-8 bytes of the text of all messages. Used if the upstream does not count tokens. */
+  /** UTF-8 bytes of everything that the model reads. Used if the upstream does not count tokens. */
   readonly promptBytes: number;
 }
 
@@ -53,7 +53,7 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   if (given.some((limit) => limit > hello.maxOutputTokens)) {
     return refusal("LIMIT_EXCEEDED", "max_tokens is above the max_output_tokens of hello");
   }
-  return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(messages) };
+  return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(parameters) };
 }
 
 /** Builds the request for the upstream. Parameters that the enclave does not set are passed on unchanged. */
@@ -67,19 +67,24 @@ function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
   return Buffer.from(JSON.stringify({ ...others, ...fixed }));
 }
 
-function bytesOf(messages: readonly unknown[]): number {
-  let bytes = 0;
-  for (const message of messages) {
-    const content = isObject(message) ? message["content"] : undefined;
-    if (typeof content === "string") bytes += Buffer.byteLength(content);
-    else if (Array.isArray(content)) {
-      for (const part of content) {
-        const text: unknown = isObject(part) ? part["text"] : undefined;
-        if (typeof text === "string") bytes += Buffer.byteLength(text);
-      }
+/** Returns the number of UTF-8 bytes that the model reads as text, or as JSON for everything about tools. */
+function bytesOf({ messages, tools, response_format: format }: JsonObject): number {
+  let bytes = jsonBytes(tools) + jsonBytes(format);
+  for (const message of Array.isArray(messages) ? messages : []) {
+    if (!isObject(message)) continue;
+    const { content, reasoning_content: reasoning, tool_calls: calls } = message;
+    const parts: readonly unknown[] = Array.isArray(content) ? content : [];
+    const texts = parts.map((part) => (isObject(part) ? part["text"] : undefined));
+    for (const text of [content, reasoning, ...texts]) {
+      if (typeof text === "string") bytes += Buffer.byteLength(text);
     }
+    bytes += jsonBytes(calls);
   }
   return bytes;
+}
+
+function jsonBytes(value: unknown): number {
+  return isAbsent(value) ? 0 : Buffer.byteLength(JSON.stringify(value));
 }
 
 function invalid(message: string): Refusal {

@@ -11,7 +11,7 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
-import { notFoundMessage } from "../model-not-found.ts";
+import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
 import type { CompletionApi, CompletionParts } from "./api.ts";
@@ -86,6 +86,9 @@ function reserve(
     return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
   }
   x.note("upstream", offer?.network);
+  if (offer !== undefined && request.api !== undefined && !offer.speaks.includes(request.api)) {
+    return refused("MODEL_NOT_FOUND", notSpokenMessage(request.api, offer.network));
+  }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
   const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
   const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });

@@ -28,7 +28,8 @@ export type ReadResult =
   | {
       readonly ok: true;
       readonly request: CompletionRequest;
-      readonly session: SessionHints;
+      /** Undefined if its requests belong to no session. */
+      readonly session: SessionHints | undefined;
       readonly renderer: AnswerRenderer;
     }
   /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
@@ -75,6 +76,11 @@ export interface AnswerRenderer {
   readonly headers?: readonly string[];
   /** Returns the JSON of an answer in one piece. `message`: undefined if the worker sent none. */
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string;
+  /**
+   * Returns the JSON of the answer to a request that names an API of workers, in pieces. `native`: the answer as in
+   * `AnswerReader`.
+   */
+  native?(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[];
   /** Called when an answer that is streamed is requested. */
   stream(completion: Completion): StreamRenderer;
 }

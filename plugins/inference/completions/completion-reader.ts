@@ -3,13 +3,7 @@
  * ways.
  */
 import type { Reply } from "sluice-gateway/plugin";
-import type {
-  AnswerReader,
-  InferenceCall,
-  InferenceResult,
-  Offer,
-  WholeMessage,
-} from "sluice-gateway/services";
+import type { AnswerReader, InferenceCall, Offer } from "sluice-gateway/services";
 import type { Completion } from "./api.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
@@ -34,17 +28,18 @@ export abstract class CompletionReader implements AnswerReader {
 
   begin(body: Buffer, offer: Offer): void {
     const { x, request } = this.completion;
-    const { promptBytes, imageTokens, maxTokens, session } = request;
+    const { api, promptBytes, imageTokens, maxTokens, maxAnswerBytes, session } = request;
     const { streamed } = this;
     const headers = x.upstreamHeaders.length === 0 ? undefined : x.upstreamHeaders;
-    const sent = { body, streamed, promptBytes, imageTokens, maxTokens, session, headers };
+    const limits = { maxTokens, maxAnswerBytes };
+    const sent = { api, body, streamed, promptBytes, imageTokens, session, headers, ...limits };
     this.call = offer.send(sent, this);
     x.onAbort = this;
   }
 
   abstract onChoice(bytes: Buffer, start: number, end: number): void;
   abstract onRead(): void;
-  abstract onEnd(result: InferenceResult, message: WholeMessage | undefined): void;
+  abstract onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void;
   abstract onError(...failed: Parameters<AnswerReader["onError"]>): void;
   /** Called when the client has disconnected. */
   abstract aborted(): void;

@@ -2,14 +2,14 @@
  * Reads a chat completions request (gateway.md, "POST /v1/chat/completions") and writes the request for the worker.
  * Fields and members that the network does not pass on, and unknown ones, are omitted.
  */
-import type { Passable, PromptOptions } from "sluice-gateway/services";
+import type { InferenceRequest, Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { SessionHints } from "../session-key.ts";
 import { InvalidMessage, MessageReader, type Message } from "./messages.ts";
 import { problemOfPassed, splitFields } from "./passed-fields.ts";
 
 /** A parsed request of any API. */
-export interface CompletionRequest {
+export interface CompletionRequest extends Pick<InferenceRequest, "api" | "maxAnswerBytes"> {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;

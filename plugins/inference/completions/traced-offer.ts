@@ -9,7 +9,6 @@ import type {
   InferenceRequest,
   InferenceResult,
   Offer,
-  WholeMessage,
 } from "sluice-gateway/services";
 import type { Completion } from "./api.ts";
 
@@ -20,18 +19,20 @@ export function tracedOffer(
   { id, request: { model, maxTokens } }: Completion,
   clock: Clock,
 ): Offer {
-  const { modelId, network, activeWorkers, maxOutputTokens, prompt, usesSessions } = offer;
+  const { modelId, network, activeWorkers, maxOutputTokens, prompt, speaks, usesSessions } = offer;
   return {
     modelId,
     network,
     activeWorkers,
     maxOutputTokens,
     prompt,
+    speaks,
     usesSessions,
     maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
     send(request, reader) {
-      const span = trace.child(`chat ${model}`, "client", {
-        "gen_ai.operation.name": "chat",
+      const operation = request.api ?? "chat";
+      const span = trace.child(`${operation} ${model}`, "client", {
+        "gen_ai.operation.name": operation,
         // Names the wire format, which is OpenAI's for all workers.
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": model,
@@ -86,11 +87,11 @@ class TracedCall implements AnswerReader, InferenceCall {
 
   // An error of the span must not prevent the reader from getting the answer.
 
-  onEnd(result: InferenceResult, message: WholeMessage | undefined): void {
+  onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
     try {
-      this.#end(result);
+      this.#end(ended[0]);
     } finally {
-      this.#reader.onEnd(result, message);
+      this.#reader.onEnd(...ended);
     }
   }
 

@@ -1,6 +1,6 @@
 /** A completion in one piece. */
 import type { Reply } from "sluice-gateway/plugin";
-import type { AnswerReader, InferenceResult, WholeMessage } from "sluice-gateway/services";
+import type { AnswerReader } from "sluice-gateway/services";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 import { failureReply } from "./error-reply.ts";
@@ -13,24 +13,25 @@ export class WholeCompletion extends CompletionReader {
   onRead(): void {}
 
   /** Called from the worker's socket. An error here fails this exchange only. */
-  onEnd(result: InferenceResult, message: WholeMessage | undefined): void {
+  onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
     try {
       this.completion.x.onAbort = undefined;
-      this.resolve(this.#reply(result, message));
+      this.resolve(this.#reply(...ended));
     } catch (error) {
       this.reject(error);
     }
   }
 
-  #reply(result: InferenceResult, message: WholeMessage | undefined): Reply {
+  #reply(...[result, message, native]: Parameters<AnswerReader["onEnd"]>): Reply {
     const { completion } = this;
     const { renderer } = completion;
     const usedMilliCu = settle(completion, result);
-    return {
-      status: 200,
-      headers: ["content-type", "application/json", ...(renderer.headers ?? [])],
-      body: renderer.whole(completion, message, { result, usedMilliCu }),
-    };
+    const charged = { result, usedMilliCu };
+    const headers = ["content-type", "application/json", ...(renderer.headers ?? [])];
+    if (native === undefined || renderer.native === undefined) {
+      return { status: 200, headers, body: renderer.whole(completion, message, charged) };
+    }
+    return { status: 200, headers, pieces: renderer.native(completion, native, charged) };
   }
 
   onError(...[failure, , attempt]: Parameters<AnswerReader["onError"]>): void {

@@ -16,12 +16,9 @@ import type {
   WholeMessage,
 } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
-import {
-  StreamedAnswer,
-  WholeAnswer,
-  type WorkerAnswer,
-  type AnswerSink,
-} from "./worker-answer.ts";
+import { StreamedAnswer, type WorkerAnswer, type AnswerSink } from "./worker-answer.ts";
+import { WholeAnswer } from "./whole-answer.ts";
+import { pathOf, wholeReaderOf } from "./worker-apis.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import { maxRefusalBytes, readRefusal, retryAfterSeconds } from "./refusal-body.ts";
 
@@ -31,12 +28,14 @@ import { maxRefusalBytes, readRefusal, retryAfterSeconds } from "./refusal-body.
  */
 const maxSurplusBytes = 64 * 1024;
 
-/** The client and the request head of the worker. */
+/** The client and the parts of the request head of the worker. */
 interface HttpRoute {
   readonly client: Http1Client;
-  /** Request line and all header fields except the length and those of the single request. */
-  readonly head: string;
-  /** Names of the fields in `head`, in lower case. They are not repeated. */
+  /** Path of the API, such as `/v1`. */
+  readonly basePath: string;
+  /** All header fields except the length and those of the single request. */
+  readonly fields: string;
+  /** Names of the fields in `fields`, in lower case. They are not repeated. */
   readonly fieldNames: ReadonlySet<string>;
 }
 
@@ -75,16 +74,20 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     this.#call = call;
     this.#route = route;
     this.worker = worker;
-    this.head = route.head + fields(request.headers, route.fieldNames);
+    const { api, headers } = request;
+    const line = `POST ${route.basePath}${pathOf(api)} HTTP/1.1\r\n`;
+    this.head = line + route.fields + fields(headers, route.fieldNames);
     this.answerMs = request.streamed ? config.idleMs : config.answerMs;
     const sink: AnswerSink = {
       onChoice: (bytes, start, end) => {
         if (!this.#hasEnded) call.onChoice(bytes, start, end);
       },
-      onEnd: (message) => this.#complete(message),
+      onEnd: (message, native) => this.#complete(message, native),
       onError: () => this.#break(),
     };
-    this.#answer = request.streamed ? new StreamedAnswer(sink) : new WholeAnswer(sink);
+    this.#answer = request.streamed
+      ? new StreamedAnswer(sink)
+      : new WholeAnswer(sink, wholeReaderOf(api), request.maxAnswerBytes);
   }
 
   begin(): void {
@@ -218,12 +221,12 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     return this.#route.client.options.url.host;
   }
 
-  #complete(message: WholeMessage | undefined): void {
+  #complete(message: WholeMessage | undefined, native?: Buffer): void {
     this.onRead();
     if (this.#hasEnded) return;
     this.#end();
     this.worker.succeeded();
-    this.#call.onEnd(message);
+    this.#call.onEnd(message, native);
   }
 
   #break(): void {

@@ -10,6 +10,7 @@ import type {
   NetworkModel,
   Price,
   PromptOptions,
+  WorkerApi,
 } from "sluice-gateway/services";
 import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
@@ -57,6 +58,10 @@ export class Model implements NetworkModel {
 
   get prompt(): PromptOptions {
     return this.#network.config.prompt;
+  }
+
+  get speaks(): readonly WorkerApi[] {
+    return this.#network.config.speaks;
   }
 
   get entry(): ModelEntry {

@@ -148,11 +148,11 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     }
   }
 
-  onEnd(message: WholeMessage | undefined): void {
+  onEnd(message: WholeMessage | undefined, native?: Buffer): void {
     if (this.#hasEnded) return;
     if (this.#leaving !== undefined) return this.#endLeft(true);
     this.#end("");
-    this.#ended(message);
+    this.#ended(message, native);
   }
 
   onError(worker: AttemptedWorker, failure: AttemptFailure): void {
@@ -160,7 +160,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const cause = { ...failure.cause, backend: worker.id };
     this.network.countFailure(cause);
     this.#attemptFailure = { ...failure, cause };
-    const final = finalFailure(worker, cause);
+    const final = finalFailure(worker, cause, this.request);
     // A worker that refused the request has not processed any of it.
     if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
     const isTimeOut = cause.kind === "answerTimeout" || cause.kind === "idleTimeout";
@@ -216,11 +216,11 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.network.callMetrics.ended(this.modelId, this.#since, why);
   }
 
-  #ended(message: WholeMessage | undefined): void {
+  #ended(message: WholeMessage | undefined, native?: Buffer): void {
     const result = this.#result();
     this.#notify(() => {
       if (result === undefined) this.#reader.onError("unavailable", undefined);
-      else this.#reader.onEnd(result, message);
+      else this.#reader.onEnd(result, message, native);
     });
   }
 
@@ -314,11 +314,14 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 function finalFailure(
   worker: AttemptedWorker,
   cause: UpstreamFailure,
+  { api }: InferenceRequest,
 ): InferenceFailure | undefined {
-  const { status } = cause;
+  const { kind, status } = cause;
   if (status === 400 || status === 413 || status === 422) return "rejected";
-  if (status === 404) return "notServed";
+  if (status === 404 || (status === 501 && api !== undefined)) return "notServed";
+  // A healthy worker can fail in an API that its model does not have. It must stay available for chat.
+  const isOfApi = api !== undefined && (kind === "status" || kind === "garbage");
   // 429 is not a fault of the worker, and it ends soon.
-  if (status !== 429) worker.failed(cause);
+  if (status !== 429 && !isOfApi) worker.failed(cause);
   return undefined;
 }

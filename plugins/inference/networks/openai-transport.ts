@@ -1,6 +1,6 @@
 /**
- * The transport to workers with OpenAI's chat completions over HTTP. Workers at the same origin share one client, which
- * opens as many connections as there are requests.
+ * The transport to workers with OpenAI's API over HTTP. Workers at the same origin share one client, which opens as many
+ * connections as there are requests.
  */
 import { Http1Client, requestSender } from "sluice-gateway/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
@@ -61,10 +61,10 @@ export class OpenaiTransport implements Transport {
     const { origin, host } = new URL(base);
     const shared = this.#shared(origin);
     shared.routes++;
-    const path = `${base.slice(origin.length)}/v1`;
     return new OpenaiRoute({
       client: shared.client,
-      head: `POST ${path}/chat/completions HTTP/1.1\r\nHost: ${host}\r\n${this.#lines}`,
+      basePath: `${base.slice(origin.length)}/v1`,
+      fields: `Host: ${host}\r\n${this.#lines}`,
       fieldNames: this.#fieldNames,
       probe: (after) => this.#probe(base, after),
       onClose: () => {
@@ -139,9 +139,11 @@ function isUnauthorized(status: number | undefined): boolean {
 interface RouteParts {
   /** Shared with other workers at the same origin. */
   readonly client: Http1Client;
-  /** Request line and all header fields except the length and those of the single request. */
-  readonly head: string;
-  /** Names of the fields in `head`, in lower case. */
+  /** Path of the API, such as `/v1`. */
+  readonly basePath: string;
+  /** All header fields except the length and those of the single request. */
+  readonly fields: string;
+  /** Names of the fields in `fields`, in lower case. */
   readonly fieldNames: ReadonlySet<string>;
   readonly probe: WorkerRoute["probe"];
   readonly onClose: () => void;
@@ -152,13 +154,15 @@ export class OpenaiRoute implements WorkerRoute {
   readonly evidence = "none";
   readonly settled = Promise.resolve();
   readonly client: Http1Client;
-  readonly head: string;
+  readonly basePath: string;
+  readonly fields: string;
   readonly fieldNames: ReadonlySet<string>;
   readonly #parts: RouteParts;
 
   constructor(parts: RouteParts) {
     this.client = parts.client;
-    this.head = parts.head;
+    this.basePath = parts.basePath;
+    this.fields = parts.fields;
     this.fieldNames = parts.fieldNames;
     this.#parts = parts;
   }

@@ -68,6 +68,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
       answerMs,
       maxOutputTokens,
       prompt: { passes, imageTokens, contextTokens },
+      speaks: kind === "openai" ? ["embeddings"] : [],
       affinity,
     };
   });

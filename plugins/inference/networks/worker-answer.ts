@@ -1,10 +1,10 @@
 /**
- * Parses the answer of a worker while it arrives: server-sent events, or one JSON document. Anything else (garbage, an
- * error, an answer that ends too early) is reported with `onError`.
+ * Parses an answer that arrives as server-sent events. Anything else (garbage, an error, an answer that ends too early)
+ * is reported with `onError`.
  */
 import { skipValue } from "sluice-gateway/http";
-import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
+import { parseJson } from "sluice-gateway/toolkit";
 import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkTemplate } from "./chunk-template.ts";
@@ -14,7 +14,8 @@ import { readUsage } from "./token-usage.ts";
 export interface AnswerSink {
   /** A choice in borrowed bytes. */
   onChoice(bytes: Buffer, start: number, end: number): void;
-  onEnd(message: WholeMessage | undefined): void;
+  /** `native`: as in `AnswerReader`. */
+  onEnd(message: WholeMessage | undefined, native?: Buffer): void;
   onError(): void;
 }
 
@@ -29,9 +30,8 @@ export interface WorkerAnswer {
   readonly finishReason: string | undefined;
 }
 
-/** Maximum size of one event, and of an answer in one piece. */
+/** Maximum size of one event. */
 const maxEventBytes = 1024 * 1024;
-const maxWholeBytes = 16 * 1024 * 1024;
 
 /** The chunk that was read last. All answers share it, because chunks are read one at a time. */
 const found = emptyChunk();
@@ -133,86 +133,6 @@ function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
   if (skipValue(bytes, start, end, 0, "strict") !== end) return false;
   for (; at < end; at++) if ((bytes[at] ?? 0) < 0x20) bytes[at] = 0x20;
   return true;
-}
-
-/** An answer in one JSON document, which is buffered until it is complete. */
-export class WholeAnswer implements WorkerAnswer {
-  finishReason: string | undefined = undefined;
-  reported: TokenUsage | undefined = undefined;
-  produced: PartialAnswer = { chunks: 0, bytes: 0 };
-  readonly #sink: AnswerSink;
-  #pieces: Buffer[] = [];
-  #bytes = 0;
-
-  constructor(sink: AnswerSink) {
-    this.#sink = sink;
-  }
-
-  write(bytes: Buffer, start: number, end: number): void {
-    this.#bytes += end - start;
-    if (this.#bytes <= maxWholeBytes) this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
-    else if (this.#pieces.length > 0) {
-      this.#pieces = [];
-      this.#sink.onError();
-    }
-  }
-
-  end(): void {
-    if (this.#bytes > maxWholeBytes) return;
-    const document = parse(Buffer.concat(this.#pieces).toString("utf8"));
-    this.#pieces = [];
-    const choices = isObject(document) ? document["choices"] : undefined;
-    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
-    const message = isObject(choice) ? readMessage(choice) : undefined;
-    if (!isObject(document) || !isObject(choice) || message === undefined)
-      return this.#sink.onError();
-    const { finish_reason: reason } = choice;
-    this.finishReason = typeof reason === "string" ? reason : "stop";
-    this.produced = { chunks: 0, bytes: bytesOf(message) };
-    this.reported = readUsage(document["usage"]);
-    this.#sink.onEnd(message);
-  }
-}
-
-function readMessage({
-  message,
-  logprobs,
-}: Readonly<Record<string, unknown>>): WholeMessage | undefined {
-  if (!isObject(message)) return undefined;
-  const { content, reasoning_content: reasoningContent, reasoning } = message;
-  if (content !== null && content !== undefined && typeof content !== "string") return undefined;
-  const thought = reasoningContent ?? reasoning;
-  const toolCalls = readToolCalls(message["tool_calls"] ?? []);
-  if (toolCalls === undefined) return undefined;
-  return {
-    content: content ?? "",
-    reasoningContent: typeof thought === "string" ? thought : undefined,
-    toolCalls,
-    logprobs: isObject(logprobs) ? logprobs : undefined,
-  };
-}
-
-/** Returns undefined if one of the calls is malformed. */
-function readToolCalls(value: unknown): ToolCall[] | undefined {
-  if (!Array.isArray(value)) return undefined;
-  const calls: ToolCall[] = [];
-  for (const one of value as unknown[]) {
-    const called = isObject(one) ? one["function"] : undefined;
-    if (!isObject(one) || !isObject(called)) return undefined;
-    const { id } = one;
-    const { name, arguments: text } = called;
-    if (typeof id !== "string" || typeof name !== "string" || typeof text !== "string") {
-      return undefined;
-    }
-    calls.push({ id, name, arguments: text });
-  }
-  return calls;
-}
-
-/** Returns the number of UTF-8 bytes of everything that the model has written. */
-function bytesOf({ content, reasoningContent = "", toolCalls }: WholeMessage): number {
-  const calls = toolCalls.map((call) => call.name + call.arguments);
-  return Buffer.byteLength([content, reasoningContent, ...calls].join(""));
 }
 
 function parse(text: string): unknown {

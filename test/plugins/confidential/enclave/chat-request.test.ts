@@ -52,6 +52,17 @@ describe("a decrypted request", () => {
     assert.equal(request.promptBytes, 7);
   });
 
+  test("is also measured by its tools, its format, and the calls and the reasoning of earlier answers", () => {
+    const tools = [{ type: "function" }];
+    const calls = [{ id: "1" }];
+    const message = { content: "two", reasoning_content: "four", tool_calls: calls };
+    const format = { type: "json_object" };
+    const request = read({ ...base, messages: [message], tools, response_format: format });
+    assert.ok("body" in request);
+    const texts = ["two", "four", ...[tools, calls, format].map((one) => JSON.stringify(one))];
+    assert.equal(request.promptBytes, texts.join("").length);
+  });
+
   test("with any JSON is either refused or within the limits of hello", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), fc.jsonValue(), (limit, n, messages) => {

@@ -27,6 +27,19 @@ function start(): Started {
   return { clock, batch, sent, sizes };
 }
 
+/** Returns the arguments of a call in all deltas. */
+function argumentsOf(deltas: readonly object[], index: number): string {
+  const calls = (deltas as readonly { readonly tool_calls?: readonly ToolCall[] }[]).flatMap(
+    ({ tool_calls: list = [] }) => list,
+  );
+  return calls.map((one) => (one.index === index ? one.function.arguments : "")).join("");
+}
+
+interface ToolCall {
+  readonly index: number;
+  readonly function: { readonly arguments: string };
+}
+
 describe("batches of deltas", () => {
   test("the first text is sent immediately, with the role that came before it", () => {
     const { batch, sent } = start();
@@ -72,16 +85,98 @@ describe("batches of deltas", () => {
     batch.add({ reasoning_content: "hm" });
     batch.add({ content: "1" });
     batch.add({ reasoning_content: "hm again" });
-    const call = { tool_calls: [{ index: 0, function: { name: "f" } }] };
-    batch.add(call);
+    const other = { refusal: "no" };
+    batch.add(other);
     batch.add({ content: "2" });
     batch.flush();
     assert.deepEqual(sent, [
       { content: "0" },
       { reasoning_content: "hm", content: "1" },
       { reasoning_content: "hm again" },
-      call,
+      other,
       { content: "2" },
+    ]);
+  });
+
+  test("the arguments of a call are batched as text is, and its beginning is sent once", () => {
+    const { batch, sent, clock } = start();
+    const begin = {
+      index: 0,
+      id: "call_1",
+      type: "function",
+      function: { name: "f", arguments: "" },
+    };
+    const more = (text: string, index = 0): Record<string, unknown> => ({
+      content: null,
+      tool_calls: [{ index, function: { arguments: text } }],
+    });
+    batch.add({ role: "assistant", content: null, tool_calls: [begin] });
+    for (const text of ["{", '"a"', ":", "1", "2", "3", "4", "}"]) batch.add(more(text));
+    assert.deepEqual(sent, [
+      { role: "assistant", tool_calls: [begin] },
+      { tool_calls: [{ index: 0, function: { arguments: '{"a":1234}' } }] },
+    ]);
+    const second = { index: 1, id: "call_2", function: { name: "g", arguments: "[" } };
+    batch.add({ tool_calls: [second] });
+    for (const [text, index] of [["]"], ["x", 0], ["y"], ["z", 0]] as const) {
+      batch.add(more(text, index ?? 1));
+    }
+    clock.advance(40);
+    assert.deepEqual(sent.slice(2), [
+      {
+        tool_calls: [
+          { index: 1, id: "call_2", function: { name: "g", arguments: "[]y" } },
+          { index: 0, function: { arguments: "xz" } },
+        ],
+      },
+    ]);
+  });
+
+  test("a call with the index of an earlier one stays separate, and content after a call stays after it", () => {
+    const { batch, sent } = start();
+    const call = (id: string): Record<string, unknown> => ({
+      tool_calls: [{ index: 0, id, function: { arguments: "{}" } }],
+    });
+    batch.add({ content: "0" });
+    for (const delta of [{ content: "1" }, call("a"), call("b"), { content: "2" }])
+      batch.add(delta);
+    batch.flush();
+    const joined = { content: "1", ...call("a") };
+    assert.deepEqual(sent, [{ content: "0" }, joined, call("b"), { content: "2" }]);
+  });
+
+  test("calls in other forms are sent alone, as they are", () => {
+    const called = { name: "f", arguments: "" };
+    const others: unknown[] = [
+      "x",
+      [7],
+      [{ id: "1", function: called }],
+      [{ index: 0, function: "f" }],
+      [{ index: 0, function: { ...called, arguments: {} } }],
+      [{ index: 0, function: { ...called, more: 1 } }],
+      [{ index: 0, extra_content: {}, function: called }],
+      [{ index: 0, id: "x".repeat(257) }],
+      [{ index: 0 }, { index: 0 }],
+      Array.from({ length: 17 }, (_, index) => ({ index })),
+    ];
+    const { batch, sent } = start();
+    for (const calls of others) batch.add({ tool_calls: calls });
+    assert.deepEqual(
+      sent,
+      others.map((calls) => ({ tool_calls: calls })),
+    );
+  });
+
+  test("log probabilities are batched with their text", () => {
+    const { batch, sent, clock } = start();
+    const entry = (token: string): object => ({ token, logprob: -1, top_logprobs: [] });
+    batch.add({ content: "a" }, [entry("a")]);
+    batch.add({ content: "b" }, [entry("b")]);
+    batch.add({ content: "c" }, [entry("c"), "none", { token: "x".repeat(9_000) }]);
+    clock.advance(40);
+    assert.deepEqual(sent, [
+      { content: "a", logprobs: { content: [entry("a")] } },
+      { content: "bc", logprobs: { content: [entry("b"), entry("c")] } },
     ]);
   });
 
@@ -111,7 +206,15 @@ describe("batches of deltas", () => {
       fc.integer({ min: 1, max: 30_000 }).map((length) => "\u0001".repeat(length)),
       fc.integer({ min: 4_000, max: 4_100 }).map((at) => `${"a".repeat(at)}😀😀`),
     );
-    const delta = fc.record({ content: text, reasoning_content: text }, { requiredKeys: [] });
+    const call = fc.record({
+      index: fc.integer({ min: 0, max: 3 }),
+      function: fc.record({ arguments: text }),
+    });
+    const calls = fc.uniqueArray(call, { maxLength: 3, selector: ({ index }) => index });
+    const delta = fc.record(
+      { content: text, reasoning_content: text, tool_calls: calls },
+      { requiredKeys: [] },
+    );
     const step = fc.oneof(delta, fc.constantFrom("hold", "release", "wait"));
     fc.assert(
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
@@ -131,6 +234,10 @@ describe("batches of deltas", () => {
           sent.map((each) => (typeof each[name] === "string" ? each[name] : "")).join("");
         assert.equal(joined("content"), said);
         assert.equal(joined("reasoning_content"), thought);
+        for (const index of [0, 1, 2, 3]) {
+          const given = steps.filter((each) => typeof each === "object");
+          assert.equal(argumentsOf(sent, index), argumentsOf(given, index));
+        }
         for (const size of sizes) assert.ok(size <= maxFrameDataBytes);
         // A pair of surrogates that is torn apart would be escaped, one half at a time.
         for (const each of sent) assert.doesNotMatch(JSON.stringify(each), /\\ud[89ab]/);

@@ -88,6 +88,7 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
       },
       maxOutputTokens: 100,
       prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
+      speaks: [],
       usesSessions: false,
       maxMilliCu: () => 0,
       send(request, reader) {

@@ -65,6 +65,8 @@ routes:
   - { path: "/{network}/v1/messages", methods: [POST], run: [{ use: messages }], to: messages }
   - { path: /v1/messages/count_tokens, methods: [POST], run: [{ use: count-tokens }], to: count-tokens }
   - { path: "/{network}/v1/messages/count_tokens", methods: [POST], run: [{ use: count-tokens }], to: count-tokens }
+  - { path: /v1/embeddings, methods: [POST], run: [{ use: inference }], to: embeddings }
+  - { path: "/{network}/v1/embeddings", methods: [POST], run: [{ use: inference }], to: embeddings }
   - { path: /v1/models, methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/{network}/v1/models", methods: [GET], run: [{ use: catalogue }], to: models }
   - { path: "/v1/models/*", methods: [GET], run: [{ use: catalogue }], to: models }

@@ -69,6 +69,7 @@ function scene(): Scene {
     activeWorkers: 1,
     maxOutputTokens: 1,
     prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
+    speaks: [],
     usesSessions: false,
     maxMilliCu: () => 0,
     send(_, toTell) {

@@ -58,6 +58,7 @@ export async function openNetwork(
     answerMs: 60_000,
     maxOutputTokens: 1_000,
     prompt: { passes: [], imageTokens: 4_096, contextTokens: undefined },
+    speaks: ["embeddings"],
     affinity: "session",
     ...over,
   };

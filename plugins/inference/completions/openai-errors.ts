@@ -1,0 +1,106 @@
+/**
+ * Errors in the shape of OpenAI's API, for the surfaces that speak it: `{ error: { message, type, param, code } }`, with
+ * the gateway's own code in a header (decisions.md section 15).
+ */
+import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
+import type { CompletionApi } from "./api.ts";
+import type { CompletionError } from "./errors.ts";
+
+/** How one API shows its errors. */
+export interface OpenaiErrorOptions {
+  /** Value of `param` if no member of the request is the reason. */
+  readonly noParam: string | null;
+  /** The member with the prompt, for one that is too long. */
+  readonly promptParam: string;
+}
+
+export interface OpenaiErrors {
+  readonly renderError: CompletionApi["renderError"];
+  readonly renderRefusal: (refused: Refused, x: Exchange) => Reply;
+}
+
+interface Kind {
+  readonly type: string;
+  readonly code: string;
+}
+
+const serverError: Kind = { type: "server_error", code: "server_error" };
+const invalidRequest: Kind = { type: "invalid_request_error", code: "invalid_request" };
+
+/** Types and codes of OpenAI for the errors that its clients tell apart. */
+const kinds: Readonly<Record<string, Kind | undefined>> = {
+  GATEWAY_UNAUTHORIZED: { ...invalidRequest, code: "invalid_api_key" },
+  GATEWAY_PERMISSION_DENIED: { type: "permission_error", code: "permission_denied" },
+  GATEWAY_RATE_LIMITED: { type: "rate_limit_error", code: "rate_limit_exceeded" },
+  // Codex shows the time in `resets_at` and stops.
+  GATEWAY_CU_LIMIT_EXCEEDED: { type: "usage_limit_reached", code: "insufficient_quota" },
+  MODEL_NOT_FOUND: { ...invalidRequest, code: "model_not_found" },
+};
+
+export function openaiErrors({ noParam, promptParam }: OpenaiErrorOptions): OpenaiErrors {
+  const errorOf = (kind: Kind, message: string, param: string | null = noParam): object => ({
+    message,
+    type: kind.type,
+    param,
+    code: kind.code,
+  });
+  return {
+    renderError(failed) {
+      const kind = kindOfError(failed);
+      const param = failed.contextExceeded === undefined ? failed.param : promptParam;
+      const error = errorOf(kind, failed.message, param);
+      return { headers: codeHeader(failed.code), body: JSON.stringify({ error }) };
+    },
+    renderRefusal(refused, x) {
+      const { status, headers = [], code, refusal } = refused;
+      const own = [...headers, ...codeHeader(code)];
+      const error = errorOf(kindOf(code, status), refusal.message);
+      if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") return replyOf(status, own, error);
+      // Agents would retry for minutes, without saying why.
+      own.push("x-should-retry", "false");
+      const resetsAt = resetSeconds(refused);
+      if (resetsAt === undefined) return replyOf(status, own, error);
+      const wait = Math.ceil(resetsAt - x.arrivedAt / 1000);
+      const message = `${refusal.message}; there is room again at ${timeOf(resetsAt)}`;
+      return replyOf(status, withRetryAfter(own, wait), { ...error, message, resets_at: resetsAt });
+    },
+  };
+}
+
+function kindOf(code: string, status: number): Kind {
+  return kinds[code] ?? (status >= 500 ? serverError : invalidRequest);
+}
+
+function kindOfError({ code, status, apiCode, contextExceeded }: CompletionError): Kind {
+  const kind = kindOf(code, status);
+  if (contextExceeded !== undefined) return { ...kind, code: "context_length_exceeded" };
+  return { ...kind, code: apiCode ?? kind.code };
+}
+
+function codeHeader(code: string): readonly string[] {
+  return ["x-sluice-error", code];
+}
+
+function replyOf(status: number, headers: readonly string[], error: object): Reply {
+  return { status, headers, body: JSON.stringify({ error }) };
+}
+
+/** Returns the time at which the limit leaves room again, in Unix seconds. Undefined if it is not known. */
+function resetSeconds({ reached }: Refused): number | undefined {
+  const { clearsAt } = reached ?? {};
+  const ms = typeof clearsAt === "function" ? clearsAt() : clearsAt;
+  return ms === undefined ? undefined : Math.ceil(ms / 1000);
+}
+
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+/** Raises the general wait of a refusal if the limit leaves room later. */
+function withRetryAfter(headers: readonly string[], seconds: number): string[] {
+  return headers.map((value, at) =>
+    at % 2 === 1 && headers[at - 1] === "retry-after"
+      ? String(Math.max(Number(value), seconds))
+      : value,
+  );
+}

@@ -1,0 +1,71 @@
+/** The OpenAPI description of embeddings. */
+import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import { formats, maxDimensions, maxInputs } from "./request.ts";
+
+const text = { type: "string" };
+const count = { type: "integer", minimum: 0 };
+const tokens = { type: "array", minItems: 1, items: count };
+
+export const requestSchema: JsonSchema = {
+  type: "object",
+  properties: {
+    model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
+    input: {
+      description: "One text or list of tokens, or a list of them.",
+      anyOf: [
+        text,
+        tokens,
+        { type: "array", minItems: 1, maxItems: maxInputs, items: { anyOf: [text, tokens] } },
+      ],
+    },
+    encoding_format: { enum: [...formats, null] },
+    dimensions: { type: ["integer", "null"], minimum: 1, maximum: maxDimensions },
+    user: { type: ["string", "null"] },
+  },
+  required: ["model", "input"],
+  examples: [{ model: "Provider/Embed-1", input: ["Hello"], encoding_format: "float" }],
+};
+
+const answer: JsonSchema = {
+  type: "object",
+  properties: {
+    object: { const: "list" },
+    data: { description: "The embeddings, as the worker sent them.", type: "array" },
+    model: text,
+    usage: {
+      description: "`usedCUMilli` is the cost of the answer in milli-CU.",
+      type: "object",
+      properties: { prompt_tokens: count, total_tokens: count, usedCUMilli: count },
+      required: ["prompt_tokens", "total_tokens", "usedCUMilli"],
+    },
+  },
+  required: ["object", "data", "model", "usage"],
+};
+
+const failure: JsonSchema = {
+  type: "object",
+  properties: { error: { type: "object", required: ["message", "type", "param", "code"] } },
+  required: ["error"],
+};
+
+function failed(description: string): NonNullable<Operation["answers"]>[number] {
+  return { description, content: { "application/json": failure } };
+}
+
+export const operation: Operation = {
+  summary: "Compute embeddings",
+  description:
+    "Embeddings in OpenAI's wire format. Unknown fields are dropped and named in `X-Sluice-Ignored`. The charge is based on the tokens of the inputs.",
+  path: {
+    type: "object",
+    properties: { network: { description: "Network whose workers may answer.", ...text } },
+  },
+  body: { content: { "application/json": requestSchema }, required: true },
+  answers: {
+    200: { description: "The embeddings.", content: { "application/json": answer } },
+    400: failed("The request is not valid."),
+    404: failed("No network lists the model, or its network has no embeddings."),
+    503: failed("No worker can answer at the moment."),
+  },
+  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
+};

@@ -1,0 +1,125 @@
+/**
+ * An answer in one JSON document. Anything else (garbage, an error, an answer that is too large) is reported with
+ * `onError`.
+ */
+import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
+import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { readUsage } from "./token-usage.ts";
+import type { AnswerSink, WorkerAnswer } from "./worker-answer.ts";
+
+/** A document after reading. */
+export interface WholeDocument {
+  readonly finishReason: string;
+  /** The worker's usage report. Undefined if it has none, or none that is valid. */
+  readonly usage: TokenUsage | undefined;
+  /** The answer of an API other than chat completions, as the worker wrote it. */
+  readonly native?: Buffer;
+  readonly message?: WholeMessage;
+}
+
+/** Returns undefined if the bytes are not an answer. */
+export type ReadWhole = (bytes: Buffer) => WholeDocument | undefined;
+
+/** Maximum size of an answer whose request has no other limit. */
+const maxWholeBytes = 16 * 1024 * 1024;
+
+/** Buffers an answer until it is complete. */
+export class WholeAnswer implements WorkerAnswer {
+  finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  produced: PartialAnswer = { chunks: 0, bytes: 0 };
+  readonly #sink: AnswerSink;
+  readonly #read: ReadWhole;
+  readonly #maxBytes: number;
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(sink: AnswerSink, read: ReadWhole, maxBytes: number = maxWholeBytes) {
+    this.#sink = sink;
+    this.#read = read;
+    this.#maxBytes = maxBytes;
+  }
+
+  write(bytes: Buffer, start: number, end: number): void {
+    this.#bytes += end - start;
+    if (this.#bytes <= this.#maxBytes) this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
+    else if (this.#pieces.length > 0) {
+      this.#pieces = [];
+      this.#sink.onError();
+    }
+  }
+
+  end(): void {
+    if (this.#bytes > this.#maxBytes) return;
+    const document = this.#read(Buffer.concat(this.#pieces));
+    this.#pieces = [];
+    if (document === undefined) return this.#sink.onError();
+    const { finishReason, usage, message, native } = document;
+    this.finishReason = finishReason;
+    this.reported = usage;
+    if (message !== undefined) this.produced = { chunks: 0, bytes: bytesOf(message) };
+    this.#sink.onEnd(message, native);
+  }
+}
+
+/** Reads a chat completion. */
+export const readChatCompletion: ReadWhole = (bytes) => {
+  const document = parse(bytes);
+  const choices = isObject(document) ? document["choices"] : undefined;
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  const message = isObject(choice) ? readMessage(choice) : undefined;
+  if (!isObject(document) || !isObject(choice) || message === undefined) return undefined;
+  const { finish_reason: reason } = choice;
+  const finishReason = typeof reason === "string" ? reason : "stop";
+  return { finishReason, usage: readUsage(document["usage"]), message };
+};
+
+function readMessage({
+  message,
+  logprobs,
+}: Readonly<Record<string, unknown>>): WholeMessage | undefined {
+  if (!isObject(message)) return undefined;
+  const { content, reasoning_content: reasoningContent, reasoning } = message;
+  if (content !== null && content !== undefined && typeof content !== "string") return undefined;
+  const thought = reasoningContent ?? reasoning;
+  const toolCalls = readToolCalls(message["tool_calls"] ?? []);
+  if (toolCalls === undefined) return undefined;
+  return {
+    content: content ?? "",
+    reasoningContent: typeof thought === "string" ? thought : undefined,
+    toolCalls,
+    logprobs: isObject(logprobs) ? logprobs : undefined,
+  };
+}
+
+/** Returns undefined if one of the calls is malformed. */
+function readToolCalls(value: unknown): ToolCall[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const calls: ToolCall[] = [];
+  for (const one of value as unknown[]) {
+    const called = isObject(one) ? one["function"] : undefined;
+    if (!isObject(one) || !isObject(called)) return undefined;
+    const { id } = one;
+    const { name, arguments: text } = called;
+    if (typeof id !== "string" || typeof name !== "string" || typeof text !== "string") {
+      return undefined;
+    }
+    calls.push({ id, name, arguments: text });
+  }
+  return calls;
+}
+
+/** Returns the number of UTF-8 bytes of everything that the model has written. */
+function bytesOf({ content, reasoningContent = "", toolCalls }: WholeMessage): number {
+  const calls = toolCalls.map((call) => call.name + call.arguments);
+  return Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+}
+
+/** Returns undefined if the bytes are not JSON. */
+export function parse(bytes: Buffer): unknown {
+  try {
+    return parseJson(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,61 @@
+/** The APIs of workers that a request can name, and how answers in one piece are read. */
+import {
+  malformed,
+  openBracket,
+  rangeIs,
+  readMembers,
+  skipSpace,
+  type ReadMember,
+} from "sluice-gateway/http";
+import type { WorkerApi } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+import { readUsage } from "./token-usage.ts";
+import { parse, readChatCompletion, type ReadWhole } from "./whole-answer.ts";
+
+/** Maximum size of the JSON of a usage report. */
+const maxUsageBytes = 4096;
+
+interface Found {
+  dataStart: number;
+  dataEnd: number;
+  usage: Buffer | undefined;
+  isError: boolean;
+}
+
+const readMember: ReadMember<Found> = (bytes, nameStart, nameEnd, start, end, found) => {
+  if (rangeIs(bytes, nameStart, nameEnd, '"data"')) {
+    found.dataStart = bytes[start] === openBracket ? start : malformed;
+    found.dataEnd = end;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"usage"')) {
+    found.usage = end - start <= maxUsageBytes ? bytes.subarray(start, end) : undefined;
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"error"')) {
+    found.isError = !rangeIs(bytes, start, end, "null");
+  }
+};
+
+/**
+ * Reads an answer of `/v1/embeddings`. Only its structure is checked: `data` can have megabytes of numbers, which nothing
+ * here needs as values.
+ */
+const readEmbeddings: ReadWhole = (bytes) => {
+  const found: Found = { dataStart: malformed, dataEnd: 0, usage: undefined, isError: false };
+  const start = skipSpace(bytes, 0, bytes.length);
+  const end = readMembers(bytes, start, bytes.length, 0, "trusted", readMember, found);
+  if (end === malformed || skipSpace(bytes, end, bytes.length) !== bytes.length) return undefined;
+  if (found.dataStart === malformed || found.isError) return undefined;
+  const usage = found.usage === undefined ? undefined : parse(found.usage);
+  return {
+    finishReason: "stop",
+    usage: isObject(usage) ? readUsage({ ...usage, completion_tokens: 0 }) : undefined,
+    native: bytes.subarray(found.dataStart, found.dataEnd),
+  };
+};
+
+/** Returns the path of an API below `/v1`. */
+export function pathOf(api: WorkerApi | undefined): string {
+  return api === "embeddings" ? "/embeddings" : "/chat/completions";
+}
+
+export function wholeReaderOf(api: WorkerApi | undefined): ReadWhole {
+  return api === "embeddings" ? readEmbeddings : readChatCompletion;
+}

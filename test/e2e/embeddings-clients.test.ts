@@ -1,0 +1,152 @@
+/** Checks the surface `embeddings` with OpenAI's client, Vercel's `ai` and LangChain. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { OpenAIEmbeddings } from "@langchain/openai";
+import { APICallError, embedMany } from "ai";
+import {
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  OpenAI,
+  RateLimitError,
+} from "openai";
+import { failing } from "../plugins/inference/networks/worker-scripts.ts";
+import type { Script } from "../plugins/inference/networks/scripted-worker.ts";
+import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
+import { startChatGateway, type ChatTestGateway } from "./chat-clients.ts";
+
+const model = "Test/Model-1";
+const vector = [0.5, -0.25, 2];
+
+/** Embeds each input as its index followed by two numbers, in the format that the request asks for. */
+const embedding: Script = async (exchange) => {
+  const { input, encoding_format: format } = exchange.body;
+  const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
+  const data = inputs.map((_, index) => {
+    const numbers = [index, ...vector];
+    const bytes = Buffer.from(Float32Array.from(numbers).buffer);
+    const value = format === "base64" ? bytes.toString("base64") : numbers;
+    return { object: "embedding", index, embedding: value };
+  });
+  const usage = { prompt_tokens: 5, total_tokens: 5 };
+  exchange.begin(200, { "content-type": "application/json" });
+  await exchange.push(JSON.stringify({ object: "list", data, model, usage }));
+  exchange.end();
+};
+
+let gateway: ChatTestGateway;
+before(async () => {
+  gateway = await startChatGateway();
+});
+after(() => gateway[Symbol.asyncDispose]());
+
+function clientOf(apiKey: string): OpenAI {
+  return new OpenAI({ apiKey, baseURL: gateway.baseURL, maxRetries: 0 });
+}
+
+describe("OpenAI's client", { timeout: 30_000 }, () => {
+  it("gets embeddings, which it asks for in base64, and the charge", async () => {
+    gateway.worker.script(embedding);
+    const answer = await clientOf(gateway.key).embeddings.create({ model, input: ["a", "b"] });
+    assert.equal(gateway.worker.received.at(-1)?.body["encoding_format"], "base64");
+    assert.deepEqual(
+      answer.data.map((one) => [...one.embedding]),
+      [
+        [0, ...vector],
+        [1, ...vector],
+      ],
+    );
+    assert.deepEqual(answer.usage, {
+      prompt_tokens: 5,
+      total_tokens: 5,
+      usedCUMilli: 5 * tokenMilli,
+    });
+  });
+
+  it("gets numbers for tokens if it asks for them", async () => {
+    gateway.worker.script(embedding);
+    const { data } = await clientOf(gateway.key).embeddings.create({
+      model,
+      input: [[1, 2, 3]],
+      encoding_format: "float",
+      dimensions: 4,
+    });
+    assert.deepEqual(data[0]?.embedding, [0, ...vector]);
+  });
+
+  it("gets the class of each error with its code", async () => {
+    const create = (key: string, members: object = {}): Promise<unknown> =>
+      clientOf(key).embeddings.create({ model, input: "a", ...members });
+    await assert.rejects(create(gateway.unknownKey), (error) => {
+      assert.ok(error instanceof AuthenticationError);
+      assert.equal(error.code, "invalid_api_key");
+      return true;
+    });
+    await assert.rejects(create(gateway.poorKey), (error) => {
+      assert.ok(error instanceof RateLimitError);
+      assert.deepEqual([error.code, error.type], ["insufficient_quota", "usage_limit_reached"]);
+      return true;
+    });
+    await assert.rejects(create(gateway.key, { model: "No/Model" }), (error) => {
+      assert.ok(error instanceof NotFoundError);
+      assert.deepEqual([error.code, error.param], ["model_not_found", null]);
+      return true;
+    });
+    await assert.rejects(create(gateway.key, { input: [] }), (error) => {
+      assert.ok(error instanceof BadRequestError);
+      assert.equal(error.param, "input");
+      return true;
+    });
+    gateway.worker.script(failing(500));
+    await assert.rejects(create(gateway.key), (error) => {
+      assert.ok(error instanceof InternalServerError);
+      assert.equal(error.code, "server_error");
+      return true;
+    });
+  });
+});
+
+describe("the ai SDK", { timeout: 30_000 }, () => {
+  const modelOf = (apiKey: string) =>
+    createOpenAICompatible({ name: "sluice", baseURL: gateway.baseURL, apiKey }).embeddingModel(
+      model,
+    );
+
+  it("embeds many texts with their usage", async () => {
+    gateway.worker.script(embedding);
+    const { embeddings, usage } = await embedMany({
+      model: modelOf(gateway.key),
+      values: ["a", "b"],
+    });
+    assert.deepEqual(embeddings, [
+      [0, ...vector],
+      [1, ...vector],
+    ]);
+    assert.equal(usage.tokens, 5);
+  });
+
+  it("reads the message of an error", async () => {
+    const asked = embedMany({ model: modelOf(gateway.unknownKey), values: ["a"], maxRetries: 0 });
+    await assert.rejects(asked, (error) => {
+      assert.ok(error instanceof APICallError);
+      assert.deepEqual([error.statusCode, error.isRetryable], [401, false]);
+      return true;
+    });
+  });
+});
+
+describe("LangChain", { timeout: 30_000 }, () => {
+  it("embeds documents", async () => {
+    gateway.worker.script(embedding);
+    const embeddings = new OpenAIEmbeddings({
+      model,
+      apiKey: gateway.key,
+      configuration: { baseURL: gateway.baseURL },
+      maxRetries: 0,
+    });
+    const vectors = await embeddings.embedDocuments(["a", "b"]);
+    assert.deepEqual(vectors[1], [1, ...vector]);
+  });
+});

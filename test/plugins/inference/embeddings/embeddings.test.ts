@@ -1,0 +1,349 @@
+/** Embeddings through a whole gateway with a scripted worker. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { cutImmediately, failing, raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
+import { startWorker, type Script } from "../networks/scripted-worker.ts";
+import { model, startChat, tokenMilli, type Answer, type ChatGateway } from "../chat/gateway.ts";
+
+const inTime = { timeout: 30_000 };
+const json = { "content-type": "application/json" };
+/** Numbers, spaces and escapes as no serializer would write them. */
+const data = '[ {"object":"embedding" ,"index":0, "embedding":[1.50,-2e-3 ,0.10],"x":"\\u00e4"}]';
+
+/** Answers with `data` and a report of 5 tokens. */
+function embedding({ usage = '{"prompt_tokens":5,"total_tokens":5}', list = data } = {}): Script {
+  const report = usage === "none" ? "" : `,"usage":${usage}`;
+  const text = `{"id":"w-1","object":"list","model":"worker-name","data":${list}${report}}`;
+  return raw(200, json, [text]);
+}
+
+function embed(chat: ChatGateway, members: object = {}, path = "/v1/embeddings"): Promise<Answer> {
+  return chat.send({ model, input: "Hi", ...members }, { path });
+}
+
+/** Asserts an error in OpenAI's shape, and the gateway's code. */
+function assertError(
+  { status, headers, json: body, text }: Answer,
+  expected: { readonly status: number; readonly error: object; readonly code: string },
+): void {
+  assert.equal(status, expected.status, text);
+  const { message, ...error } = body.error;
+  assert.deepEqual(Object.keys(body), ["error"]);
+  assert.equal(typeof message, "string");
+  assert.deepEqual(error, expected.error);
+  assert.equal(headers["x-sluice-error"], expected.code);
+}
+
+describe("embeddings", inTime, () => {
+  it("are passed on byte for byte with the model of the request, the usage and the charge", async () => {
+    await using chat = await startChat();
+    for (const path of ["/v1/embeddings", "/classic/v1/embeddings"]) {
+      chat.worker.script(embedding());
+      const answer = await embed(chat, {}, path);
+      assert.equal(
+        answer.text,
+        `{"object":"list","data":${data},"model":"${model}","usage":{"prompt_tokens":5,"total_tokens":5,"usedCUMilli":${5 * tokenMilli}}}`,
+      );
+      assert.equal(answer.headers["content-type"], "application/json");
+      assert.equal(answer.headers["x-used-cu-milli"], String(5 * tokenMilli));
+    }
+    const [charge] = await chat.charged(2);
+    assert.deepEqual(
+      [charge?.usedMilliCu, charge?.inputTokens, charge?.outputTokens, charge?.estimated],
+      [5 * tokenMilli, 5, 0, false],
+    );
+    assert.deepEqual([charge?.method, charge?.model], ["embeddings", model]);
+    assert.deepEqual(
+      chat.worker.received.map(({ path }) => path),
+      ["/v1/embeddings", "/v1/embeddings"],
+    );
+  });
+
+  it("reach the worker with the known members only, and the others are named", async () => {
+    await using chat = await startChat();
+    chat.worker.script(embedding());
+    const members = {
+      input: ["a", [1, 2]],
+      encoding_format: "base64",
+      dimensions: 8,
+      user: "u",
+    };
+    const unknown = { truncate: true, "Bad name": 1, "x-y": 2, input_type: null };
+    const { status, headers } = await embed(chat, { ...members, ...unknown });
+    assert.equal(status, 200);
+    assert.equal(headers["x-sluice-ignored"], "truncate, other, input_type");
+    assert.deepEqual(chat.worker.received[0]?.body, { model, ...members });
+  });
+
+  it("name at most 16 unknown members", async () => {
+    await using chat = await startChat();
+    chat.worker.script(embedding());
+    const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`m${n}`, n]));
+    const { headers } = await embed(chat, many);
+    const names = String(headers["x-sluice-ignored"]).split(", ");
+    assert.deepEqual([names.length, names[0], names.at(-1)], [16, "m0", "other"]);
+  });
+
+  it("of 2,048 inputs of any form are served", async () => {
+    await using chat = await startChat();
+    chat.worker.script(embedding(), embedding(), embedding());
+    const count = 2_048;
+    for (const input of [
+      Array.from({ length: count }, (_, n) => (n % 2 === 0 ? "x" : [n])),
+      Array.from({ length: 3_000 }, (_, n) => n),
+    ]) {
+      assert.equal((await embed(chat, { input })).status, 200);
+    }
+  });
+});
+
+describe("an invalid request for embeddings is answered with 400 and its member", inTime, () => {
+  const cases: readonly [string, object, string | null][] = [
+    ["no model", { model: undefined }, "model"],
+    ["no input", { input: undefined }, "input"],
+    ["an object", { input: {} }, "input"],
+    ["an empty list", { input: [] }, "input"],
+    ["2,049 inputs", { input: Array.from({ length: 2_049 }, () => "x") }, "input"],
+    ["an empty list of tokens", { input: ["a", []] }, "input[1]"],
+    ["a list in a list", { input: [[[1]]] }, "input[0]"],
+    ["a text among tokens", { input: [1, "a"] }, "input"],
+    ["a fraction as token", { input: [[1, 1.5]] }, "input[0]"],
+    ["null as input", { input: ["a", null] }, "input[1]"],
+    ["another format", { encoding_format: "int8" }, "encoding_format"],
+    ["no dimensions", { dimensions: 0 }, "dimensions"],
+    ["a number as user", { user: 5 }, "user"],
+  ];
+  it("in every case", async () => {
+    await using chat = await startChat();
+    for (const [what, members, param] of cases) {
+      const answer = await embed(chat, members);
+      const error = { type: "invalid_request_error", param, code: "invalid_value" };
+      assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
+      assert.match(
+        answer.json.error.message,
+        new RegExp(`^${param?.replaceAll(/[[\]]/g, "\\$&")} `),
+        what,
+      );
+    }
+    for (const [body, code] of [
+      ["{", "invalid_request"],
+      ["[]", "invalid_value"],
+      ['"text"', "invalid_value"],
+    ] as const) {
+      const answer = await chat.send(body, { path: "/v1/embeddings" });
+      const error = { type: "invalid_request_error", param: null, code };
+      assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
+    }
+    assert.deepEqual([chat.worker.received.length, chat.charges().length], [0, 0]);
+  });
+});
+
+describe("the charge of embeddings", inTime, () => {
+  const estimates: readonly [string, string][] = [
+    ["missing", "none"],
+    ["a text", '"5"'],
+    ["negative", '{"prompt_tokens":-5}'],
+    ["far too high", '{"prompt_tokens":900000,"total_tokens":900000}'],
+    ["megabytes long", `{"prompt_tokens":5,"x":"${"x".repeat(50_000)}"}`],
+  ];
+  it("is estimated if the report is missing or impossible: one token per four bytes, or per token of the client", async () => {
+    await using chat = await startChat();
+    for (const [index, [what, usage]] of estimates.entries()) {
+      chat.worker.script(embedding({ usage }));
+      const { json: body, status } = await embed(chat, { input: ["eight by", [7, 8, 9]] });
+      assert.equal(status, 200, what);
+      assert.deepEqual(body.usage, {
+        prompt_tokens: 5,
+        total_tokens: 5,
+        usedCUMilli: 5 * tokenMilli,
+      });
+      const charges = await chat.charged(index + 1);
+      assert.equal(charges.at(-1)?.estimated, true, what);
+    }
+  });
+
+  it("never exceeds the reservation, and completion tokens of the report cost nothing", async () => {
+    await using chat = await startChat();
+    const usage = JSON.stringify(usageOf(15_000, 8_000));
+    chat.worker.script(embedding({ usage }));
+    // Two bytes, and 16 tokens that a model may add.
+    assert.equal((await embed(chat)).json.usage.usedCUMilli, 18 * tokenMilli);
+    chat.worker.script(embedding({ usage: JSON.stringify(usageOf(6, 8_000)) }));
+    assert.equal((await embed(chat)).json.usage.usedCUMilli, 6 * tokenMilli);
+  });
+
+  it("is estimated if the client leaves and the worker reports nothing within two seconds", async () => {
+    await using chat = await startChat();
+    const held = chat.worker.hold();
+    const leaving = new AbortController();
+    const asking = fetch(`${chat.gateway.url}/v1/embeddings`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${chat.gateway.key}`, ...json },
+      body: JSON.stringify({ model, input: "a longer text" }),
+      signal: leaving.signal,
+    });
+    const exchange = await held;
+    leaving.abort();
+    await assert.rejects(asking, { name: "AbortError" });
+    await exchange.left;
+    const [charge] = await chat.charged(1);
+    assert.deepEqual(
+      [charge?.usedMilliCu, charge?.estimated, charge?.outcome],
+      [4 * tokenMilli, true, "clientLeft"],
+    );
+  });
+});
+
+describe("a worker that fails in embeddings", inTime, () => {
+  const unavailable = { type: "server_error", param: null, code: "server_error" };
+  const broken: readonly [string, Script][] = [
+    ["sends broken JSON", raw(200, json, ['{"data":[{"embedding":[1,2}]}'])],
+    ["ends too early", raw(200, json, ['{"object":"list","data":[1,2'])],
+    ["sends more after the answer", raw(200, json, ['{"data":[]} {}'])],
+    ["sends no list", raw(200, json, ['{"data":{"a":1}}'])],
+    ["sends an error with status 200", raw(200, json, [`{"data":[],"error":"${workerSecret}"}`])],
+    ["sends too much", raw(200, json, [`{"data":["${"x".repeat(400_000)}"]}`])],
+    ["answers 500", failing(500)],
+    ["answers 401", failing(401)],
+    ["cuts the connection", cutImmediately],
+  ];
+  it("is answered with 503 in OpenAI's shape, and nothing is charged", async () => {
+    await using chat = await startChat();
+    for (const [what, script] of broken) {
+      chat.worker.script(script);
+      const answer = await embed(chat);
+      assertError(answer, { status: 503, error: unavailable, code: "UPSTREAM_ERROR" });
+      assert.equal(answer.headers["retry-after"], "5", what);
+      assert.ok(!answer.text.includes(workerSecret), what);
+      assert.deepEqual(chat.charges(), [], what);
+    }
+  });
+
+  it("is not ejected, so it stays available for chat", async () => {
+    await using chat = await startChat();
+    for (const script of [failing(501), failing(500), failing(404), raw(200, json, ["{}"])]) {
+      for (let n = 0; n < 12; n++) {
+        chat.worker.script(script);
+        const answer = await embed(chat);
+        assert.equal(answer.status, 503);
+      }
+    }
+    assert.equal((await chat.ask()).status, 200);
+    assert.doesNotMatch(await chat.logged(), /a worker was ejected/);
+  });
+
+  it("is not quoted: a refusal gets the gateway's words", async () => {
+    await using chat = await startChat();
+    chat.worker.script(failing(422));
+    const answer = await embed(chat);
+    const error = { type: "invalid_request_error", param: null, code: "invalid_request" };
+    assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
+    assert.ok(!answer.text.includes(workerSecret));
+    chat.worker.script(
+      raw(400, json, [
+        JSON.stringify({
+          error: { message: `${workerSecret}: maximum context length is 512 tokens, got 700` },
+        }),
+      ]),
+    );
+    const long = await embed(chat);
+    assert.deepEqual(
+      { ...long.json.error, message: "" },
+      {
+        message: "",
+        type: "invalid_request_error",
+        param: "input",
+        code: "context_length_exceeded",
+      },
+    );
+    assert.match(long.json.error.message, /512 tokens.*700/);
+    assert.ok(!long.text.includes(workerSecret));
+  });
+
+  it("is replaced by another one", async () => {
+    await using bad = await startWorker({ otherwise: raw(200, json, ['{"data":1}']) });
+    await using status = await startWorker();
+    const network = 'affinity: none, status: { url: "${STATUS_URL}" }, origins: ["${BAD_URL}"]';
+    const env = { STATUS_URL: `${status.url}/status`, BAD_URL: bad.url };
+    const workers = [
+      { id: "good", model },
+      { id: "bad", model, url: bad.url },
+    ];
+    status.documents.set("/status", { workers });
+    await using chat = await startChat({ network, env });
+    // One of the two is chosen at random.
+    while (bad.received.length === 0) {
+      chat.worker.script(embedding());
+      assert.equal((await embed(chat)).status, 200);
+    }
+  });
+});
+
+describe("refusals of the gateway have OpenAI's shape", inTime, () => {
+  it("for the key, the capability, the credit, the rate, the model and the body", async () => {
+    await using chat = await startChat();
+    const { gateway } = chat;
+    const path = "/v1/embeddings";
+    const ask = (key: string): Promise<Answer> => chat.send({ model, input: "Hi" }, { path, key });
+    const wrong = "invalid_request_error";
+    assertError(await ask("nothing"), {
+      status: 401,
+      error: { type: wrong, param: null, code: "invalid_api_key" },
+      code: "GATEWAY_UNAUTHORIZED",
+    });
+    assertError(await ask(gateway.issue({ capabilities: ["docs:read"] }).key), {
+      status: 403,
+      error: { type: "permission_error", param: null, code: "permission_denied" },
+      code: "GATEWAY_PERMISSION_DENIED",
+    });
+    const poor = await ask(gateway.issue({ cuLimit24hMilli: 1 }).key);
+    assertError(poor, {
+      status: 429,
+      error: { type: "usage_limit_reached", param: null, code: "insufficient_quota" },
+      code: "GATEWAY_CU_LIMIT_EXCEEDED",
+    });
+    assert.equal(poor.headers["x-should-retry"], "false");
+    assert.equal(poor.headers["retry-after"], "60");
+    const unknown = await chat.send({ model: "No/Model", input: "Hi" }, { path });
+    assertError(unknown, {
+      status: 404,
+      error: { type: wrong, param: null, code: "model_not_found" },
+      code: "MODEL_NOT_FOUND",
+    });
+    assertError(await chat.send({ model, input: "Hi" }, { path: "/none/v1/embeddings" }), {
+      status: 404,
+      error: { type: wrong, param: null, code: "invalid_request" },
+      code: "GATEWAY_NOT_FOUND",
+    });
+    const text = await chat.send("x", { path, headers: { "content-type": "text/plain" } });
+    assertError(text, {
+      status: 415,
+      error: { type: wrong, param: null, code: "invalid_request" },
+      code: "GATEWAY_INVALID_PARAMS",
+    });
+    const slow = gateway.issue({ rpsLimit: 1 }).key;
+    let limited = await ask(slow);
+    for (let n = 0; n < 20 && limited.status !== 429; n++) limited = await ask(slow);
+    assertError(limited, {
+      status: 429,
+      error: { type: "rate_limit_error", param: null, code: "rate_limit_exceeded" },
+      code: "GATEWAY_RATE_LIMITED",
+    });
+    assert.ok(limited.headers["retry-after"]);
+  });
+
+  it("and name the time at which the credit has room again", async () => {
+    await using chat = await startChat({ account: { cuLimit24hMilli: 60 } });
+    chat.worker.script(embedding());
+    assert.equal((await embed(chat)).status, 200);
+    await chat.charged(1);
+    const before = Math.floor(Date.now() / 1000);
+    const { json: body, status, headers } = await embed(chat, { input: "x".repeat(40) });
+    assert.equal(status, 429);
+    const resetsAt: number = body.error.resets_at;
+    assert.ok(resetsAt > before && resetsAt <= before + 90_000, String(resetsAt));
+    const time = new Date(resetsAt * 1000).toISOString();
+    assert.ok(body.error.message.endsWith(`there is room again at ${time}`), body.error.message);
+    assert.ok(Number(headers["retry-after"]) > 3_600);
+  });
+});
