@@ -317,6 +317,17 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       await create({ status: 404, body: { ...response, model: "No/Such-1" } });
       await create({ status: 429, key: poor.key, body: response });
     }
+    const embeddings = { model: "Demo/Echo-1", input: "hello" };
+    for (const path of ["/v1/embeddings", "/{network}/v1/embeddings"]) {
+      const params = { network: "confidential-classic" };
+      const embed = (request: Request): Promise<Headers> =>
+        check("POST", path, { params, ...request });
+      // The demo model has no embeddings; test/plugins/inference/embeddings has answers.
+      await embed({ status: 503, body: embeddings });
+      await embed({ status: 400, body: { ...embeddings, input: [] } });
+      await embed({ status: 404, body: { ...embeddings, model: "No/Such-1" } });
+      await embed({ status: 429, key: poor.key, body: embeddings });
+    }
     const messages = { ...chat, max_tokens: 100 };
     for (const path of ["/v1/messages", "/{network}/v1/messages"]) {
       const params = { network: "confidential-classic" };

@@ -1,5 +1,6 @@
 /** The OpenAPI description of embeddings. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import { openaiFailure, openaiRefusals } from "../completions/openai-operation.ts";
 import { formats, maxDimensions, maxInputs } from "./request.ts";
 
 const text = { type: "string" };
@@ -42,16 +43,6 @@ const answer: JsonSchema = {
   required: ["object", "data", "model", "usage"],
 };
 
-const failure: JsonSchema = {
-  type: "object",
-  properties: { error: { type: "object", required: ["message", "type", "param", "code"] } },
-  required: ["error"],
-};
-
-function failed(description: string): NonNullable<Operation["answers"]>[number] {
-  return { description, content: { "application/json": failure } };
-}
-
 export const operation: Operation = {
   summary: "Compute embeddings",
   description:
@@ -63,9 +54,12 @@ export const operation: Operation = {
   body: { content: { "application/json": requestSchema }, required: true },
   answers: {
     200: { description: "The embeddings.", content: { "application/json": answer } },
-    400: failed("The request is not valid."),
-    404: failed("No network lists the model, or its network has no embeddings."),
-    503: failed("No worker can answer at the moment."),
+    400: openaiFailure("The request is not valid.", ["invalid_value", "invalid_request"]),
+    404: openaiFailure("No network lists the model, or its network has no embeddings.", [
+      "model_not_found",
+    ]),
+    503: openaiFailure("No worker can answer at the moment.", ["server_error"]),
   },
   refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
+  ...openaiRefusals,
 };

@@ -6,7 +6,7 @@ import { defineSurface } from "sluice-gateway/plugin";
 import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
 import { ignoredCounter } from "../completions/ignored-fields.ts";
 import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { createResponsesApi, renderRefusal } from "./api.ts";
+import { createResponsesApi, errors } from "./api.ts";
 import { operation } from "./operation.ts";
 import { countedNames } from "./request.ts";
 
@@ -26,7 +26,7 @@ export default defineSurface({
     return {
       body: { bytes: maxRequestBytes, types: ["application/json"] },
       answer: (x) => answerCompletion(api, x, deps),
-      renderRefusal,
+      renderRefusal: errors.renderRefusal,
     };
   },
 });

@@ -1,4 +1,5 @@
 /** The OpenAPI description of the Responses API, as far as the gateway reads it. */
+import { openaiFailure, openaiRefusals } from "../completions/openai-operation.ts";
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { maxTokenLimit } from "../completions/request.ts";
 
@@ -85,25 +86,6 @@ const stream = {
   ],
 };
 
-function errorWith(code: JsonSchema): JsonSchema {
-  const error = {
-    type: "object",
-    properties: { message: text, type: text, param: text, code, resets_at: count },
-    required: ["message", "type", "param", "code"],
-  };
-  return { type: "object", properties: { error }, required: ["error"] };
-}
-
-function failure(
-  description: string,
-  codes: readonly string[],
-): {
-  readonly description: string;
-  readonly content: Readonly<Record<string, JsonSchema>>;
-} {
-  return { description, content: { "application/json": errorWith({ enum: codes }) } };
-}
-
 export const operation: Operation = {
   summary: "Create a response",
   description:
@@ -124,29 +106,15 @@ export const operation: Operation = {
         },
       },
     },
-    400: failure("The request is not valid, or has a member that cannot be served.", [
+    400: openaiFailure("The request is not valid, or has a member that cannot be served.", [
       "invalid_value",
       "unsupported_parameter",
       "context_length_exceeded",
       "invalid_request",
     ]),
-    404: failure("No network lists the model.", ["model_not_found"]),
-    503: {
-      ...failure("No worker can answer at the moment.", ["server_error"]),
-      headers: {
-        "Retry-After": {
-          description: "Minimum number of seconds to wait before a retry.",
-          schema: { type: "integer" },
-        },
-      },
-    },
+    404: openaiFailure("No network lists the model.", ["model_not_found"]),
+    503: openaiFailure("No worker can answer at the moment.", ["server_error"]),
   },
   refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
-  refusalBody: errorWith(text),
-  answerHeaders: {
-    "X-Sluice-Error": {
-      description: "The gateway's code of an error.",
-      schema: { ...text, examples: ["GATEWAY_RATE_LIMITED"] },
-    },
-  },
+  ...openaiRefusals,
 };
