@@ -322,7 +322,6 @@ describe("the OpenAPI document of the shipped pipeline", () => {
       const params = { network: "confidential-classic" };
       const embed = (request: Request): Promise<Headers> =>
         check("POST", path, { params, ...request });
-      // The demo model has no embeddings; test/plugins/inference/embeddings has answers.
       await embed({ status: 503, body: embeddings });
       await embed({ status: 400, body: { ...embeddings, input: [] } });
       await embed({ status: 404, body: { ...embeddings, model: "No/Such-1" } });
@@ -472,9 +471,13 @@ describe("the OpenAPI document of the shipped pipeline", () => {
 
   it("has no operation without a tested answer", () => {
     // Answers inside a connection are not HTTP; see test/plugins/confidential/confidential-relay and ledger-ws in
-    // test/plugins/ledger.
+    // test/plugins/ledger. The demo model has no embeddings; see test/plugins/inference/embeddings.
     const paths = ["confidential/stream", "ledger/rpc", "ledger/ws/{key}"];
-    const others = paths.map((path) => `GET /v1/${path}`);
+    const embeddings = ["/v1/embeddings", "/{network}/v1/embeddings"];
+    const others = [
+      ...paths.map((path) => `GET /v1/${path}`),
+      ...embeddings.map((path) => `POST ${path}`),
+    ];
     assert.deepEqual(documented().toSorted(), [...answered, ...others].toSorted());
   });
 });
