@@ -194,7 +194,7 @@ test("while the store cannot be written, a new sign-in does not leave the old se
   const first = await signIn(gateway, gateway.key);
   const { body, headers } = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
   const flow = (headers.getSetCookie()[0] ?? "").split(";", 1)[0];
-  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
+  const db = new DatabaseSync(join(gateway.folder, "data/state.db"));
   db.exec("ALTER TABLE claims RENAME TO lost");
   const byKey = await ask(gateway, "session", { body: { key: gateway.key }, cookie: first });
   assert.deepEqual([byKey.status, byKey.headers.getSetCookie()], [503, []]);
