@@ -9,11 +9,11 @@ export interface Dialect {
    * A column whose numbers ascend in the order of commits and are never used again. `column`: its definition. `after`:
    * statements after the one that makes the table. `lock`: a number of its own per table.
    */
-  numbered(
+  readonly numbered: (
     table: string,
     column: string,
     lock: number,
-  ): { readonly column: string; readonly after: string };
+  ) => { readonly column: string; readonly after: string };
 }
 
 export const postgresDialect: Dialect = {

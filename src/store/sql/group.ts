@@ -54,7 +54,7 @@ function resultOf(outcome: Outcome): Result {
 }
 
 async function runAlone(group: Group, work: Work, clock: Clock): Promise<Result> {
-  group.add(statement("SAVEPOINT work"));
+  group.add(control("SAVEPOINT work"));
   let hasEnded = false;
   const run: RunSql = async (text, values = []) => {
     if (hasEnded) throw new Error("the transaction has ended");
@@ -68,8 +68,8 @@ async function runAlone(group: Group, work: Work, clock: Clock): Promise<Result>
   };
   const result = await withTimeLimit(runWork(run, work), clock);
   hasEnded = true;
-  if ("error" in result) group.add(statement("ROLLBACK TO work"));
-  group.add(statement("RELEASE work"));
+  if ("error" in result) group.add(control("ROLLBACK TO work"));
+  group.add(control("RELEASE work"));
   return result;
 }
 
@@ -85,7 +85,7 @@ async function withTimeLimit(work: Promise<unknown>, clock: Clock): Promise<Resu
   }
 }
 
-function statement(text: string): Statement {
+function control(text: string): Statement {
   return { text, values: [] };
 }
 

@@ -24,7 +24,7 @@ export async function openSqliteSql(state: StateFile, clock: Clock): Promise<Sql
 
   const runGroups = async (): Promise<void> => {
     // What is asked for at the same time belongs to one group.
-    await undefined;
+    await Promise.resolve();
     while (waiting.length > 0) {
       const units = waiting;
       waiting = [];

@@ -43,10 +43,12 @@ export async function openStateThread(state: StateFile): Promise<StateThread> {
   return {
     async run(batch) {
       if (lost !== undefined) throw lost;
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
       worker.postMessage(batch);
       return answered();
     },
     async close() {
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is not a window
       worker.postMessage(undefined);
       await exited.promise;
     },

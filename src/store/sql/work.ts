@@ -6,18 +6,16 @@ import type { RunSql } from "../../contract/sql.ts";
  * handles the error: PostgreSQL would accept the COMMIT and roll back.
  */
 export async function runWork<T>(run: RunSql, work: (run: RunSql) => Promise<T>): Promise<T> {
-  let failure: { readonly error: unknown } | undefined;
+  const failures: unknown[] = [];
   const result = await work(async (text, values) => {
-    if (failure !== undefined) throw failure.error;
+    if (failures.length > 0) throw failures[0];
     try {
       return await run(text, values);
     } catch (error) {
-      failure ??= { error };
+      failures.push(error);
       throw error;
     }
   });
-  // TypeScript does not see the assignment in the function above.
-  const failed = failure as { readonly error: unknown } | undefined;
-  if (failed !== undefined) throw failed.error;
+  if (failures.length > 0) throw failures[0];
   return result;
 }

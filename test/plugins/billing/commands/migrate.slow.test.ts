@@ -119,9 +119,12 @@ async function fillState(sql: Sql): Promise<void> {
   await claims.end("session", Date.now() + 60_000);
   claims.close();
   await createPluginEntries(sql).set("acme", "größe/1", Buffer.from([0, 255, 10]));
-  const store = { sql: () => sql };
-  const metrics = createMetrics();
-  const stream = openStreamStore({ store, clock: systemClock, log: silentLog, metrics });
+  const stream = openStreamStore({
+    store: { sql: () => sql },
+    clock: systemClock,
+    log: silentLog,
+    metrics: createMetrics(),
+  });
   const { session, rid } = receiptOf(9_999_999_999);
   await stream.sessionIds.claim(session);
   await stream.receipts.keep(receiptOf(rid));
