@@ -29,6 +29,7 @@ import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
 import { silentLog } from "../test-log.ts";
@@ -92,6 +93,13 @@ describeStreamStore("embedded", async (t) => {
     await Promise.all([sql.idle(), otherSql.idle()]);
   };
   return { one, other, pass, restart };
+});
+
+describeSql("embedded", async (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const open = (): Promise<TestSql> => openFolderSql(t, folder, clock);
+  return { one: await open(), other: await open(), now: () => clock.now() };
 });
 
 describeClaims("embedded", async (t) => {

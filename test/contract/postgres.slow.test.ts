@@ -8,6 +8,7 @@ import {
 import { postgresSlots } from "../../plugins/billing/accounts/postgres/postgres-slots.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import type { Sql } from "../../src/plugin.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
@@ -21,6 +22,7 @@ import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 import { silentLog } from "../test-log.ts";
@@ -90,6 +92,13 @@ function describeStores(name: string, port: () => number | undefined): void {
       await pool.idle();
     };
     return { one: open(), other: open(), pass, restart: open };
+  });
+
+  describeSql(name, async (t) => {
+    const now = manualClock().now();
+    const database = await openDatabase(t, { now });
+    const open = (): Sql => postgresSql(database.open(), "test");
+    return { one: open(), other: open(), now: () => now };
   });
 
   describeClaims(name, async (t) => {

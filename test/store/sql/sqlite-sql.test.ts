@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import type { RunSql } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { temporaryFolder } from "../folder.ts";
 import { openFolderSql, type TestSql } from "../open-sql.ts";
@@ -88,29 +87,6 @@ test("a statement and a transaction that fail do not fail the others of their mo
   assert.equal(results[3]?.status === "rejected" && results[3].reason, wrong);
   assert.ok(results[1]?.status === "rejected" && code("SLUICE_STORE_FAILED")(results[1].reason));
   assert.equal(await rows(), 2);
-});
-
-test("a transaction with a statement that failed fails, even if its work goes on", async (t) => {
-  const { sql, rows } = await open(t);
-  const work = async (run: RunSql): Promise<string> => {
-    await run(insert, ["a", 1]);
-    await run(insert, ["a", 1]).catch(() => {});
-    return "done";
-  };
-  await assert.rejects(sql.transaction(work), code("SLUICE_STORE_FAILED"));
-  assert.equal(await rows(), 0);
-});
-
-test("a transaction sees its own rows, and its statements fail after its end", async (t) => {
-  const { sql } = await open(t);
-  let kept: RunSql | undefined;
-  const seen = await sql.transaction(async (run) => {
-    kept = run;
-    await Promise.all([run(insert, ["a", 1]), run(insert, ["b", 1])]);
-    return (await run(count))[0]?.["n"];
-  });
-  assert.equal(seen, 2);
-  await assert.rejects(async () => kept?.(insert, ["c", 1]), /has ended/);
 });
 
 test("a transaction that hangs ends after its time, and what waits for it succeeds", async (t) => {
@@ -200,11 +176,4 @@ test("what was confirmed before SIGKILL is there, and transactions are whole", a
     if (Number(n) % 2 === 0) continue;
     assert.ok(ids.has(`${worker}/${n}/${part === "one" ? "two" : "one"}`), id);
   }
-});
-
-test("the time of the store is that of the clock", async (t) => {
-  const clock = manualClock();
-  const sql = await openFolderSql(t, temporaryFolder(t), clock);
-  clock.advance(1_234);
-  assert.deepEqual(await sql.query("SELECT sluice.now_ms() AS now"), [{ now: clock.now() }]);
 });
