@@ -49,27 +49,6 @@ test("claims and endings are deleted some time after their end and never before 
   assert.equal(claims.hasEnded("d long session"), false);
 });
 
-test("an ending that follows when the newest ones have been deleted is known to the others", async (t) => {
-  const clock = manualClock();
-  const folder = temporaryFolder(t);
-  const [one, two] = [await openFolderSql(t, folder, clock), await openFolderSql(t, folder, clock)];
-  const claims = await openClaims(one, clock, silentLog);
-  const others = await openClaims(two, clock, silentLog);
-  t.after(() => claims.close());
-  t.after(() => others.close());
-  for (const id of ["a", "b"]) await claims.end(id, clock.now() + 1_000);
-  clock.advance(250);
-  await two.idle();
-  assert.equal(others.hasEnded("b"), true);
-  clock.advance(120_000);
-  await one.idle();
-  await two.idle();
-  await claims.end("c", clock.now() + 600_000);
-  clock.advance(250);
-  await two.idle();
-  assert.equal(others.hasEnded("c"), true);
-});
-
 test("if two processes claim the same ids, each id is granted to one of them", async (t) => {
   const folder = temporaryFolder(t);
   const ids = 50;
