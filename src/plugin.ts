@@ -50,6 +50,8 @@ export { contractVersion } from "./contract/version.ts";
 export type * from "./errors.ts";
 export { gatewayErrors, refuse } from "./errors.ts";
 export { readRequest as readJsonRpc } from "./http/json/request.ts";
+export { isObject } from "./is-object.ts";
+export { parseJson } from "./parse-json.ts";
 export { redact } from "./redact.ts";
 export { violationsSchema } from "./violations.ts";
 

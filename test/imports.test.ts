@@ -13,6 +13,7 @@ const folders = [
   "plugins/contracts",
   "plugins/dashboard",
   "plugins/edge",
+  "plugins/extras",
   "plugins/inference",
   "plugins/ledger",
   "plugins/tools",

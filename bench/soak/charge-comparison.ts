@@ -1,4 +1,6 @@
-/** Compares the prices that clients received with the charges in the journal. */
+/** Compares the prices that clients received with the charges in the journal, by the checker of all runs. */
+import { check } from "../../test/checker/checker.ts";
+import { nothing, type Call, type Charge } from "../../test/checker/history.ts";
 
 /** A row of `sluice usage export`. */
 export interface ChargeRow {
@@ -48,43 +50,49 @@ export class ChargeComparison {
     rows: readonly ChargeRow[],
     session: { readonly keyId: string; readonly maxMilli: number },
   ): ComparisonResult {
-    const faults: string[] = [];
     const charged = new Map<string, number>();
     const sessionRows: number[] = [];
-    for (const row of rows) {
-      if (row.key_id === session.keyId) sessionRows.push(row.used_cu_milli);
-      else if (!this.#entries.has(row.request_id)) {
-        faults.push(`${row.request_id} was charged and never sent`);
-      } else {
-        charged.set(row.request_id, (charged.get(row.request_id) ?? 0) + row.used_cu_milli);
-      }
+    for (const { request_id: id, key_id: keyId, used_cu_milli: milli } of rows) {
+      if (keyId === session.keyId) sessionRows.push(milli);
+      else charged.set(id, (charged.get(id) ?? 0) + milli);
     }
-    let [priced, pricedMilli] = [0, 0];
-    for (const [id, entry] of this.#entries) {
-      const milli = charged.get(id) ?? 0;
-      if (milli > entry.maxMilli) {
-        faults.push(`${id} was charged ${milli}, more than the ${entry.maxMilli} of its request`);
-      }
-      if (entry.pricedMilli === undefined) continue;
-      priced++;
-      pricedMilli += entry.pricedMilli;
-      if (milli !== entry.pricedMilli) {
-        faults.push(`${id} has the price ${entry.pricedMilli} and was charged ${milli}`);
-      }
-    }
+    const calls = Array.from(this.#entries, ([id, entry]) => callOf(id, entry));
+    // The number of charges of a batch is not known, so those of a request count as one. Their sum must be its price.
+    const charges = [...charged].map(([requestId, milliCu]): Charge => {
+      return { requestId, milliCu, keyId: "", workspaceId: "" };
+    });
+    const faults = Object.values(check({ ...nothing, calls, charges })).flat();
+    const pricedCalls = calls.filter(({ isWhole }) => isWhole);
     faults.push(...compareSessions(this.sessionMilli, sessionRows, session.maxMilli));
     if (sessionRows.length > this.sessionMilli.length + this.sessionsLeft) {
       faults.push("there are more charges for encrypted answers than answers");
     }
     return {
       requests: this.#entries.size,
-      priced: priced + this.sessionMilli.length,
-      pricedMilli: pricedMilli + sum(this.sessionMilli),
+      priced: pricedCalls.length + this.sessionMilli.length,
+      pricedMilli: sum(pricedCalls.map(({ milliCu }) => milliCu)) + sum(this.sessionMilli),
       charges: rows.length,
       chargedMilli: sum([...charged.values()]) + sum(sessionRows),
       faults,
     };
   }
+}
+
+/** A call without a price may have been charged: it is a stream, its client left, or it failed. */
+function callOf(id: string, { pricedMilli, maxMilli }: Entry): Call {
+  const isPriced = pricedMilli !== undefined;
+  return {
+    id,
+    replica: "",
+    keyId: "",
+    workspaceId: "",
+    start: 0,
+    end: 0,
+    status: isPriced ? 200 : 0,
+    isWhole: isPriced,
+    milliCu: pricedMilli ?? 0,
+    maxMilliCu: maxMilli,
+  };
 }
 
 /** Each answer with a price must have a charge of that amount. The others must not exceed `max`. */

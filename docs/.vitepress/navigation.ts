@@ -43,11 +43,6 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   Extend: [
     "docs/writing-plugins",
     "docs/contract-changes",
-    "docs/examples/evm-node/README",
-    "docs/examples/jwt-auth/README",
-    "docs/examples/mcp-federation/README",
-    "docs/examples/oauth-metadata/README",
-    "docs/examples/redact-pii/README",
     "plugins/README",
     "plugins/contracts/README",
   ],

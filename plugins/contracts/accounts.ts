@@ -1,11 +1,11 @@
 /**
  * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
  */
-import type { Awaitable } from "sluice-gateway/plugin";
+import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
 import type { ModelOverride } from "./inference.ts";
-import type { Caller, ChangedBy, KeyPrincipal, ReceivedClaims } from "./principal.ts";
+import type { Caller, ChangedBy, KeyPrincipal, Principal, ReceivedClaims } from "./principal.ts";
 import type { Tickets } from "./tickets.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -44,6 +44,8 @@ export interface Callers {
 }
 
 export interface Accounts extends Callers {
+  /** The function `setPrincipal` of `sluice-gateway/services`, for plugins that import only `sluice-gateway/plugin`. */
+  setPrincipal(x: Exchange, principal: Principal): void;
   readonly workspaces: Workspaces;
   readonly idempotency: Idempotency;
   readonly tickets: Tickets;

@@ -5,12 +5,12 @@
  */
 export type * from "./accounts.ts";
 export type * from "./accounts-admin.ts";
-export * from "./bearer-challenge.ts";
 export type * from "./confidential.ts";
 export * from "./decimal.ts";
 export type * from "./decoder.ts";
 export type * from "./errors.ts";
 export type * from "./evidence.ts";
+export type * from "./evm-node.ts";
 export type * from "./idempotency.ts";
 export type * from "./inference.ts";
 export type * from "./ledger-archive.ts";

@@ -203,6 +203,12 @@ function unusedPlugins(config: Config, plugins: ReadonlyMap<string, Plugin>): Fa
   const uses = [...allUses(config), ...config.services];
   const names = new Set<string>(uses.flatMap(({ name }) => servicesOf(plugins.get(name) ?? {})));
   for (const { name } of allUses(config)) names.add(name);
+  // A service with a section can work without a plugin that uses it, as an exporter does. One without has the place of
+  // its plugin.
+  for (const { name, at } of config.services) {
+    const hasSection = at !== config.plugins.get(name)?.at;
+    if (hasSection && plugins.get(name)?.kind === "service") names.add(name);
+  }
   const meant = [...names].map((name) => nearest(name, config.plugins.keys()));
   return [...config.plugins].flatMap(([name, { at }]) =>
     names.has(name) || meant.includes(name)

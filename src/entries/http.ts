@@ -31,6 +31,7 @@ export {
   type HttpResponse,
   type SendRequest,
 } from "../http/request.ts";
+export { messageLimits } from "../http/message-limits.ts";
 export { offeredSubprotocols } from "../http/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
 export {

@@ -1,5 +1,6 @@
 /** Reads whole request bodies, up to a maximum size. */
 import type { RequestBody } from "../pipeline/run/request-head.ts";
+import { ChunkList } from "./chunk-list.ts";
 
 export type BodyResult =
   | { readonly kind: "body"; readonly body: Buffer }
@@ -63,7 +64,8 @@ class BodyReader<Owner> {
   readonly #listener: BodyListener<Owner>;
   /** Almost every body fits one chunk, which is then passed on without a copy. */
   #first: Buffer | undefined;
-  #rest: Buffer[] | undefined;
+  /** All chunks, if there are several. */
+  #chunks: ChunkList | undefined;
   #bytes = 0;
 
   constructor(capBytes: number, owner: Owner, listener: BodyListener<Owner>) {
@@ -77,13 +79,12 @@ class BodyReader<Owner> {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#capBytes) {
       this.#first = undefined;
-      this.#rest = undefined;
+      this.#chunks = undefined;
       if (had <= this.#capBytes) this.#listener.onEnd(this.#owner, tooLarge);
       return;
     }
     if (this.#first === undefined) this.#first = chunk;
-    else if (this.#rest === undefined) this.#rest = [this.#first, chunk];
-    else this.#rest.push(chunk);
+    else this.#addTo(this.#first, chunk);
     // Must be last, because the listener may abandon the body.
     this.#listener.onData(this.#owner, chunk.length);
   }
@@ -91,10 +92,18 @@ class BodyReader<Owner> {
   onEnd(): void {
     if (this.#bytes > this.#capBytes) return;
     if (this.#first === undefined) return this.#listener.onEnd(this.#owner, none);
-    const body = this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#bytes);
+    const body = this.#chunks?.join(this.#bytes) ?? this.#first;
     // The request keeps this reader until the answer has ended, so the chunks are released here.
     this.#first = undefined;
-    this.#rest = undefined;
+    this.#chunks = undefined;
     this.#listener.onEnd(this.#owner, { kind: "body", body });
+  }
+
+  #addTo(first: Buffer, chunk: Buffer): void {
+    if (this.#chunks === undefined) {
+      this.#chunks = new ChunkList();
+      this.#chunks.add(first);
+    }
+    this.#chunks.add(chunk);
   }
 }

@@ -21,6 +21,7 @@ import type { AcceptOptions, Clock } from "../plugin.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 import { LiveConnection } from "./websocket-connection.ts";
 import { pingMs } from "./liveness.ts";
+import { messageLimits } from "./message-limits.ts";
 import { MessageWatch } from "./message-watch.ts";
 
 /** RFC 6455 section 4.1: the key is 16 bytes in base64. */
@@ -119,12 +120,12 @@ export class WebSockets implements Disposable {
    * Completes the handshake. `ws` calls its callback either at once or never: not if it refuses the request, or if the
    * client has ended its side of the connection. In both cases this throws `UpgradeFailed`, so that the exchange ends.
    */
-  #handshake(x: LiveExchange, maxPayload: number, asked: UpgradeRequest): WebSocket {
+  #handshake(x: LiveExchange, messageBytes: number, asked: UpgradeRequest): WebSocket {
     const { req, res, socket, head } = asked;
     // From now on, the socket no longer belongs to an HTTP message.
     res.detachSocket(req.socket);
     let accepted: WebSocket | undefined;
-    this.#server(maxPayload).handleUpgrade(req, socket, head, (webSocket) => {
+    this.#server(messageBytes).handleUpgrade(req, socket, head, (webSocket) => {
       accepted = webSocket;
     });
     if (accepted !== undefined) return accepted;
@@ -139,15 +140,15 @@ export class WebSockets implements Disposable {
   }
 
   /** Returns a server per maximum message size, because `ws` has this limit in the options of the server. */
-  #server(maxPayload: number): WebSocketServer {
-    const known = this.#servers.get(maxPayload);
+  #server(messageBytes: number): WebSocketServer {
+    const known = this.#servers.get(messageBytes);
     if (known !== undefined) return known;
     const server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
       // Compression does not shorten ciphertext, and compressing data next to secrets can reveal them by length.
       perMessageDeflate: false,
-      maxPayload,
+      ...messageLimits(messageBytes),
       handleProtocols: (_, req) => this.#accepting.get(req)?.protocol ?? false,
     });
     // With this listener, `ws` does not write its own refusal.
@@ -157,7 +158,7 @@ export class WebSockets implements Disposable {
       for (let at = 0; at + 1 < fields.length; at += 2)
         lines.push(`${fields[at]}: ${fields[at + 1]}`);
     });
-    this.#servers.set(maxPayload, server);
+    this.#servers.set(messageBytes, server);
     return server;
   }
 }

@@ -152,7 +152,9 @@ const surfaceName = "test-surface";
 /** Returns the smallest pipeline that runs the plugin. */
 export function pipelineOf(plugin: Plugin, example: StepExample): MemoryPipeline {
   const { options = {}, slots = {}, services = {}, path = "/*", environment = "dev" } = example;
-  const plugins = new Map<string, Plugin>([[plugin.name, plugin]]);
+  // A service with sections ships with Sluice, and its options are the sections.
+  const hasSections = plugin.kind === "service" && plugin.sections !== undefined;
+  const plugins = new Map<string, Plugin>(hasSections ? [] : [[plugin.name, plugin]]);
   for (const [name, service] of Object.entries(services)) {
     plugins.set(name, standIn(name, service));
   }
@@ -181,7 +183,7 @@ export function pipelineOf(plugin: Plugin, example: StepExample): MemoryPipeline
       environment,
       ...(environment === "prod" && { secret: "the secret of a test" }),
       plugins: Object.fromEntries(named.map((name) => [name, `./${name}`])),
-      ...(plugin.kind === "service" && { [plugin.name]: options }),
+      ...(plugin.kind === "service" && (hasSections ? options : { [plugin.name]: options })),
       ...(plugin.kind === "tools" && { tools: [{ [plugin.name]: options }] }),
       routes: [{ path, run, to, ...(websocket && { websocket }) }],
     },

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { CuRefusal, KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
-import { about, agentOf, line, principalOf } from "../plugins/billing/metering/fixture.ts";
+import { about, agentOf, line, principalOf } from "../plugins/billing/metering/principals.ts";
 
 export type ContractMeter = Omit<Metering, "usage" | "outageMs">;
 

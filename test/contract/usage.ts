@@ -9,7 +9,7 @@ import type {
   UsageMember,
   UsageReports,
 } from "sluice-gateway/services";
-import { about, agentOf, principalOf } from "../plugins/billing/metering/fixture.ts";
+import { about, agentOf, principalOf } from "../plugins/billing/metering/principals.ts";
 import type { ContractMeter } from "./meter.ts";
 
 export interface OpenUsage {

@@ -1,4 +1,4 @@
-/** Checks every page and the README of every plugin: links lead somewhere, and commands and YAML work. */
+/** Checks every page, the README of every plugin and the notes: links lead somewhere, and commands and YAML work. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,6 +18,9 @@ import { root } from "./tables.ts";
 const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/README.md"], {
   cwd: root,
 }).toSorted();
+
+/** The laboratory notes beside the code. */
+const notes = globSync("{bench,plugins,src}/**/notes.md", { cwd: root }).toSorted();
 
 function read(page: string): string {
   return readFileSync(join(root, page), "utf8");
@@ -42,7 +45,11 @@ function anchors(markdown: string): Set<string> {
   return new Set(headings.map(([, heading = ""]) => slugger.slug(heading.replaceAll("`", ""))));
 }
 
-for (const page of pages) {
+test("there are laboratory notes", () => {
+  assert.ok(notes.length > 0);
+});
+
+for (const page of [...pages, ...notes]) {
   test(`links of ${page} lead somewhere`, () => {
     const prose = read(page).replace(/^ *```[^]*?^ *```$/gm, "");
     for (const [, link = ""] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -53,7 +60,9 @@ for (const page of pages) {
       if (anchor !== undefined) assert.ok(anchors(read(target)).has(anchor), `${link}: no heading`);
     }
   });
+}
 
+for (const page of pages) {
   test(`YAML and JSON of ${page} can be parsed`, () => {
     for (const { language, text } of blocks(read(page))) {
       if (language === "yaml") assert.doesNotThrow(() => void parse(text), text);

@@ -102,6 +102,25 @@ function watchHealth(t: TestContext, { gateway }: Limited): () => Promise<number
   };
 }
 
+/** `longest`: the longest time of a health check in milliseconds. */
+function assertHealthy(t: TestContext, limited: Limited, longest: number): void {
+  const highest = limited.highestBytes() / mebibyte;
+  t.diagnostic(
+    `highest memory: ${Math.round(highest)} MiB, health check: ${Math.round(longest)} ms`,
+  );
+  assert.equal(limited.gateway.child.exitCode, null);
+  assert.ok(longest < maxHealthMs, `a health check took ${longest} ms`);
+  assert.ok(highest < 512, `${highest} MiB`);
+}
+
+/** Returns the head of a call of the node. `bytes`: the length of its body. */
+function headOf(key: string, bytes: number): string {
+  return (
+    `POST /v1/ledger/rpc HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key}\r\n` +
+    `content-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`
+  );
+}
+
 test("slow bodies of four keys get refusals, and the memory stays within the limit", async (t) => {
   await using node = await startRpcNode({ system_chain: () => "Test" });
   const limited = await start(t, node.url);
@@ -109,9 +128,6 @@ test("slow bodies of four keys get refusals, and the memory stays within the lim
   const statuses: number[] = [];
   let sent = 0;
   const part = Buffer.alloc(9 * mebibyte, " ");
-  const head = (key: string): string =>
-    `POST /v1/ledger/rpc HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key}\r\n` +
-    `content-type: application/json\r\ncontent-length: ${part.length + 1000}\r\n\r\n`;
   for (const key of limited.keys) {
     for (let count = 0; count < 18; count++) {
       const socket = limited.open();
@@ -119,24 +135,17 @@ test("slow bodies of four keys get refusals, and the memory stays within the lim
         const status = /^HTTP\/1.1 (\d+)/.exec(data.toString("latin1"))?.[1];
         if (status !== undefined) statuses.push(Number(status));
       });
-      socket.write(head(key));
+      socket.write(headOf(key, part.length + 1000));
       socket.write(part, () => void sent++);
     }
   }
   // A body that was refused while it arrived may lose its connection before the client has read the refusal.
   await until(() => statuses.length >= 40 && sent >= 8);
-  const longest = await longestHealth();
   assert.ok(
     statuses.every((status) => status === 429 || status === 503),
     statuses.join(),
   );
-  assert.equal(limited.gateway.child.exitCode, null);
-  assert.ok(longest < maxHealthMs, `a health check took ${longest} ms`);
-  const highest = limited.highestBytes() / mebibyte;
-  t.diagnostic(
-    `highest memory: ${Math.round(highest)} MiB, health check: ${Math.round(longest)} ms`,
-  );
-  assert.ok(highest < 512, `${highest} MiB`);
+  assertHealthy(t, limited, await longestHealth());
 });
 
 test("unread answers of large values hold no more than the limit", async (t) => {
@@ -146,24 +155,15 @@ test("unread answers of large values hold no more than the limit", async (t) => 
   const longestHealth = watchHealth(t, limited);
   const [key = ""] = limited.keys;
   const call = `{"jsonrpc":"2.0","id":1,"method":"state_getStorage","params":["0x3a636f6465","0x${"11".repeat(32)}"]}`;
-  const post = (body: string): string =>
-    `POST /v1/ledger/rpc HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key}\r\n` +
-    `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const body = `[${Array<string>(50).fill(call).join(",")}]`;
   for (let count = 0; count < 16; count++) {
     const socket = limited.open();
     socket.pause();
-    socket.write(post(`[${Array<string>(50).fill(call).join(",")}]`));
+    socket.write(headOf(key, body.length) + body);
   }
   await until(() => node.calls.some(({ method }) => method === "state_getStorage"));
   await new Promise((resolve) => setTimeout(resolve, 3_000));
-  const longest = await longestHealth();
-  assert.equal(limited.gateway.child.exitCode, null);
-  assert.ok(longest < maxHealthMs, `a health check took ${longest} ms`);
-  const highest = limited.highestBytes() / mebibyte;
-  t.diagnostic(
-    `highest memory: ${Math.round(highest)} MiB, health check: ${Math.round(longest)} ms`,
-  );
-  assert.ok(highest < 512, `${highest} MiB`);
+  assertHealthy(t, limited, await longestHealth());
 });
 
 const pipeline = (bound: string): string => `

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
@@ -16,8 +18,13 @@ interface Bench extends AsyncDisposable {
   readonly metrics: RenderedMetrics;
   /** Returns the number of bytes that the gateway reports as held by unfinished bodies. */
   held(): number;
-  /** Starts a body of `announced` bytes with `sent` of them. */
-  start(options: { announced: number; sent: number; key?: string; path?: string }): Promise<Client>;
+  /** Starts a body of `announced` bytes with `sent` of them. Without `announced`, the body is chunked. */
+  start(options: {
+    announced?: number;
+    sent: number;
+    key?: string;
+    path?: string;
+  }): Promise<Client>;
   /** Waits until a number of bytes is held. */
   holds(bytes: number): Promise<void>;
 }
@@ -100,7 +107,9 @@ async function bench(
       await once(socket, "connect");
       const field = key === undefined ? "" : `x-key: ${key}\r\n`;
       // node:http handles requests with a repeated field.
-      const fields = `host: a\r\nx: 1\r\nx: 2\r\n${field}content-length: ${announced}\r\n`;
+      const length =
+        announced === undefined ? "transfer-encoding: chunked" : `content-length: ${announced}`;
+      const fields = `host: a\r\nx: 1\r\nx: 2\r\n${field}${length}\r\n`;
       socket.write(`POST ${path} HTTP/1.1\r\n${fields}\r\n`);
       client.send(sent);
       return client;
@@ -250,6 +259,26 @@ test("one key may hold half of all bytes; a further body of that key gets 429", 
   const second = await gateway.start({ announced, sent: 200 * kibibyte, key: "a" });
   assert.equal(await second.status(), 429);
   await gateway.holds(400 * kibibyte);
+});
+
+test("a body in chunks of one byte holds not much more memory than its bytes", async () => {
+  await using gateway = await bench();
+  setFlagsFromString("--expose-gc");
+  // The function exists in contexts that are made after the flag was set.
+  const collect = runInNewContext("gc") as () => void;
+  const memory = (): number => {
+    collect();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    return heapUsed + arrayBuffers;
+  };
+  const { socket } = await gateway.start({ sent: 0 });
+  await gateway.holds(0);
+  const before = memory();
+  const count = 100_000;
+  socket.write("1\r\nx\r\n".repeat(count));
+  await gateway.holds(count);
+  const grown = memory() - before;
+  assert.ok(grown < 20 * count, `${grown} bytes for ${count}`);
 });
 
 test("two hundred clients with the maximum memory each do not exceed the total limit", async () => {

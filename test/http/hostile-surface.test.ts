@@ -248,6 +248,18 @@ describe("a plugin that returns something other than a reply", () => {
   }
 });
 
+for (const body of [{ a: 1 }, 7, true, ["a"], [{}]]) {
+  it(`the body ${JSON.stringify(body)} is 500`, async () => {
+    const surface = { answer: () => ({ status: 200, body: body as unknown as Uint8Array }) };
+    const errors = await assertSurvives(surface, async (served) => {
+      const answer = await ask(served, "/hostile");
+      assert.equal(answer.status, 500);
+      assert.match(answer.body, /GATEWAY_INTERNAL_ERROR/);
+    });
+    assert.match(errors.join(), /^a plugin failed .*"plugin":"surface-0"/);
+  });
+}
+
 it("a surface that never returns after its client has left is settled after a time limit, and the log names it", async () => {
   const clock = manualClock();
   const settled = settling();

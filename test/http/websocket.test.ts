@@ -10,6 +10,7 @@ import { WebSocket } from "ws";
 import type { LiveExchange } from "../../src/pipeline/run/exchange.ts";
 import type { Connection, Exchange, Outcome, SurfaceHooks } from "../../src/plugin.ts";
 import { refuse } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 
 /** A surface that passes its connection to the test and ends with it. */
@@ -180,6 +181,70 @@ it("a message above the limit closes with 1009", async () => {
   client.send(Buffer.alloc(1025));
   const [code] = await once(client, "close");
   assert.equal(code, 1009);
+});
+
+it("compression is not accepted, and a compressed frame closes with 1002", async () => {
+  await using served = await serve([route(echo)]);
+  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`, ["test.v1"], {
+    perMessageDeflate: true,
+  });
+  await once(client, "open");
+  assert.equal(client.extensions, "");
+  const { _socket: socket } = client as unknown as { readonly _socket: Socket };
+  // A frame with the bit RSV1, and a mask of zeros.
+  socket.write(Buffer.of(0xc2, 0x81, 0, 0, 0, 0, 0));
+  assert.equal((await once(client, "close"))[0], 1002);
+});
+
+it("a message in more than 256 fragments closes with 1008", async () => {
+  await using served = await serve([route(echo)]);
+  const client = await open(served);
+  const send = (count: number): void => {
+    for (let at = 1; at <= count; at++) client.send("x", { fin: at === count });
+  };
+  send(256);
+  const [answer] = (await once(client, "message")) as [Buffer];
+  assert.equal(answer.length, 256);
+  send(257);
+  const [code] = await Promise.race([once(client, "close"), once(client, "message")]);
+  assert.equal(code, 1008);
+  client.terminate();
+});
+
+it("a message in segments of one byte closes with 1008", async () => {
+  const surface = socketSurface(() => {}, 1 << 20);
+  await using served = await serve([route(surface)], { clock: manualClock() });
+  const client = await open(served);
+  client.on("error", () => {});
+  const closed = once(client, "close");
+  // The package `ws` does not write single bytes, but its socket does.
+  const { _socket: socket } = client as unknown as { readonly _socket: Socket };
+  socket.setNoDelay(true);
+  // The head of a message of 60,000 bytes, with a mask of zeros.
+  socket.write(Buffer.of(0x82, 0xfe, 60_000 >> 8, 60_000 & 255, 0, 0, 0, 0));
+  for (let at = 0; at < 10_000 && client.readyState === client.OPEN; at++) {
+    socket.write("x");
+    await new Promise(setImmediate);
+  }
+  client.terminate();
+  assert.equal((await closed)[0], 1008);
+});
+
+it("a client that sends pings and does not read the answers is disconnected", async () => {
+  const { step, next } = outcomes();
+  await using served = await serve([route(echo, [step])]);
+  const client = await open(served);
+  client.on("error", () => {});
+  client.pause();
+  const ended = next();
+  const data = Buffer.alloc(125);
+  let isOver = false;
+  void ended.then(() => (isOver = true));
+  while (!isOver) {
+    for (let count = 0; count < 1000; count++) client.ping(data);
+    await new Promise(setImmediate);
+  }
+  assert.equal(await ended, "clientLeft");
 });
 
 it("a frame that breaks RFC 6455 closes with 1002", async () => {

@@ -29,6 +29,8 @@ test("the package exports the documented names and no others", async () => {
     "defineSurface",
     "defineTools",
     "gatewayErrors",
+    "isObject",
+    "parseJson",
     "readJsonRpc",
     "redact",
     "refuse",
@@ -37,7 +39,6 @@ test("the package exports the documented names and no others", async () => {
   assert.deepEqual(Object.keys(await import("sluice-gateway/services")).toSorted(), [
     "anonymous",
     "atCoefficient",
-    "bearerChallenge",
     "capabilities",
     "createPrice",
     "decimalText",

@@ -161,6 +161,40 @@ routes:
   assert.equal((await fetch(`${adminUrl}/metrics`)).status, 200);
 });
 
+test("the package has the plugins of the module extras, which start without further packages", async () => {
+  const folder = join(app, "extras");
+  mkdirSync(folder);
+  writeFileSync(
+    join(folder, "pipeline.yaml"),
+    `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+tools:
+  - mcp-federation: { prefix: acme, url: "http://127.0.0.1:9", tools: { echo: 5 } }
+routes:
+  - path: /mcp
+    methods: [POST]
+    run:
+      - cors: { origins: ["https://app.test"] }
+      - resource-challenge: { resource: "https://gateway.test/mcp" }
+      - jwt-auth: { issuer: "http://127.0.0.1:9", audience: a, jwks: "http://127.0.0.1:9" }
+      - redact-pii
+      - authorize: { require: key }
+      - meter
+    to: mcp
+  - path: /.well-known/oauth-protected-resource/mcp
+    methods: [GET]
+    to: { resource-metadata: { resource: "https://gateway.test/mcp", issuer: "https://id.test" } }
+`,
+  );
+  await using server = await serve(folder, ["start"]);
+  const headers = { origin: "https://app.test", authorization: "Bearer a.b.c" };
+  const refused = await fetch(`${server.listening["url"]}/mcp`, { method: "POST", headers });
+  assert.equal(refused.status, 401);
+  assert.match(refused.headers.get("www-authenticate") ?? "", /resource_metadata=/);
+  assert.equal(refused.headers.get("access-control-allow-origin"), "https://app.test");
+});
+
 test("the dashboard of the package signs a user of an OpenID provider in", async () => {
   const folder = join(app, "signed-in");
   mkdirSync(folder);

@@ -1,14 +1,15 @@
 /** Fakes of what a step sees, so that its hooks can be tested without a gateway around them. */
-import type {
-  Accounts,
-  ApiKey,
-  Capability,
-  KeyPrincipal,
-  Meter,
-  Metering,
-  Networks,
-  Principal,
-  Tools,
+import {
+  setPrincipal,
+  type Accounts,
+  type ApiKey,
+  type Capability,
+  type KeyPrincipal,
+  type Meter,
+  type Metering,
+  type Networks,
+  type Principal,
+  type Tools,
 } from "sluice-gateway/services";
 import { HeldBytes } from "../../src/http/held-bytes.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -67,6 +68,7 @@ export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
     identifyKey: () => missing,
     identifyAgain: () => missing,
     identifyClaims: () => missing,
+    setPrincipal,
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
       redeem: () => ({ principal: missing, terms: undefined }),

@@ -13,13 +13,22 @@ import { fakeCharge } from "./tools/tool-catalogue/fixture.ts";
 
 const slots: Partial<Slots> = { principal: keyPrincipal(), charge: fakeCharge() };
 
+/** Nothing listens on this port. */
+const unused = "http://127.0.0.1:9";
+
 /** What a plugin needs in order to start. All plugins that are not listed here or below start alone. */
 const examples: Readonly<Record<string, StepExample<object>>> = {
   authorize: { slots, options: { require: "key" } },
+  cors: { options: { origins: ["https://app.test"] } },
   idempotency: { slots, request: { method: "POST", headers: { "idempotency-key": "gateway_1" } } },
+  "jwt-auth": { options: { issuer: unused, audience: "gateway", jwks: unused } },
   mcp: { slots },
+  "mcp-federation": { options: { prefix: "acme", url: unused, tools: { echo: 5 } } },
   meter: { slots: { principal: keyPrincipal() } },
   "network-models": { slots, path: "/v1/networks/{id}/models", request: { method: "PUT" } },
+  "redact-pii": { request: { body: { messages: [{ role: "user", content: "ada@acme.test" }] } } },
+  "resource-challenge": { options: { resource: unused } },
+  "resource-metadata": { options: { resource: unused, issuer: unused } },
   "tool-rpc": { slots, request: { method: "POST" } },
   validate: { options: { query: { type: "object" } } },
   workspaces: { slots, options: { do: "show" }, path: "/workspaces/{id}" },

@@ -83,6 +83,8 @@ export async function openPgBouncer(
     "pool_mode = transaction",
     "default_pool_size = 4",
     "server_login_retry = 0.1",
+    // Each test has a database, and the server has a limit on connections.
+    "server_idle_timeout = 2",
     "unix_socket_dir =",
   ];
   writeFileSync(file, `${settings.join("\n")}\n`);

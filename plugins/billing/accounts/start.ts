@@ -1,6 +1,6 @@
 /** Opens the accounts database and assembles the service `accounts`. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
-import type { Accounts } from "sluice-gateway/services";
+import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
@@ -53,6 +53,7 @@ export async function startAccounts(
       identifyKey: (keyId, address) => accounts.identifyKey(keyId, address),
       identifyAgain: (principal, address) => accounts.identifyAgain(principal, address),
       identifyClaims: (received) => accounts.identifyClaims(received),
+      setPrincipal,
       workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
       idempotency,
       tickets: createTickets({ seal, claims, accounts, log }),

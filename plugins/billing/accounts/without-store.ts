@@ -1,7 +1,7 @@
 /**
  * Accounts without a store, with which `sluice check` starts the plugins that use them. They never serve a request.
  */
-import type { Workspaces } from "sluice-gateway/services";
+import { setPrincipal, type Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 import { keyJson, workspaceJson } from "./json.ts";
 import { keyState } from "./key-state.ts";
@@ -30,6 +30,7 @@ export function accountsWithoutStore(plans: Plans): RunningAccounts {
     identifyKey: () => unauthorized,
     identifyAgain: () => unauthorized,
     identifyClaims: () => unauthorized,
+    setPrincipal,
     workspaces,
     idempotency: { take: () => unavailable, once: () => unavailable },
     tickets: {

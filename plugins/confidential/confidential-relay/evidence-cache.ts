@@ -1,22 +1,25 @@
 /**
  * A cache of the evidence that enclaves have presented, by digest. A client that already has the evidence gets only
  * its digest, and any client can fetch it. The cache is in memory. It does not verify the evidence; its readers do.
+ *
+ * It holds texts and counts them: the host of a worker can add any members to valid evidence, and parsed values can take
+ * twenty times the memory of their text.
  */
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/toolkit";
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 
-/** Maximum number of entries for keysets. A keyset is valid for an hour, so this covers some hundred workers. */
-const maxShared = 512;
+/** Maximum length of the evidence of keysets. Evidence has 5 to 40 KB, so this covers some hundred workers. */
+const maxSharedChars = 32 * 1024 * 1024;
 /**
- * Maximum number of quotes for a single nonce. They are not presented again, and a client may request any number of
+ * Maximum length of the quotes for a single nonce. They are not presented again, and a client may request any number of
  * them.
  */
-const maxSingle = 64;
+const maxSingleChars = 4 * 1024 * 1024;
 
 export class EvidenceCache {
-  readonly #shared = new BoundedMap<string, unknown>(maxShared);
-  readonly #single = new BoundedMap<string, unknown>(maxSingle);
+  readonly #shared = new Texts(maxSharedChars);
+  readonly #single = new Texts(maxSingleChars);
 
   /**
    * Stores evidence and returns its digest. Undefined if the evidence has no canonical form. `evidence`: parsed JSON.
@@ -25,11 +28,47 @@ export class EvidenceCache {
    */
   async keep(evidence: unknown, isSingle: boolean): Promise<string | undefined> {
     const digest = await evidenceDigest(nodeSuite, evidence);
-    if (digest !== undefined) (isSingle ? this.#single : this.#shared).set(digest, evidence);
+    if (digest === undefined) return undefined;
+    (isSingle ? this.#single : this.#shared).set(digest, JSON.stringify(evidence));
     return digest;
   }
 
+  /** Returns the evidence as parsed JSON. */
   find(digest: string): unknown {
-    return this.#shared.get(digest) ?? this.#single.get(digest);
+    const text = this.#shared.get(digest) ?? this.#single.get(digest);
+    return text === undefined ? undefined : parseJson(text);
+  }
+}
+
+/** Texts up to a total length, without the least recently used ones. */
+class Texts {
+  readonly #maxChars: number;
+  /** The least recently used one first. */
+  readonly #texts = new Map<string, string>();
+  #chars = 0;
+
+  constructor(maxChars: number) {
+    this.#maxChars = maxChars;
+  }
+
+  get(name: string): string | undefined {
+    const text = this.#texts.get(name);
+    if (text !== undefined) this.set(name, text);
+    return text;
+  }
+
+  set(name: string, text: string): void {
+    this.#delete(name);
+    this.#texts.set(name, text);
+    this.#chars += text.length;
+    for (const oldest of this.#texts.keys()) {
+      if (this.#chars <= this.#maxChars) return;
+      this.#delete(oldest);
+    }
+  }
+
+  #delete(name: string): void {
+    this.#chars -= this.#texts.get(name)?.length ?? 0;
+    this.#texts.delete(name);
   }
 }

@@ -6,7 +6,7 @@ import type { Clock } from "sluice-gateway/plugin";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
-import { handshakeMs } from "../protocol/limits.ts";
+import { handshakeMs, maxAttestationBytes } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 import { sessionReportData } from "../protocol/report-data.ts";
 import { readTextFrame, type AttestationFrame } from "../protocol/text-frames.ts";
@@ -72,6 +72,7 @@ async function shakeHands(
   link.text(helloBytes);
   const bytes = await answer;
   if (isFault(bytes)) return bytes;
+  if (bytes.length > maxAttestationBytes) return noAttestation;
   const frame = readTextFrame(bytes);
   if (isFault(frame)) return noAttestation;
   if (frame.kind === "error") return fault(codeForClient(frame.code), "the enclave refused");

@@ -1,6 +1,6 @@
 /** A WebSocket to a worker's enclave (confidential-stream.md section 5, "Gateway to worker"). */
 import type { Socket } from "node:net";
-import { Liveness, pingMs } from "sluice-gateway/http";
+import { Liveness, messageLimits, pingMs } from "sluice-gateway/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { WebSocket } from "ws";
@@ -56,7 +56,7 @@ function openWebSocket({ url, headers, connectMs }: SocketOptions): WebSocket | 
       followRedirects: false,
       // Compression does not make ciphertext shorter.
       perMessageDeflate: false,
-      maxPayload: maxTextBytes,
+      ...messageLimits(maxTextBytes),
     });
   } catch {
     return undefined;

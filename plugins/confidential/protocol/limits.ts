@@ -40,8 +40,13 @@ export const defaultPad: Pad = 256;
 
 /** Maximum size of `hello` as received. */
 export const maxHelloBytes = 16_384;
-/** Maximum size of any other text frame. Evidence has 5 to 40 KB. */
+/** Maximum size of any other text frame. */
 export const maxTextBytes = 1_048_576;
+/**
+ * Maximum size of an enclave's answer to `hello`, for a gateway. Evidence has 5 to 40 KB, and more with an event log and
+ * the evidence of GPUs. Any host of a worker can lengthen it, and reading 1 MiB takes a tenth of a second.
+ */
+export const maxAttestationBytes = 262_144;
 
 /** Maximum remaining validity of a keyset, from a verifier's point of view. */
 export const maxKeysetSeconds = 3600;

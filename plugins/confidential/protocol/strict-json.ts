@@ -37,22 +37,22 @@ export function isCount(value: unknown): value is number {
 
 /** Returns true if an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
 function repeatsName(text: string): boolean {
-  /** The names seen so far of each enclosing value. Empty for an array. */
-  const open: Set<string>[] = [];
+  /** The names seen so far of each enclosing value. Undefined before the first one, and for an array. */
+  const open: (Set<string> | undefined)[] = [];
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
     if (character === "{" || character === "[") {
-      open.push(new Set());
+      open.push(undefined);
     } else if (character === "}" || character === "]") {
       open.pop();
     } else if (character === '"') {
       const end = stringEnd(text, at);
       // Only a name has a colon after it.
-      if (text[spaceEnd(text, end)] === ":") {
-        const names = open.at(-1);
+      if (text[spaceEnd(text, end)] === ":" && open.length > 0) {
+        const names = (open[open.length - 1] ??= new Set());
         const name = nameIn(text.slice(at, end));
-        if (names?.has(name) === true) return true;
-        names?.add(name);
+        if (names.has(name)) return true;
+        names.add(name);
       }
       at = end - 1;
     }

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import {
+  messageLimits,
   offeredSubprotocols,
   pingMs,
   UnfinishedBytes,
@@ -67,7 +68,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     clientTracking: false,
     // Compression does not make ciphertext shorter.
     perMessageDeflate: false,
-    maxPayload: maxTextBytes,
+    ...messageLimits(maxTextBytes),
     handleProtocols: () => workerSubprotocol,
   });
   const state = (): ServerState => {

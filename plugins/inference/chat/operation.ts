@@ -3,7 +3,7 @@
  * hand, which is faster and gives better messages than a schema; tests compare the two.
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
-import { maxTemplateLevels, maxTokenLimit } from "./request.ts";
+import { maxTemplateLevels, maxTokenLimit } from "../completions/request.ts";
 
 const text = { type: "string" };
 const count = { type: "integer", minimum: 0 };

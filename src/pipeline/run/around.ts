@@ -2,6 +2,7 @@
 import type { InnerSurface, Reply } from "../../plugin.ts";
 import type { Waiting } from "../../wait-limit.ts";
 import type { PlacedHook, PlacedStep } from "../load/compile.ts";
+import { warnIfBlocking } from "../observe/blocking.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { stateOf } from "./hooks.ts";
@@ -89,6 +90,7 @@ function surfaceAnswer(x: LiveExchange): Answer {
   let answer: Answer = undefined;
   try {
     answer = x.compiled.surface.answer(x);
+    warnIfBlocking(x, x.route.surface, startTimer(x) - since);
   } finally {
     if (!(answer instanceof Promise)) stopTimer(x, depth, since);
   }

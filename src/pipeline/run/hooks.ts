@@ -6,6 +6,7 @@
 import type { Reply, StepHooks } from "../../plugin.ts";
 import type { Waiting } from "../../wait-limit.ts";
 import type { PlacedStep } from "../load/compile.ts";
+import { warnIfBlocking } from "../observe/blocking.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import type { HookPhase } from "./hook-phases.ts";
@@ -56,9 +57,14 @@ export function runHooks<Arg>(
       result = undefined;
     }
     if (result instanceof Promise) {
+      if (isTimed) warnIfBlocking(x, step.name, startTimer(x) - since);
       return new WaitingHook(x, step, phase, arg, i + 1, since).wait(result);
     }
-    if (isTimed) since = stopTimer(x, depth, since);
+    if (isTimed) {
+      const began = since;
+      since = stopTimer(x, depth, began);
+      warnIfBlocking(x, step.name, since - began);
+    }
     if (result === undefined || !mayReply) continue;
     const reply = replyOf(x, step, result);
     if (reply !== undefined) return reply;

@@ -1,4 +1,5 @@
 /** Replies of known size, and failures: the way up through the response hooks, and the bytes that are sent. */
+import { isUint8Array } from "node:util/types";
 import { refuse } from "../../errors.ts";
 import type { Reply } from "../../plugin.ts";
 import type { PlacedStep } from "../load/compile.ts";
@@ -178,8 +179,14 @@ export function writeHead(x: LiveExchange, head: LiveResponseHead): void {
 
 function byteLength(body: Body): number {
   if (typeof body === "string") return Buffer.byteLength(body);
-  if (isList(body)) return body.reduce((sum, { length }) => sum + length, 0);
-  return body === undefined ? 0 : body.length;
+  if (isList(body)) return body.reduce((sum, part) => sum + bytesIn(part), 0);
+  return body === undefined ? 0 : bytesIn(body);
+}
+
+/** Throws for anything else than bytes, which a plugin in JavaScript can return. */
+function bytesIn(part: Uint8Array): number {
+  if (!isUint8Array(part)) throw new TypeError("the body of a reply is neither text nor bytes");
+  return part.length;
 }
 
 /** Returns the body after the hooks `responseChunk` and `responseFlush`. */

@@ -4,7 +4,7 @@ import { waitForGateways } from "../../../plugins/billing/commands/confirmations
 import { systemClock } from "../../../src/clock.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
-import type { LimitedScope, Revocation } from "./history.ts";
+import type { LimitedScope, Revocation } from "../../checker/history.ts";
 import { smallMilliCu } from "./pipeline.ts";
 
 export interface ClientKey {

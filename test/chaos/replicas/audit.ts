@@ -4,7 +4,7 @@
  */
 import { Client } from "pg";
 import { runSql } from "../../store/servers.ts";
-import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "./history.ts";
+import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "../../checker/history.ts";
 
 /**
  * The trigger is deferred, so that it sees the whole transaction. Its statement has a separate snapshot, in which a

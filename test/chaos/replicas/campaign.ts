@@ -6,11 +6,11 @@ import { setTimeout as wait } from "node:timers/promises";
 import { runSql } from "../../store/servers.ts";
 import { createAccounts, rateLimit, type Accounts } from "./accounts.ts";
 import { readAudit, startAudit, type Audit } from "./audit.ts";
-import { check, type Violations } from "./checker.ts";
+import { check, type Violations } from "../../checker/checker.ts";
 import { onceOnly, readOnce, runClients, type Known } from "./clients.ts";
 import { deploy, type CampaignPrograms, type Deployment } from "./deployment.ts";
 import { figuresOf, type Figures } from "./figures.ts";
-import type { Disruption, History } from "./history.ts";
+import type { Disruption, History } from "../../checker/history.ts";
 import { applyMutant, type MutantName } from "./mutants.ts";
 import { redisDisruptions } from "./redis-disruptions.ts";
 import { runFaults, type DoneFault } from "./run-faults.ts";
@@ -79,7 +79,8 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
   const disruptions = redisDisruptions(done, redisWarnings);
-  const history = historyOf({ accounts, sender, audit, known, once, disruptions, done });
+  const worked = deployment.worked();
+  const history = historyOf({ accounts, sender, audit, worked, known, once, disruptions, done });
   const violations = check(history);
   return {
     figures: figuresOf(history, violations, audit, done),
@@ -95,16 +96,18 @@ function historyOf(parts: {
   readonly accounts: Accounts;
   readonly sender: Sender;
   readonly audit: Audit;
+  readonly worked: readonly string[];
   readonly known: Known;
   readonly once: History["onceOnly"];
   readonly disruptions: readonly Disruption[];
   readonly done: readonly DoneFault[];
 }): History {
-  const { accounts, sender, audit, known, once, disruptions, done } = parts;
+  const { accounts, sender, audit, worked, known, once, disruptions, done } = parts;
   const { charges, exceeded, sums, purchased } = audit;
   return {
     calls: sender.calls,
     charges,
+    worked,
     exceeded,
     sums,
     scopes: accounts.scopes.map((scope) => ({

@@ -1,7 +1,7 @@
 /** The clients of a campaign. Each of them repeats one kind of request, at all replicas. */
 import { createRandom, sleep, type Random } from "../../../bench/soak/random.ts";
 import type { Accounts, ClientKey } from "./accounts.ts";
-import type { OnceOnly, Revocation } from "./history.ts";
+import type { OnceOnly, Revocation } from "../../checker/history.ts";
 import { chatBody, maxChatMilliCu, readMilliCu, transferMilliCu } from "./pipeline.ts";
 import { now, type Answer, type Sender } from "./send.ts";
 
@@ -82,14 +82,17 @@ export async function runClients(context: ClientContext, seed: number): Promise<
   return known;
 }
 
-/** Sends one node call. */
+/** Sends one node call, whose parameter is the id of the call. */
 export function readOnce(
   sender: Sender,
   slot: number,
   key: ClientKey,
   timeoutMs?: number,
 ): Promise<Answer> {
-  const body = { jsonrpc: "2.0", id: 1, method: "state_getStorageHash", params: ["0x00"] };
+  const body = (id: string): object => {
+    const params = [`0x${Buffer.from(id).toString("hex")}`];
+    return { jsonrpc: "2.0", id: 1, method: "state_getStorageHash", params };
+  };
   const more = timeoutMs === undefined ? {} : { timeoutMs };
   return sender.send({ slot, key, path: "/v1/ledger/rpc", body, maxMilliCu: readMilliCu, ...more });
 }

@@ -42,6 +42,8 @@ export interface Deployment extends AsyncDisposable {
   readonly slots: readonly Slot[];
   /** Number of transfers by recipient. */
   readonly transfers: ReadonlyMap<string, number>;
+  /** Returns the ids of the calls that the node has received. */
+  readonly worked: () => readonly string[];
   /** Times at which a replica has reported that Redis is slow or cannot be reached. */
   readonly redisWarnings: number[];
   /** Replicas that ended by themselves, or refused to start. */
@@ -160,6 +162,10 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
     redis,
     slots,
     transfers,
+    worked: () =>
+      node.calls
+        .filter(({ method }) => method === "state_getStorageHash")
+        .map(({ params }) => Buffer.from(String(params?.[0]).slice(2), "hex").toString()),
     redisWarnings,
     crashes,
     errors,

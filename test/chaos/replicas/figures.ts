@@ -1,10 +1,10 @@
 /** The figures of a campaign, as docs/replicas.md shows them. */
 import type { Audit } from "./audit.ts";
-import { cutCalls, isAnswered, overshootOf, type Violations } from "./checker.ts";
-import type { History } from "./history.ts";
+import { cutCalls, isAnswered, overshootOf, type Violations } from "../../checker/checker.ts";
+import type { History } from "../../checker/history.ts";
 import type { DoneFault } from "./run-faults.ts";
 import type { FaultKind } from "./schedule.ts";
-import { callsWithoutFault, countUnavailable } from "./unavailable.ts";
+import { callsWithoutFault, countUnavailable } from "../../checker/unavailable.ts";
 
 export interface Figures {
   readonly requests: number;

@@ -1,6 +1,6 @@
 /** Finds the times around which request rates may be exceeded, and by how much. */
 import { rateLimit } from "./accounts.ts";
-import type { Disruption } from "./history.ts";
+import type { Disruption } from "../../checker/history.ts";
 import type { DoneFault } from "./run-faults.ts";
 
 const { burst } = rateLimit;

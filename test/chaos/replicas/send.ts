@@ -2,7 +2,7 @@
 import { Agent, request, type IncomingHttpHeaders } from "node:http";
 import type { ClientKey } from "./accounts.ts";
 import type { Slot } from "./deployment.ts";
-import type { Call } from "./history.ts";
+import type { Call } from "../../checker/history.ts";
 
 export interface Answer {
   /** 0 if no status arrived. */
@@ -15,8 +15,8 @@ export interface Sending {
   readonly slot: number;
   readonly path: string;
   readonly key: ClientKey;
-  /** The body of a POST. Undefined for a GET. */
-  readonly body?: object;
+  /** The body of a POST. Undefined for a GET. A function gets the id of the call, which the worker then logs. */
+  readonly body?: object | ((id: string) => object);
   readonly headers?: Readonly<Record<string, string>>;
   /** The most that the call may reserve. 0 for calls that are free. */
   readonly maxMilliCu: number;
@@ -55,7 +55,9 @@ export function createSender(slots: readonly Slot[]): Sender {
           ...headers,
         },
       };
-      const { status, isWhole, text, head } = await exchange(url + path, options, body);
+      const isLogged = typeof body === "function";
+      const sentBody = isLogged ? body(id) : body;
+      const { status, isWhole, text, head } = await exchange(url + path, options, sentBody);
       calls.push({
         id,
         replica: name,
@@ -67,6 +69,7 @@ export function createSender(slots: readonly Slot[]): Sender {
         isWhole,
         milliCu: isWhole ? priceOf(head, text) : 0,
         maxMilliCu,
+        isLogged,
       });
       return { status, isWhole, text };
     },

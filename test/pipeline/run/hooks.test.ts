@@ -166,3 +166,41 @@ test("runs no further hook after the exchange has settled", async () => {
   await new Promise(setImmediate);
   assert.deepEqual(seen, []);
 });
+
+for (const part of ["step", "asynchronous step", "surface"]) {
+  test(`the log names the ${part} that computes for more than a second`, async () => {
+    const clock = manualClock();
+    const compute = (): void => clock.advance(1_500);
+    const surface = {
+      answer() {
+        if (part === "surface") compute();
+        return hello();
+      },
+    };
+    const step: TestStep = {
+      name: "slow",
+      requestHeaders() {
+        if (part !== "surface") compute();
+        return part === "asynchronous step" ? Promise.resolve() : undefined;
+      },
+    };
+    await using served = await serve([{ path: "/x", steps: [step], surface }], { clock });
+    assert.equal((await ask(served, "/x")).status, 200);
+    assert.deepEqual(served.warnings, ["a hook of a plugin blocked all requests"]);
+  });
+}
+
+test("the log does not name a step that waits for more than a second", async () => {
+  const clock = manualClock();
+  const step: TestStep = {
+    name: "waits",
+    async requestHeaders() {
+      await Promise.resolve();
+      clock.advance(1_500);
+    },
+  };
+  const surface = { answer: hello };
+  await using served = await serve([{ path: "/x", steps: [step], surface }], { clock });
+  assert.equal((await ask(served, "/x")).status, 200);
+  assert.deepEqual(served.warnings, []);
+});

@@ -95,10 +95,20 @@ describe("the evidence cache", () => {
     const memory = new EvidenceCache();
     const shared = await memory.keep({ of: "a keyset" }, false);
     const single: string[] = [];
-    for (let at = 0; at < 600; at++) single.push((await memory.keep({ at }, true)) ?? "");
+    const quote = "x".repeat(40_000);
+    for (let at = 0; at < 200; at++) single.push((await memory.keep({ at, quote }, true)) ?? "");
     assert.deepEqual(memory.find(shared ?? ""), { of: "a keyset" });
-    assert.deepEqual(memory.find(single.at(-1) ?? ""), { at: 599 });
+    assert.deepEqual(memory.find(single.at(-1) ?? ""), { at: 199, quote });
     assert.equal(memory.find(single[0] ?? ""), undefined);
+  });
+
+  it("holds at most 32 MiB, however large the evidence of each keyset is", async () => {
+    const memory = new EvidenceCache();
+    const digests: string[] = [];
+    const gpu = "x".repeat(250_000);
+    for (let at = 0; at < 200; at++) digests.push((await memory.keep({ at, gpu }, false)) ?? "");
+    const found = digests.filter((digest) => memory.find(digest) !== undefined);
+    assert.deepEqual(found, digests.slice(-Math.floor((32 << 20) / 250_020)));
   });
 });
 

@@ -127,6 +127,7 @@ describe("the end of a session", () => {
     ["a bill instead", { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' }],
     ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
     ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
+    ["evidence of 300 KB", { evidence: (evidence) => ({ ...evidence, gpu: "x".repeat(300_000) }) }],
     [
       "evidence that calls itself hardware",
       { evidence: (evidence) => ({ ...evidence, tee_type: "tdx", simulated: undefined }) },
@@ -240,6 +241,18 @@ describe("the end of a session", () => {
     });
   }
 
+  it("the largest number of output tokens is reserved or refused, and the next session is served", async () => {
+    for (let times = 0; times < 3; times++) {
+      using session = await stream.open({ maxOutputTokens: Number.MAX_SAFE_INTEGER });
+      session.ask();
+      const message = await session.next();
+      if ("text" in message) assert.match(message.text, /"INSUFFICIENT_BALANCE"/);
+    }
+    using session = await stream.open();
+    session.ask();
+    assert.equal((await session.answer()).done.usedCUMilli, 7 * tokenMilli);
+  });
+
   it("a missing report ends the session, and the answer is not charged", async () => {
     stream.worker.script = { reportFrame: () => "garbage" };
     const charged = (await stream.charges()).length;
@@ -257,6 +270,8 @@ describe("the end of a session", () => {
       "sent again with another number",
       (frame, index) => (index === 1 ? flipped(frame, 15) : frame),
     ],
+    ["of another request", (frame, index) => (index === 1 ? flipped(frame, 7) : frame)],
+    ["above the limit of a message", () => new Uint8Array(2 << 20)],
   ];
   for (const [what, frame] of lost) {
     it(`a chunk ${what} ends the session, so that the answer cannot be mistaken for complete`, async () => {

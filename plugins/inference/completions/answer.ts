@@ -1,0 +1,104 @@
+/**
+ * The call path of all APIs for models: read the request, reserve its maximum cost, send it to a worker, render the
+ * answer, and charge the tokens that the worker counts.
+ */
+import {
+  refuse,
+  type Awaitable,
+  type Clock,
+  type Exchange,
+  type Reply,
+} from "sluice-gateway/plugin";
+import type { Networks, Offer } from "sluice-gateway/services";
+import { andThen } from "sluice-gateway/toolkit";
+import { notFoundMessage } from "../model-not-found.ts";
+import { isUnknownNetwork } from "../network-in-path.ts";
+import { sessionKey } from "../session-key.ts";
+import type { CompletionApi, CompletionParts } from "./api.ts";
+import { createCompletion, noteCompletion } from "./completion.ts";
+import { complete } from "./completion-reader.ts";
+import { errorReply } from "./error-reply.ts";
+import { completionError, type CompletionErrorCode } from "./errors.ts";
+import { withIgnoredFields } from "./ignored-fields.ts";
+import { StreamedCompletion } from "./streamed-completion.ts";
+import { tracedOffer } from "./traced-offer.ts";
+import { WholeCompletion } from "./whole-completion.ts";
+
+/** Maximum size of a request in bytes (decisions.md section 4). */
+export const maxRequestBytes = 10 * 1024 * 1024;
+
+export interface CompletionDeps {
+  readonly networks: Networks;
+  readonly clock: Clock;
+  /** Called with the names of the members of a request that are ignored. */
+  readonly countIgnored: (ignored: readonly string[]) => void;
+}
+
+/** Answers a request. Returns undefined after a stream, or if the client has disconnected. */
+export function answerCompletion(
+  api: CompletionApi,
+  x: Exchange,
+  deps: CompletionDeps,
+): Awaitable<Reply | undefined> {
+  const { networks, clock, countIgnored } = deps;
+  const { network } = x.request.params;
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
+  const json = x.json();
+  const invalid = (message: string, param?: string): Reply =>
+    errorReply(api, x, completionError("INVALID_REQUEST", { message, param }));
+  if (!json.ok) return invalid("the body is not JSON");
+  let offer: Offer | undefined;
+  const read = api.read(json.value, (model) => (offer = networks.find(model, network))?.prompt, x);
+  if (!read.ok) return invalid(read.message, read.param);
+  const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
+  // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
+  const { body, ...rest } = read.request;
+  x.dropBody();
+  countIgnored(rest.ignored);
+  const { renderer } = read;
+  const accepted = { x, api, renderer, request: { ...rest, session }, clock };
+  return andThen(
+    reserve(accepted, networks, offer, body),
+    (reply) => reply && withIgnoredFields(reply, rest.ignored),
+  );
+}
+
+function reserve(
+  accepted: CompletionParts,
+  networks: Networks,
+  offer: Offer | undefined,
+  body: Buffer,
+): Awaitable<Reply | undefined> {
+  const { x, api, request, clock } = accepted;
+  const { network } = x.request.params;
+  const charge = x.get("charge");
+  // The name of a model can be any text, so one that is not listed is not reported.
+  const isListed = offer !== undefined;
+  const report = { kind: "model", name: isListed ? request.model : "other", isListed } as const;
+  const refused = (code: CompletionErrorCode, message?: string): Reply => {
+    x.called({ ...report, code });
+    return errorReply(api, x, completionError(code, message === undefined ? {} : { message }));
+  };
+  if (offer === undefined && !networks.unread(network)) {
+    return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
+  }
+  x.note("upstream", offer?.network);
+  if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
+  const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
+  const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
+  return andThen(reserving, (refusal) => {
+    if (refusal !== undefined) {
+      x.called({ ...report, code: refusal.code });
+      return refusal;
+    }
+    const completion = createCompletion(accepted, charge);
+    noteCompletion(completion, undefined);
+    const trace = x.peek("trace");
+    const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
+    const Reader = request.stream ? StreamedCompletion : WholeCompletion;
+    return complete(Reader, completion, body, chosen).then((reply) => {
+      x.called({ ...report, code: reply?.code ?? completion.brokenBy });
+      return reply;
+    });
+  });
+}

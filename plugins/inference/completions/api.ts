@@ -1,0 +1,98 @@
+/** What an API for models adds to the call path that all of them share: how it reads requests and renders answers. */
+import type { Clock, Exchange, Reply } from "sluice-gateway/plugin";
+import type { Charge, InferenceResult, PromptOptions, WholeMessage } from "sluice-gateway/services";
+import type { SessionHints } from "../session-key.ts";
+import type { CompletionError } from "./errors.ts";
+import type { CompletionRequest } from "./request.ts";
+
+/** An API in which clients ask for completions. */
+export interface CompletionApi {
+  /** The method in charges, such as `chat.completions`. */
+  readonly method: string;
+  /** The beginning of the ids of its answers, such as `chatcmpl-`. */
+  readonly idPrefix: string;
+  /**
+   * Reads a request. `body`: the parsed JSON. `promptOptionsOf` returns the options of the network that serves a model;
+   * undefined if no network lists it.
+   */
+  read(
+    body: unknown,
+    promptOptionsOf: (model: string) => PromptOptions | undefined,
+    x: Exchange,
+  ): ReadResult;
+  /** Returns the body of an error, and headers in addition to `content-type` and `retry-after`. */
+  renderError(error: CompletionError, x: Exchange): Pick<Reply, "headers"> & { body: string };
+}
+
+export type ReadResult =
+  | {
+      readonly ok: true;
+      readonly request: CompletionRequest;
+      readonly session: SessionHints;
+      readonly renderer: AnswerRenderer;
+    }
+  /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
+  | { readonly ok: false; readonly message: string; readonly param?: string };
+
+/** A request without the body for the worker. */
+export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
+  /** Key of its session. Undefined if the network does not use it. */
+  readonly session: string | undefined;
+}
+
+/** An accepted request, and how its API renders the answer. */
+export interface CompletionParts {
+  readonly x: Exchange;
+  readonly api: CompletionApi;
+  readonly renderer: AnswerRenderer;
+  readonly request: AcceptedRequest;
+  readonly clock: Clock;
+}
+
+export interface Completion extends CompletionParts {
+  readonly charge: Charge;
+  /** The prefix of the API and a UUID. */
+  readonly id: string;
+  /** Time of the request in Unix seconds. */
+  readonly created: number;
+  /** Monotonic time in milliseconds. */
+  readonly startedAt: number;
+  /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
+  firstTokenMs: number | undefined;
+  /** Code of the error that broke a stream after its head was sent. */
+  brokenBy: string | undefined;
+}
+
+/** Renders the answer to one request. */
+export interface AnswerRenderer {
+  /** Headers of the answer in addition to those of its content: a flat list. Default: none. */
+  readonly headers?: readonly string[];
+  /** Returns the JSON of an answer in one piece. `message`: undefined if the worker sent none. */
+  whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string;
+  /** Called when an answer that is streamed is requested. */
+  stream(completion: Completion): StreamRenderer;
+}
+
+/** The result of an answer, and the milli-CU that it costs. */
+export interface Charged {
+  readonly result: InferenceResult;
+  readonly usedMilliCu: number;
+}
+
+/**
+ * Renders a streamed answer as server-sent events. Its methods are called from the sockets of workers. They must not
+ * throw, whatever a worker sends, and may keep at most what fits into the token limit of the answer.
+ */
+export interface StreamRenderer {
+  /**
+   * The encoding of what `choice` returns: `latin1` is one character per byte of UTF-8, which is the cheapest way to
+   * pass bytes on.
+   */
+  readonly encoding: "latin1" | "utf8";
+  /** Returns the events for a choice, a JSON object `{ index, delta, finish_reason }` in borrowed bytes. */
+  choice(bytes: Buffer, start: number, end: number): string;
+  /** Returns the last events of a complete answer. */
+  end(charged: Charged): string;
+  /** Returns the last events of an answer that broke. They must not look like the end of a complete one. */
+  failed(error: CompletionError, charged: Charged): string;
+}

@@ -1,0 +1,71 @@
+/** The charge of a completion, and what is recorded about it. */
+import { randomUUID } from "node:crypto";
+import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
+import type { Completion, CompletionParts } from "./api.ts";
+
+export function createCompletion(parts: CompletionParts, charge: Charge): Completion {
+  const { x, api, clock } = parts;
+  return {
+    ...parts,
+    charge,
+    id: api.idPrefix + randomUUID(),
+    created: Math.floor(x.arrivedAt / 1000),
+    startedAt: clock.monotonic(),
+    firstTokenMs: undefined,
+    brokenBy: undefined,
+  };
+}
+
+/**
+ * Charges the result of an answer and returns the charged milli-CU. `outcome`: the reason why the answer is incomplete.
+ */
+export function settle(completion: Completion, result: InferenceResult, outcome?: string): number {
+  const { charge } = completion;
+  noteCompletion(completion, result);
+  charge.settle([chargeLine(completion, result, outcome)]);
+  // The charge never exceeds the reservation, whatever the worker reports.
+  return charge.usedMilliCu ?? result.costMilliCu;
+}
+
+/** Records the model for the health over time. `result`: undefined while no worker has answered. */
+export function noteCompletion(
+  { x, request, firstTokenMs }: Completion,
+  result: InferenceResult | undefined,
+): void {
+  if (result !== undefined) x.note("backend", result.worker.id);
+  x.note("completion", {
+    model: request.model,
+    inputTokens: result?.usage.promptTokens ?? 0,
+    outputTokens: result?.usage.completionTokens ?? 0,
+    firstTokenMs,
+  });
+}
+
+/**
+ * Stops the worker because the client has disconnected, and charges the tokens that the worker has read and produced.
+ * Resolves after that.
+ */
+export async function settleClientLeft(
+  completion: Completion,
+  call: InferenceCall | undefined,
+): Promise<undefined> {
+  const result = await call?.abortWithUsage();
+  if (result !== undefined) settle(completion, result, "clientLeft");
+}
+
+function chargeLine(
+  { api, request }: Completion,
+  { usage, costMilliCu, worker }: InferenceResult,
+  outcome?: string,
+): Omit<ChargeLine, "surface"> {
+  return {
+    method: api.method,
+    model: request.model,
+    costMilliCu,
+    inputTokens: usage.promptTokens,
+    outputTokens: usage.completionTokens,
+    estimated: usage.estimated,
+    pricing: worker.pricing,
+    ...(outcome !== undefined && { outcome }),
+  };
+}

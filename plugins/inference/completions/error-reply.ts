@@ -1,0 +1,52 @@
+/** The replies for failed completions, in the shape of an API. */
+import type { Exchange, Reply } from "sluice-gateway/plugin";
+import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
+import type { CompletionApi } from "./api.ts";
+import { codeOfFailure, completionError, failureOutcome, type CompletionError } from "./errors.ts";
+
+/** Time in seconds: the minimum of gateway.md, "Retry-After values". */
+const retryAfter = 5;
+
+/** Renders an error. `retryAfterSeconds` replaces the general wait of a 503. */
+export function errorReply(
+  api: CompletionApi,
+  x: Exchange,
+  error: CompletionError,
+  { retryAfterSeconds = retryAfter }: { readonly retryAfterSeconds?: number | undefined } = {},
+): Reply {
+  const { headers: own = [], body } = api.renderError(error, x);
+  const headers = ["content-type", "application/json", ...own];
+  if (error.status === 503) headers.push("retry-after", String(retryAfterSeconds));
+  return { status: error.status, headers, body, code: error.code };
+}
+
+/**
+ * Returns the reply for an answer that failed before it began, and records the cause for operators. `attempt`: the
+ * failure of the last worker.
+ */
+export function failureReply(
+  api: CompletionApi,
+  x: Exchange,
+  failure: InferenceFailure,
+  attempt: AttemptFailure | undefined,
+): Reply {
+  x.note("upstreamFailure", attempt?.cause);
+  const code = codeOfFailure[failure];
+  const { contextExceeded, retryAfterSeconds } = attempt ?? {};
+  if (code !== "INVALID_REQUEST") {
+    const reply = errorReply(api, x, completionError(code), { retryAfterSeconds });
+    return { ...reply, outcome: failureOutcome(failure) };
+  }
+  const details =
+    contextExceeded === undefined
+      ? {}
+      : { contextExceeded, message: contextMessage(contextExceeded) };
+  return errorReply(api, x, completionError(code, details));
+}
+
+/** The message of OpenAI for a prompt that is too long. Some clients read its wording. */
+function contextMessage({ limit, requested }: ContextExceeded): string {
+  if (limit === undefined) return "the request is longer than the context of the model";
+  const wanted = requested === undefined ? "is longer" : `needs ${requested} tokens`;
+  return `this model's maximum context length is ${limit} tokens, and the request ${wanted}`;
+}

@@ -1,0 +1,43 @@
+/** Errors of completions. Each API renders them in its own shape (decisions.md sections 8 and 15). */
+import type { ContextExceeded, InferenceFailure } from "sluice-gateway/services";
+
+const errors = {
+  INVALID_REQUEST: { status: 400, message: "the request is not valid" },
+  MODEL_NOT_FOUND: { status: 404, message: "there is no such model" },
+  MODEL_NOT_AVAILABLE: { status: 503, message: "the model is not available at the moment" },
+  UPSTREAM_ERROR: { status: 503, message: "the model could not answer" },
+} as const;
+
+export type CompletionErrorCode = keyof typeof errors;
+
+/** An error that the client of a completion gets. */
+export interface CompletionError {
+  readonly code: CompletionErrorCode;
+  readonly status: number;
+  /** A general message of the code, or one for this request. It never has text from a worker. */
+  readonly message: string;
+  readonly param?: string | undefined;
+  /** The sizes, if the prompt is longer than the context of the model. */
+  readonly contextExceeded?: ContextExceeded | undefined;
+}
+
+/** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
+export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
+  rejected: "INVALID_REQUEST",
+  notServed: "MODEL_NOT_AVAILABLE",
+  unavailable: "UPSTREAM_ERROR",
+  broken: "UPSTREAM_ERROR",
+  timedOut: "UPSTREAM_ERROR",
+};
+
+/** What an error says in addition to its code. `message` replaces the general one. */
+type Details = Partial<Pick<CompletionError, "message" | "param" | "contextExceeded">>;
+
+export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
+  return { code, ...errors[code], ...details };
+}
+
+/** Returns the outcome of an exchange whose answer failed. */
+export function failureOutcome(failure: InferenceFailure): "timedOut" | "upstreamFailed" {
+  return failure === "timedOut" ? "timedOut" : "upstreamFailed";
+}

@@ -1,0 +1,39 @@
+/**
+ * Fields and members of a request that are not forwarded to workers. The answer names them in a header, so that a
+ * client can find out why its tools or its temperature had no effect.
+ */
+import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
+import { knownMembers } from "./messages.ts";
+import { knownFields } from "./passed-fields.ts";
+
+const ignoredHeader = "x-sluice-ignored";
+
+/**
+ * Returns a flat header list with these fields; empty if there are none. The names come from a fixed list, so the size
+ * of the header is bounded.
+ */
+export function ignoredFieldsHeader(ignored: readonly string[]): readonly string[] {
+  return ignored.length === 0 ? [] : [ignoredHeader, ignored.join(", ")];
+}
+
+/** Returns the reply with the header added. */
+export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Reply {
+  if (ignored.length === 0) return reply;
+  return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
+}
+
+/** Returns a function that counts the ignored fields of a request by name. `names`: those that are counted. */
+export function ignoredCounter(
+  metrics: Metrics,
+  names: readonly string[] = [...knownFields, ...knownMembers],
+): (ignored: readonly string[]) => void {
+  const family = metrics.counter(
+    "sluice_chat_ignored_fields_total",
+    "Chat requests with a field that is accepted but ignored, by field.",
+    ["field"],
+  );
+  const counters = new Map<string, Counter>(names.map((field) => [field, family.with({ field })]));
+  return (ignored) => {
+    for (const field of ignored) counters.get(field)?.add(1);
+  };
+}

@@ -1,0 +1,152 @@
+/**
+ * A streamed completion. Each chunk of the worker is rendered and forwarded in the turn of the event loop in which it
+ * arrived. The head is sent with the first chunk, so that an earlier failure gets its own status.
+ */
+import type { Sink } from "sluice-gateway/plugin";
+import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
+import { settle, settleClientLeft } from "./completion.ts";
+import { CompletionReader } from "./completion-reader.ts";
+import { failureReply } from "./error-reply.ts";
+import { codeOfFailure, completionError, failureOutcome } from "./errors.ts";
+import { ignoredFieldsHeader } from "./ignored-fields.ts";
+import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
+
+const headers: readonly string[] = [
+  "content-type",
+  "text/event-stream; charset=utf-8",
+  "cache-control",
+  "no-cache",
+  // Without this header, nginx would delay chunks until its buffers are full.
+  "x-accel-buffering",
+  "no",
+];
+
+/**
+ * Passes the answer of a worker to the client. Its methods are called from sockets and at the end of a turn of the
+ * event loop, where nothing catches errors. An error in one of them fails this exchange only.
+ */
+export class StreamedCompletion extends CompletionReader implements TurnWriter {
+  readonly streamed = true;
+  readonly #renderer = this.completion.renderer.stream(this.completion);
+  #sink: Sink | undefined;
+  /** True while the head passes through the steps. */
+  #opening = false;
+  /** Events that are written together. */
+  #chunks = "";
+  /** True if the chunks are written at the end of this turn. */
+  #isDue = false;
+  /** Ends the stream, once its end is known. Runs when the sink is open. */
+  #finish: ((sink: Sink) => Promise<void>) | undefined;
+  /** Set when the client has disconnected. Resolves when the charge is settled. */
+  #leaving: Promise<undefined> | undefined;
+
+  // Callbacks of the call.
+
+  onChoice(bytes: Buffer, start: number, end: number): void {
+    this.#chunks += this.#renderer.choice(bytes, start, end);
+  }
+
+  onRead(): void {
+    if (this.#leaving !== undefined) return;
+    if (this.#sink !== undefined) {
+      if (!this.#isDue) atEndOfTurn(this);
+      this.#isDue = true;
+    } else if (!this.#opening) this.#open();
+    // The head has not been sent yet, so further chunks would accumulate here.
+    else this.call?.pause();
+  }
+
+  onTurnEnd(): void {
+    this.#isDue = false;
+    if (this.#sink !== undefined) this.#writeChunks(this.#sink);
+  }
+
+  onEnd(result: InferenceResult): void {
+    runGuarded(
+      () => {
+        const usedMilliCu = settle(this.completion, result);
+        const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }));
+        this.#finishWith((sink) => sink.end(undefined, last));
+      },
+      (error) => this.fail(error),
+    );
+  }
+
+  onError(...failed: Parameters<AnswerReader["onError"]>): void {
+    runGuarded(
+      () => this.#endWith(...failed),
+      (error) => this.fail(error),
+    );
+  }
+
+  #endWith(...[failure, result, attempt]: Parameters<AnswerReader["onError"]>): void {
+    const { api, x } = this.completion;
+    if (result === undefined) {
+      x.onAbort = undefined;
+      return this.resolve(failureReply(api, x, failure, attempt));
+    }
+    x.note("upstreamFailure", attempt?.cause);
+    const outcome = failureOutcome(failure);
+    const usedMilliCu = settle(this.completion, result, outcome);
+    const error = completionError(codeOfFailure[failure]);
+    this.completion.brokenBy = error.code;
+    const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
+    this.#finishWith((sink) => sink.end(undefined, last, outcome));
+  }
+
+  // Callback of the exchange.
+
+  aborted(): void {
+    this.#leaving = settleClientLeft(this.completion, this.call);
+    if (!this.#opening) this.resolve(this.#leaving);
+  }
+
+  /** Ends the exchange after an exception, which is a bug. */
+  fail(error: unknown): void {
+    this.completion.x.onAbort = undefined;
+    this.reject(error);
+    this.call?.abort();
+  }
+
+  #open(): void {
+    this.#opening = true;
+    const { x, request, renderer, clock, startedAt } = this.completion;
+    if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
+    const own = [...(renderer.headers ?? []), ...ignoredFieldsHeader(request.ignored)];
+    x.stream(200, [...headers, ...own])
+      .then((sink) => this.#opened(sink))
+      .catch((error: unknown) => this.fail(error));
+  }
+
+  #opened(sink: Sink): void {
+    this.#opening = false;
+    this.#sink = sink;
+    if (this.#leaving !== undefined) return this.resolve(this.#leaving);
+    if (this.#writeChunks(sink)) this.call?.resume();
+    if (this.#finish !== undefined) this.#end(sink, this.#finish);
+  }
+
+  /** Writes the collected chunks. Returns true if the client can receive more. */
+  #writeChunks(sink: Sink): boolean {
+    const hasRoom = sink.write(this.#chunks, this.#renderer.encoding);
+    this.#chunks = "";
+    if (!hasRoom) {
+      this.call?.pause();
+      sink.onDrain ??= () => this.call?.resume();
+    }
+    return hasRoom;
+  }
+
+  #finishWith(finish: (sink: Sink) => Promise<void>): void {
+    if (this.#sink !== undefined) return this.#end(this.#sink, finish);
+    this.#finish = finish;
+    if (!this.#opening) this.#open();
+  }
+
+  #end(sink: Sink, finish: (sink: Sink) => Promise<void>): void {
+    this.completion.x.onAbort = undefined;
+    this.#writeChunks(sink);
+    finish(sink).then(() => this.resolve(undefined), this.reject);
+  }
+}

@@ -1,0 +1,158 @@
+/** A streamed completion until its head has been sent: what may happen while the gateway waits for a step. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
+import { chatApi } from "../../../../plugins/inference/chat/api.ts";
+import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
+import { complete } from "../../../../plugins/inference/completions/completion-reader.ts";
+import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
+import { chatBody } from "../chat/gateway.ts";
+import { fakeExchange } from "../../fakes.ts";
+
+const choice = Buffer.from('{"index":0,"delta":{"content":"x"},"finish_reason":null}');
+const produced: InferenceResult = {
+  worker: {
+    network: "n",
+    id: "w",
+    pricing: {
+      network: "n",
+      coefficient: 1000,
+      pricePerTokenNano: "1",
+      tokenUsdRate: "1",
+      asOf: "2026-01-15T12:00:00Z",
+    },
+  },
+  usage: {
+    promptTokens: 1,
+    completionTokens: 1,
+    cachedTokens: undefined,
+    reasoningTokens: undefined,
+    estimated: true,
+  },
+  costMilliCu: 2,
+  finishReason: undefined,
+};
+
+interface Scene {
+  readonly x: Exchange;
+  /** The events of worker, client and charge, in order. */
+  readonly events: readonly string[];
+  readonly answer: Promise<Reply | undefined>;
+  /** Makes the worker send a token. */
+  readonly says: () => void;
+  readonly head: PromiseWithResolvers<Sink>;
+  readonly sink: Sink;
+}
+
+function scene(): Scene {
+  const events: string[] = [];
+  const head = Promise.withResolvers<Sink>();
+  const x: Exchange = {
+    ...fakeExchange(),
+    stream() {
+      events.push("head");
+      return head.promise;
+    },
+  };
+  const charge: Charge = {
+    reserve: () => undefined,
+    settle: ([line]) => void events.push(`charge ${line?.costMilliCu} ${line?.outcome}`),
+    open: () => ({ kind: "unavailable" }),
+    usedMilliCu: undefined,
+  };
+  let reader: AnswerReader | undefined;
+  const offer: Offer = {
+    modelId: "Test/Model-1",
+    network: "test",
+    activeWorkers: 1,
+    maxOutputTokens: 1,
+    prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
+    usesSessions: false,
+    maxMilliCu: () => 0,
+    send(_, toTell) {
+      reader = toTell;
+      return {
+        pause: () => void events.push("pause"),
+        resume: () => void events.push("resume"),
+        abort() {
+          events.push("abort");
+          return produced;
+        },
+        abortWithUsage() {
+          events.push("leave");
+          return Promise.resolve(produced);
+        },
+      };
+    },
+  };
+  const sink: Sink = {
+    onDrain: undefined,
+    write(chunk) {
+      events.push(`write ${String(chunk).split("data: ").length - 1}`);
+      return true;
+    },
+    end: () => Promise.resolve(),
+    fail: (outcome) => void events.push(`fail ${outcome}`),
+  };
+  const reading = chatApi.read(chatBody({ stream: true }), () => undefined, x);
+  assert.ok(reading.ok);
+  const { body, ...rest } = reading.request;
+  const { renderer } = reading;
+  const request = { ...rest, session: undefined };
+  const answer = complete(
+    StreamedCompletion,
+    createCompletion({ x, api: chatApi, renderer, request, clock: systemClock }, charge),
+    body,
+    offer,
+  );
+  return {
+    x,
+    events,
+    answer,
+    says() {
+      reader?.onChoice(choice, 0, choice.length);
+      reader?.onRead();
+    },
+    head,
+    sink,
+  };
+}
+
+describe("a stream whose head has not been sent", () => {
+  it("stops its worker by backpressure, and then forwards the queued chunks together", async () => {
+    const { events, says, head, sink, x } = scene();
+    says();
+    assert.deepEqual(events, ["head"]);
+    says();
+    assert.deepEqual(events, ["head", "pause"]);
+    head.resolve(sink);
+    await settled();
+    assert.deepEqual(events, ["head", "pause", "write 2", "resume"]);
+    x.onAbort?.aborted();
+  });
+
+  it("charges the produced tokens and writes nothing if the client leaves", async () => {
+    const { events, says, head, sink, answer, x } = scene();
+    says();
+    x.onAbort?.aborted();
+    head.resolve(sink);
+    assert.equal(await answer, undefined);
+    assert.deepEqual(events, ["head", "leave", "charge 2 clientLeft"]);
+  });
+
+  it("stops its worker if a step throws in responseHeaders", async () => {
+    const { events, says, head, answer, x } = scene();
+    says();
+    head.reject(new Error("a step's bug"));
+    await assert.rejects(answer, /a step's bug/);
+    assert.deepEqual(events, ["head", "abort"]);
+    assert.equal(x.onAbort, undefined);
+  });
+});
+
+/** Everything that waits for settled promises has run. */
+async function settled(): Promise<void> {
+  await new Promise(setImmediate);
+}
