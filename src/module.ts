@@ -10,6 +10,7 @@ import type { ModuleErrors } from "./errors.ts";
 import type { Awaitable, Plugin, Service, ServiceName, ServiceTypes } from "./plugin.ts";
 import type { EmbeddedDatabase } from "./store/postgres/move-store.ts";
 import type { Migration } from "./store/postgres/migrations.ts";
+import type { Tables } from "./store/sql/tables.ts";
 
 export interface Module {
   /** The services of the module. Each is started if a plugin in use needs it. */
@@ -21,6 +22,8 @@ export interface Module {
    * started when the section `tools` has an entry.
    */
   readonly companions?: Readonly<Record<string, string>>;
+  /** The tables of the module in `host.store.sql`. Those of the core are made before them. */
+  readonly tables?: () => Promise<Tables>;
   /**
    * The databases that the module keeps in the data folder: the schema version that this release writes, by file name.
    * `sluice restore` refuses newer ones.

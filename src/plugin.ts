@@ -38,6 +38,7 @@ export type * from "./contract/service-types.ts";
 export type * from "./contract/slots.ts";
 export type * from "./contract/started-tools.ts";
 export * from "./contract/step.ts";
+export type * from "./contract/sql.ts";
 export type * from "./contract/storage.ts";
 export type * from "./contract/store.ts";
 export * from "./contract/surface.ts";

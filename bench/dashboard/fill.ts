@@ -11,13 +11,17 @@ import { openJournalDatabase } from "../../plugins/billing/metering/journal-sche
 import { maxRecordBytes, writeCharge } from "../../plugins/billing/metering/records.ts";
 import { Views } from "../../plugins/billing/metering/views.ts";
 import { addDuration } from "../../plugins/dashboard/dashboard/history/histogram.ts";
-import { openHistoryFile } from "../../plugins/dashboard/dashboard/history/sqlite-store.ts";
 import {
+  createHistoryStore,
   keepMs,
   spanMs,
   type HistoryRow,
 } from "../../plugins/dashboard/dashboard/history/store.ts";
 import { newSum } from "../../plugins/dashboard/dashboard/history/sums.ts";
+import { systemClock } from "../../src/clock.ts";
+import { shippedTables } from "../../src/pipeline/load/databases.ts";
+import { openSqliteSql } from "../../src/store/sql/sqlite-sql.ts";
+import { stateFileOf } from "../../src/store/sql/state-file.ts";
 import { transaction } from "../../src/store/sqlite.ts";
 import { createRandom, type Random } from "../soak/random.ts";
 
@@ -58,11 +62,15 @@ const commitsPerTransaction = 5_000;
 const windows = { cuLimit24hMilli: 10_000, cuLimit30dMilli: 200_000 };
 
 /** Returns the number of charges. `now`: milliseconds since 1970. */
-export function fillDataFolder(dataDir: string, amount: Amount, now: number): number {
+export async function fillDataFolder(
+  dataDir: string,
+  amount: Amount,
+  now: number,
+): Promise<number> {
   const random = createRandom(1);
   const keys = makeKeys(dataDir, amount, now - amount.days * dayMs);
   const charges = makeCharges(dataDir, amount, keys, random, now);
-  makeHistory(dataDir, amount, random, now);
+  await makeHistory(dataDir, amount, random, now);
   return charges;
 }
 
@@ -228,17 +236,22 @@ function numbered(names: Names, list: readonly string[], count: number, what: st
   return namesOf(list, count, what).map((name) => names.of(name));
 }
 
-function makeHistory(dataDir: string, amount: Amount, random: Random, now: number): void {
-  const store = openHistoryFile(dataDir);
+async function makeHistory(
+  dataDir: string,
+  amount: Amount,
+  random: Random,
+  now: number,
+): Promise<void> {
+  const sql = await openSqliteSql(stateFileOf(dataDir, await shippedTables()), systemClock);
+  const store = createHistoryStore(sql);
   try {
     for (const [span, ms] of Object.entries(spanMs) as ["minute" | "hour", number][]) {
       for (let at = Math.floor((now - keepMs[span]) / ms) * ms; at < now; at += ms) {
-        // The store of the data folder writes at once.
-        void store.write(historyRows(span, at, amount, random));
+        await store.write(historyRows(span, at, amount, random));
       }
     }
   } finally {
-    store.close();
+    await sql.close();
   }
 }
 

@@ -11,7 +11,11 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { LimitWatch } from "../../plugins/alerts/alerts/limits.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
+import { createLog } from "../../src/log.ts";
+import { shippedTables } from "../../src/pipeline/load/databases.ts";
 import { openClaims } from "../../src/store/claims.ts";
+import { openSqliteSql } from "../../src/store/sql/sqlite-sql.ts";
+import { stateFileOf } from "../../src/store/sql/state-file.ts";
 import { systemClock } from "../../src/clock.ts";
 import { launch } from "../../test/browser.ts";
 import { builtSluice } from "../load/built-package.ts";
@@ -170,7 +174,9 @@ async function measureAlerts(folder: string): Promise<void> {
     watch: false,
   });
   const [accounts, metering] = [gateway.use("accounts"), gateway.use("metering")];
-  const claims = openClaims(join(folder, "claims"), systemClock);
+  const tables = stateFileOf(join(folder, "claims"), await shippedTables());
+  const sql = await openSqliteSql(tables, systemClock);
+  const claims = await openClaims(sql, systemClock, createLog({ level: "warn" }));
   try {
     if (accounts === undefined || metering === undefined) throw new Error("a service is missing");
     const watch = new LimitWatch({ accounts, metering, claims, clock: systemClock });
@@ -190,6 +196,7 @@ async function measureAlerts(folder: string): Promise<void> {
     }
   } finally {
     claims.close();
+    await sql.close();
     await gateway.stop();
   }
 }
@@ -205,7 +212,7 @@ export async function measureDashboard(given: string | undefined): Promise<void>
     if (given === undefined) {
       writeFileSync(join(folder, "pipeline.yaml"), pipeline);
       const started = performance.now();
-      fillDataFolder(join(folder, "data"), amount, Date.now());
+      await fillDataFolder(join(folder, "data"), amount, Date.now());
       const seconds = ((performance.now() - started) / 1000).toFixed(0);
       console.log(`${amount.keys} keys and ${amount.days} days of charges, made in ${seconds} s`);
     }

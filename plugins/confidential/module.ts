@@ -22,18 +22,7 @@ export default {
     },
   },
   companions: { "enclave-workers": "networks" },
-  async databases() {
-    const { receiptsVersion } = await import("./confidential-relay/receipts-schema.ts");
-    return { "receipts.db": receiptsVersion };
-  },
-  async migrations() {
-    const { streamMigrations } = await import("./confidential-relay/postgres/schema.ts");
-    return streamMigrations;
-  },
-  async movedDatabases() {
-    const { receiptsDatabase } = await import("./confidential-relay/postgres/schema.ts");
-    return [receiptsDatabase];
-  },
+  tables: async () => (await import("./confidential-relay/tables.ts")).streamTables,
   commands: {
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },

@@ -107,8 +107,8 @@ export interface Confidential {
    * presented it, or if that was too long ago.
    */
   evidence(digest: string): unknown;
-  /** Returns the receipt of one request. `session`: base64url of 16 bytes. Fails if the store cannot be used. */
-  receipt(session: string, rid: number): Awaitable<Receipt | undefined>;
+  /** Resolves to the receipt of one request. `session`: base64url of 16 bytes. Rejects if the store cannot be used. */
+  receipt(session: string, rid: number): Promise<Receipt | undefined>;
   /**
    * Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment.
    */

@@ -13,13 +13,7 @@ export default {
     const { clientSecret: _, ...oidc } = ((given ?? {}) as DashboardSettings).oidc ?? {};
     return { dashboard: oidc };
   },
-  async databases() {
-    const { historyVersion } = await import("./dashboard/history/sqlite-store.ts");
-    return { "history.db": historyVersion };
-  },
+  tables: async () => (await import("./dashboard/history/store.ts")).historyTables,
+  // Earlier releases kept the health over time in this file.
   disposable: ["history.db"],
-  async migrations() {
-    const { historyMigrations } = await import("./dashboard/history/postgres-store.ts");
-    return historyMigrations;
-  },
 } satisfies Module;

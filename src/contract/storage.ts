@@ -1,4 +1,4 @@
-/** `host.storage`. Implemented in src/store/plugin-storage.ts and src/store/postgres/plugin-storage.ts. */
+/** `host.storage`. Implemented in src/store/plugin-storage.ts. */
 
 /**
  * Small values that a plugin keeps across restarts, under keys of its choice. All instances of the plugin share them,

@@ -1,6 +1,6 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
-import type { Awaitable } from "./phase.ts";
 import type { Replicas } from "./replicas.ts";
+import type { Sql } from "./sql.ts";
 
 /** The embedded store, and the shared stores if they are configured. */
 export interface Store {
@@ -10,6 +10,11 @@ export interface Store {
    * `openDataFolder` of `sluice-gateway/store`.
    */
   readonly folder: string;
+  /**
+   * Returns the tables of this gateway, in the data folder or in PostgreSQL. `lane`: the purpose of the round trips to
+   * PostgreSQL, for metrics.
+   */
+  sql(lane: string): Sql;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
   /** The Redis of `store.redis`. Undefined if it is not set. */
@@ -142,17 +147,17 @@ export interface Claims {
    */
   now(): number;
   /**
-   * Answers true for the first caller with this id until `until` (time of the store in milliseconds since 1970), and
-   * false for all others and after that time. The claim is durable when the call has answered. Fails with a StoreError
-   * if it is not known who was first: it throws, or its promise is rejected. The id may be used up then.
+   * Resolves to true for the first caller with this id until `until` (time of the store in milliseconds since 1970), and
+   * to false for all others and after that time. The claim is durable when this has resolved. Rejects with a StoreError
+   * if it is not known who was first. The id may be used up then.
    */
-  claim(id: string, until: number): Awaitable<boolean>;
+  claim(id: string, until: number): Promise<boolean>;
   /**
    * Ends the session, or whatever else has this id. `until`: the time at which it would have ended anyway, in
-   * milliseconds since 1970. The end is durable when the call has answered. Other replicas follow within one second.
-   * Fails with a StoreError.
+   * milliseconds since 1970. The end is durable when this has resolved. Other replicas follow within one second. Rejects
+   * with a StoreError.
    */
-  end(id: string, until: number): Awaitable<void>;
-  /** Returns whether `end` was called for this id. Throws StoreError. */
+  end(id: string, until: number): Promise<void>;
+  /** Returns whether `end` was called for this id. */
   hasEnded(id: string): boolean;
 }

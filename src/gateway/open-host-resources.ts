@@ -6,20 +6,21 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
-import type { Clock, GatewayInfo, Log, Metrics, Seal } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Seal, Store } from "../plugin.ts";
 import { HeldBytes } from "../http/held-bytes.ts";
 import { defaultHeldBytes } from "../http/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
+import { shippedTables } from "../pipeline/load/databases.ts";
 import { openDataFolder } from "../store/data-folder.ts";
 import { checkDataFolder } from "./check-data-folder.ts";
-import type { PluginEntries } from "../store/plugin-entries.ts";
-import { openPluginEntries } from "../store/plugin-storage.ts";
+import { createPluginEntries } from "../store/plugin-storage.ts";
 import { refuseMoved } from "../store/moved-marker.ts";
-import type { PostgresClaims } from "../store/postgres/claims.ts";
 import type { PostgresPool } from "../store/postgres/postgres.ts";
 import type { PostgresReplicas } from "../store/postgres/replicas.ts";
 import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
+import { stateFileOf } from "../store/sql/state-file.ts";
+import { openSqliteSql } from "../store/sql/sqlite-sql.ts";
 import { version } from "../version.ts";
 
 export interface OpenHostResources extends HostResources {
@@ -55,9 +56,9 @@ export async function openHostResources(
   const redis = await openRedis(config, { seal, ...shared }, stack);
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
-  const claims = postgres?.claims ?? openClaims(dataDir, clock);
+  const sql = postgres?.sql ?? (await openState(dataDir, clock, stack));
+  const claims = await openClaims(sql("claims"), clock, log);
   stack.add("claims", () => claims.close());
-  const entries = postgres?.entries ?? openStorage(dataDir, stack);
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
   // Two threads for long work, so that decoding does not wait for the sum of a month, and two such sums do not wait for
@@ -68,10 +69,11 @@ export async function openHostResources(
     ...shared,
     held,
     claims,
-    entries,
+    entries: createPluginEntries(sql("storage")),
     seal,
     store: {
       folder: dataDir,
+      sql,
       postgres: postgres?.database,
       redis,
       replicas: postgres?.replicas,
@@ -83,11 +85,15 @@ export async function openHostResources(
   };
 }
 
-/** Throws StoreError if there are entries that cannot be used. */
-function openStorage(dataDir: string, stack: ClosingStack): PluginEntries {
-  const entries = openPluginEntries(dataDir);
-  stack.add("storage of plugins", () => entries.close());
-  return entries;
+/** Opens the tables in the data folder. Rejects with StoreError. */
+async function openState(
+  dataDir: string,
+  clock: Clock,
+  stack: ClosingStack,
+): Promise<Store["sql"]> {
+  const state = await openSqliteSql(stateFileOf(dataDir, await shippedTables()), clock);
+  stack.add("tables of the data folder", () => state.close());
+  return () => state;
 }
 
 interface StoreParts {
@@ -99,8 +105,7 @@ interface StoreParts {
 
 interface PostgresStore {
   readonly database: PostgresPool;
-  readonly claims: PostgresClaims;
-  readonly entries: PluginEntries;
+  readonly sql: Store["sql"];
   readonly replicas: PostgresReplicas;
 }
 
@@ -116,19 +121,13 @@ async function openPostgresStore(
     return undefined;
   }
   const { openDatabase } = await import("./open-database.ts");
-  const { openPostgresClaims } = await import("../store/postgres/claims.ts");
-  const { postgresEntries } = await import("../store/postgres/plugin-storage.ts");
+  const { postgresSql } = await import("../store/sql/postgres-sql.ts");
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, parts, stack);
   const settings = await sharedSettings(config);
   const replicas = await PostgresReplicas.open({ ...parts, database, version, settings });
   stack.add("list of gateways", () => replicas.close());
-  return {
-    database,
-    claims: await openPostgresClaims(database, parts.clock, parts.log),
-    entries: postgresEntries(database),
-    replicas,
-  };
+  return { database, sql: (lane) => postgresSql(database, lane), replicas };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */

@@ -1,64 +1,132 @@
 /**
- * Ids that can be used once, for example of confirmation tokens, and ids that have ended early, for example of
- * sessions. Both are kept in one table in the data folder.
+ * `host.claims`: ids that can be used once, for example of confirmation tokens, and ids that have ended early, for
+ * example of sessions.
  */
-import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import type { Clock } from "../contract/clock.ts";
+import type { Log } from "../contract/log.ts";
+import type { Sql } from "../contract/sql.ts";
 import type { Claims } from "../contract/store.ts";
-import { openDatabase } from "./sqlite.ts";
-import { explain } from "./store-error.ts";
+import { number, optionalNumber, text } from "./row.ts";
+import type { Tables } from "./sql/tables.ts";
 
-const migrations = [
-  "CREATE TABLE claims (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID, STRICT;" +
-    "CREATE INDEX claims_until ON claims (until);",
-];
-
-/** The schema version of claims.db that this release writes. */
-export const claimsVersion = migrations.length;
-
-const sweepMs = 60_000;
+/** Endings are numbered in the order of commits. */
+export const claimTables: Tables = {
+  scripts: [
+    {
+      name: "claims",
+      sql({ functions, numbered }) {
+        const no = numbered("endings", "no", 7_582_147);
+        return `${functions}
+CREATE TABLE sluice.claims (id text PRIMARY KEY, until bigint NOT NULL);
+CREATE INDEX claims_until ON sluice.claims (until);
+CREATE TABLE sluice.endings (${no.column}, id text NOT NULL UNIQUE, until bigint NOT NULL);
+CREATE INDEX endings_until ON sluice.endings (until);
+${no.after}`;
+      },
+    },
+  ],
+  // The earlier file had one table for both.
+  takeovers: [
+    {
+      file: "claims.db",
+      sql: `INSERT INTO claims (id, until) SELECT id, until FROM old.claims WHERE true ON CONFLICT DO NOTHING;
+        INSERT INTO endings (id, until) SELECT id, until FROM old.claims WHERE true ON CONFLICT DO NOTHING`,
+    },
+  ],
+  moved: ["claims", "endings"].map((name) => ({
+    name,
+    columns: { id: "text", until: "bigint" },
+    key: ["id"],
+  })),
+};
 
 export interface ClaimsService extends Claims {
-  claim(id: string, until: number): boolean;
-  end(id: string, until: number): void;
   close(): void;
 }
 
-/** Throws StoreError if the data folder cannot be used. */
-export function openClaimsDatabase(dataDir: string): DatabaseSync {
-  return openDatabase(join(dataDir, "claims.db"), migrations);
-}
+/** Interval of reading. Other gateways must follow within one second. */
+const pollMs = 250;
+const sweepMs = 60_000;
 
-/** Opens the claims. Throws StoreError if the data folder cannot be used. */
-export function openClaims(dataDir: string, clock: Clock): ClaimsService {
-  const db = openClaimsDatabase(dataDir);
-  const insert = db.prepare("INSERT INTO claims (id, until) VALUES (?, ?) ON CONFLICT DO NOTHING");
-  const find = db.prepare("SELECT 1 FROM claims WHERE id = ?");
-  const forget = db.prepare("DELETE FROM claims WHERE until <= ?");
-  const sweep = clock.every(sweepMs, () => {
-    try {
-      forget.run(clock.now());
-    } catch {
-      // The disk is full or another process writes. The next sweep deletes what this one leaves.
+/** Returns at least one row, which has the time of the store. `newest`: the last number, null if there are no endings. */
+const readEndings = `SELECT sluice.now_ms() AS now, newest, no, id, until
+  FROM (SELECT max(no) AS newest FROM sluice.endings) AS one LEFT JOIN sluice.endings ON no > $1 ORDER BY no`;
+
+/** Reads the endings that are in force. Rejects with StoreError. */
+export async function openClaims(sql: Sql, clock: Clock, log: Log): Promise<ClaimsService> {
+  /** Ids that have ended, with the time until which they are kept. */
+  const ended = new Map<string, number>();
+  let seen = 0;
+  /** The time of the store minus the time of this gateway. */
+  let offsetMs = 0;
+  let isHealthy = true;
+  let isReading = false;
+
+  const follow = async (): Promise<void> => {
+    const rows = await sql.query(readEndings, [seen]);
+    const [first = {}] = rows;
+    offsetMs = number(first, "now") - clock.now();
+    const newest = optionalNumber(first, "newest") ?? 0;
+    if (newest < seen) {
+      // The newest endings were deleted, or the store was restored and gives their numbers again.
+      seen = 0;
+      if (newest > 0) return follow();
     }
-  });
-  const explained = <T>(work: () => T): T => {
-    try {
-      return work();
-    } catch (error) {
-      throw explain(error, "claims.db");
+    for (const row of rows) {
+      if (row["no"] === null) continue;
+      ended.set(text(row, "id"), number(row, "until"));
+      seen = number(row, "no");
     }
   };
+  /** Ids that have ended stay ended while the store cannot be read. */
+  const poll = async (): Promise<void> => {
+    if (isReading) return;
+    isReading = true;
+    try {
+      await follow();
+      if (!isHealthy) log.info({}, "ended sessions are readable again");
+      isHealthy = true;
+    } catch (error) {
+      if (isHealthy) log.error({ err: error }, "cannot read which sessions have ended");
+      isHealthy = false;
+    }
+    isReading = false;
+  };
+  const sweep = async (): Promise<void> => {
+    const now = clock.now() + offsetMs;
+    for (const [id, until] of ended) if (until <= now) ended.delete(id);
+    try {
+      await sql.query("DELETE FROM sluice.claims WHERE until <= sluice.now_ms()");
+      await sql.query("DELETE FROM sluice.endings WHERE until <= sluice.now_ms()");
+    } catch {
+      // The next sweep deletes what this one leaves.
+    }
+  };
+
+  await follow();
+  const timers = [clock.every(pollMs, () => void poll()), clock.every(sweepMs, () => void sweep())];
   return {
-    now: () => clock.now(),
-    claim: (id, until) =>
-      explained(() => until > clock.now() && insert.run(id, until).changes === 1),
-    end: (id, until) => void explained(() => insert.run(id, until)),
-    hasEnded: (id) => explained(() => find.get(id) !== undefined),
+    now: () => clock.now() + offsetMs,
+    async claim(id, until) {
+      // A claim that has ended may have been deleted, so it must not be granted again.
+      const rows = await sql.query(
+        `INSERT INTO sluice.claims (id, until)
+         SELECT $1, CAST($2 AS bigint) WHERE CAST($2 AS bigint) > sluice.now_ms()
+         ON CONFLICT DO NOTHING RETURNING 1`,
+        [id, until],
+      );
+      return rows.length === 1;
+    },
+    async end(id, until) {
+      await sql.query(
+        "INSERT INTO sluice.endings (id, until) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        [id, until],
+      );
+      ended.set(id, until);
+    },
+    hasEnded: (id) => ended.has(id),
     close() {
-      sweep[Symbol.dispose]();
-      db.close();
+      for (const timer of timers) timer[Symbol.dispose]();
     },
   };
 }

@@ -1,15 +1,14 @@
 /** `host.storage` on a table of entries: checks the arguments, which come from plugins. */
-import type { Awaitable } from "../contract/phase.ts";
 import type { PluginStorage, StorageRefusal } from "../contract/storage.ts";
 
-/** The entries of all plugins. Every method fails with a StoreError: it throws, or its promise is rejected. */
+/** The entries of all plugins. Every method rejects with a StoreError. Implemented in plugin-storage.ts. */
 export interface PluginEntries {
-  get(plugin: string, key: string): Awaitable<Uint8Array | undefined>;
-  /** Answers false, and stores nothing, if the key is new and the plugin has `maxEntries`. */
-  set(plugin: string, key: string, value: Uint8Array): Awaitable<boolean>;
-  delete(plugin: string, key: string): Awaitable<void>;
-  /** Answers the keys with this prefix, ordered by code point. */
-  list(plugin: string, prefix: string): Awaitable<readonly string[]>;
+  get(plugin: string, key: string): Promise<Uint8Array | undefined>;
+  /** Resolves to false, and stores nothing, if the key is new and the plugin has `maxEntries`. */
+  set(plugin: string, key: string, value: Uint8Array): Promise<boolean>;
+  delete(plugin: string, key: string): Promise<void>;
+  /** Resolves to the keys with this prefix, ordered by code point. */
+  list(plugin: string, prefix: string): Promise<readonly string[]>;
 }
 
 /** Maximum number of entries per plugin. */
@@ -19,10 +18,10 @@ const maxValueBytes = 65_536;
 
 /** Entries that are never stored, for a dry run, which must not change the store. */
 export const noEntries: PluginEntries = {
-  get: () => undefined,
-  set: () => true,
-  delete() {},
-  list: () => [],
+  get: () => Promise.resolve(undefined),
+  set: () => Promise.resolve(true),
+  delete: () => Promise.resolve(),
+  list: () => Promise.resolve([]),
 };
 
 /** Returns the storage of the plugin with this name. */

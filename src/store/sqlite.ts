@@ -20,12 +20,23 @@ const busyMs = 5_000;
  * a newer release wrote the file.
  */
 export function openDatabase(file: string, migrations: readonly string[]): DatabaseSync {
+  const db = openDurable(file);
+  try {
+    migrate(db, file, migrations);
+    return db;
+  } catch (error) {
+    db.close();
+    throw explain(error, file);
+  }
+}
+
+/** Opens the database as `openDatabase` does, without a schema. Throws StoreError. */
+export function openDurable(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
     db = openPrivate(file, busyMs);
     useWal(db);
     db.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
-    migrate(db, file, migrations);
     return db;
   } catch (error) {
     db?.close();

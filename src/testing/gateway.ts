@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock, Environment, Log } from "../plugin.ts";
+import type { Awaitable, Clock, Environment, Log } from "../plugin.ts";
 import { startGateway, type Gateway } from "../gateway/gateway.ts";
 import { keepingLog } from "./keeping-log.ts";
 
@@ -17,7 +17,7 @@ export interface BareGatewayOptions {
   /** Strict mode, which holds plugins to their manifests as in `sluice dev` (default true). */
   readonly strict?: boolean;
   /** Called before the gateway starts, to add files to the folder of pipeline.yaml (a package in node_modules). */
-  readonly prepare?: (folder: string) => void;
+  readonly prepare?: (folder: string) => Awaitable<void>;
 }
 
 export interface BareGateway extends AsyncDisposable {
@@ -44,7 +44,7 @@ export async function startBareGateway(options: BareGatewayOptions): Promise<Bar
   const lines: string[] = [];
   try {
     await write(options.pipeline);
-    options.prepare?.(folder);
+    await options.prepare?.(folder);
     const gateway = await startGateway({
       configFile,
       env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: data, ...options.env },

@@ -10,7 +10,8 @@ import { startTestGateway } from "sluice-gateway/testing";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { createLog } from "../../src/log.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
-import { openPluginEntries } from "../../src/store/plugin-storage.ts";
+import { createPluginEntries } from "../../src/store/plugin-storage.ts";
+import { withFolderSql } from "../store/open-sql.ts";
 
 const main = join(import.meta.dirname, "../../src/main.ts");
 const pipeline = `version: 1
@@ -44,12 +45,9 @@ function sluice(
 test("a running gateway is backed up, and its keys and what plugins stored are there after a restore", async () => {
   await using started = await startTestGateway({ pipeline });
   const { folder, key } = started;
-  const stored = (work: (entries: PluginEntries) => void): void => {
-    const entries = openPluginEntries(join(folder, "data"));
-    work(entries);
-    entries.close();
-  };
-  stored((entries) => void entries.set("acme", "a", Buffer.from("b")));
+  const stored = <T>(work: (entries: PluginEntries) => Promise<T>): Promise<T> =>
+    withFolderSql(join(folder, "data"), (sql) => work(createPluginEntries(sql)));
+  await stored((entries) => entries.set("acme", "a", Buffer.from("b")));
   const file = join(folder, "backup.tgz");
   assert.deepEqual(await sluice(folder, "backup", file).ended, { code: 0, errors: "" });
 
@@ -60,7 +58,7 @@ test("a running gateway is backed up, and its keys and what plugins stored are t
   await started.gateway.stop();
   rmSync(join(folder, "data"), { recursive: true });
   assert.deepEqual(await sluice(folder, "restore", file).ended, { code: 0, errors: "" });
-  stored((entries) => assert.deepEqual(entries.list("acme", ""), ["a"]));
+  assert.deepEqual(await stored((entries) => entries.list("acme", "")), ["a"]);
   const again = await startGateway({
     configFile: join(folder, "pipeline.yaml"),
     env: { DATA_DIR: join(folder, "data") },
@@ -94,7 +92,7 @@ test("`backup -` writes the archive to standard output and nothing else, and a r
 test("`backup -` to a reader that goes away fails and leaves nothing", async () => {
   await using started = await startTestGateway({ pipeline });
   const { folder } = started;
-  const db = new DatabaseSync(join(folder, "data", "claims.db"), { timeout: 5_000 });
+  const db = new DatabaseSync(join(folder, "data", "state.db"), { timeout: 5_000 });
   db.exec("CREATE TABLE filler (bytes BLOB); INSERT INTO filler VALUES (randomblob(4000000))");
   db.close();
   const { child, ended } = sluice(folder, "backup", "-", { output: "pipe" });
@@ -112,7 +110,7 @@ test("a backup that is killed leaves no file, and the next one succeeds", async 
   await using started = await startTestGateway({ pipeline });
   const { folder } = started;
   // Large enough that the copy takes a while.
-  const db = new DatabaseSync(join(folder, "data", "claims.db"), { timeout: 5_000 });
+  const db = new DatabaseSync(join(folder, "data", "state.db"), { timeout: 5_000 });
   db.exec("CREATE TABLE filler (bytes BLOB)");
   for (let n = 0; n < 60; n++) db.exec("INSERT INTO filler VALUES (randomblob(1000000))");
   db.close();
@@ -120,7 +118,7 @@ test("a backup that is killed leaves no file, and the next one succeeds", async 
   const { child, ended } = sluice(folder, "backup", file);
   const isCopying = (): boolean =>
     readdirSync(folder).some(
-      (name) => name.startsWith(".backup.tar-") && existsSync(join(folder, name, "claims.db")),
+      (name) => name.startsWith(".backup.tar-") && existsSync(join(folder, name, "state.db")),
     );
   while (!isCopying()) {
     assert.equal(child.exitCode, null, "the backup ended before it could be killed");

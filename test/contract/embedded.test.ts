@@ -13,14 +13,15 @@ import { systemClock } from "../../src/clock.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
 import { createJournalReports } from "../../plugins/billing/metering/journal-reports.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import type { Awaitable } from "../../src/plugin.ts";
 import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
 import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
-import { openPluginEntries, openStorageDatabase } from "../../src/store/plugin-storage.ts";
+import type { PluginEntries } from "../../src/store/plugin-entries.ts";
+import { createPluginEntries } from "../../src/store/plugin-storage.ts";
 import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
+import { openFolderSql, withFolderSql, type TestSql } from "../store/open-sql.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeBuckets, type OpenBuckets } from "./buckets.ts";
 import { describeClaims } from "./claims.ts";
@@ -28,6 +29,7 @@ import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
 import { silentLog } from "../test-log.ts";
@@ -72,67 +74,78 @@ describeIdempotency("embedded", (t) => {
 describeStreamStore("embedded", async (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
-  const open = async (): Promise<StreamStore> => {
-    const store = { folder, postgres: undefined, redis: undefined, replicas: undefined };
-    const opened = await openStreamStore({
-      store,
-      clock,
-      log: silentLog,
-      metrics: createMetrics(),
-    });
-    let closed: Awaitable<void>;
-    const close = (): Awaitable<void> => (closed ??= opened.close());
-    t.after(close);
-    return { ...opened, close };
+  const open = async (): Promise<{ readonly store: StreamStore; readonly sql: TestSql }> => {
+    const sql = await openFolderSql(t, folder, clock);
+    const store = { sql: () => sql };
+    const opened = openStreamStore({ store, clock, log: silentLog, metrics: createMetrics() });
+    t.after(() => opened.close());
+    return { store: opened, sql };
   };
-  const one = await open();
+  const { store: one, sql } = await open();
+  const { store: other, sql: otherSql } = await open();
   const restart = async (): Promise<StreamStore> => {
-    await one.close();
-    return open();
+    await Promise.all([one.close(), other.close()]);
+    await Promise.all([sql.close(), otherSql.close()]);
+    return (await open()).store;
   };
-  return { one, pass: (ms) => clock.advance(ms), restart };
+  const pass = async (ms: number): Promise<void> => {
+    clock.advance(ms);
+    await Promise.all([sql.idle(), otherSql.idle()]);
+  };
+  return { one, other, pass, restart };
 });
 
-describeClaims("embedded", (t) => {
+describeSql("embedded", async (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
-  const opened: ClaimsService[] = [];
-  const openOne = (): ClaimsService => {
-    const service = openClaims(folder, clock);
-    opened.push(service);
-    return service;
+  const open = (): Promise<TestSql> => openFolderSql(t, folder, clock);
+  return { one: await open(), other: await open(), now: () => clock.now() };
+});
+
+describeClaims("embedded", async (t) => {
+  const folder = temporaryFolder(t);
+  const clock = manualClock();
+  const opened: { readonly claims: ClaimsService; readonly sql: TestSql }[] = [];
+  const openOne = async (): Promise<ClaimsService> => {
+    const sql = await openFolderSql(t, folder, clock);
+    const claims = await openClaims(sql, clock, silentLog);
+    opened.push({ claims, sql });
+    return claims;
   };
-  const close = (): void => {
-    for (const service of opened.splice(0)) service.close();
+  const close = async (): Promise<void> => {
+    for (const { claims, sql } of opened.splice(0)) {
+      claims.close();
+      await sql.close();
+    }
   };
   t.after(close);
   return {
-    one: openOne(),
-    other: openOne(),
+    one: await openOne(),
+    other: await openOne(),
     now: () => clock.now(),
-    pass: (ms) => clock.advance(ms),
-    restart() {
-      close();
+    async pass(ms) {
+      clock.advance(ms);
+      for (const { sql } of opened) await sql.idle();
+    },
+    async restart() {
+      await close();
       return openOne();
     },
   };
 });
 
-describeStorage("embedded", (t) => {
+describeStorage("embedded", async (t) => {
   const folder = temporaryFolder(t);
-  const open = (): ReturnType<typeof openPluginEntries> => {
-    const entries = openPluginEntries(folder);
-    t.after(() => entries.close());
-    return entries;
-  };
-  const fill = (count: number): void => {
-    const db = openStorageDatabase(folder);
-    db.exec(`INSERT INTO plugin_storage WITH RECURSIVE one (n) AS
-      (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < ${count})
-      SELECT 'acme', 'n' || n, x'61' FROM one`);
-    db.close();
-  };
-  return { one: open(), other: open(), restart: open, fill };
+  const open = async (): Promise<PluginEntries> =>
+    createPluginEntries(await openFolderSql(t, folder));
+  const fill = (count: number): Promise<void> =>
+    withFolderSql(folder, async (sql) => {
+      const rows = `WITH RECURSIVE one (n) AS
+        (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < ${count})
+        SELECT 'acme', 'n' || n, x'61' FROM one`;
+      await sql.query(`INSERT INTO sluice.plugin_storage ${rows}`);
+    });
+  return { one: await open(), other: await open(), restart: open, fill };
 });
 
 describeBuckets("embedded", () => {

@@ -6,12 +6,14 @@ import {
   type PostgresAccountStore,
 } from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { postgresSlots } from "../../plugins/billing/accounts/postgres/postgres-slots.ts";
-import { openPostgresStreamStore } from "../../plugins/confidential/confidential-relay/postgres/open.ts";
+import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
+import type { Sql } from "../../src/plugin.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import { openPostgresClaims, type PostgresClaims } from "../../src/store/postgres/claims.ts";
+import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
-import { postgresEntries } from "../../src/store/postgres/plugin-storage.ts";
+import { createPluginEntries } from "../../src/store/plugin-storage.ts";
+import { postgresSql } from "../../src/store/sql/postgres-sql.ts";
 import { systemClock } from "../../src/clock.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { accountsDatabase } from "../plugins/billing/accounts/postgres/database.ts";
@@ -20,6 +22,7 @@ import { describeAccountStore } from "./accounts.ts";
 import { describeClaims } from "./claims.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
 import { describeStreamStore } from "./receipts.ts";
+import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 import { silentLog } from "../test-log.ts";
@@ -78,8 +81,8 @@ function describeStores(name: string, port: () => number | undefined): void {
     const database = await openDatabase(t, { now: clock.now() });
     const pool = database.open();
     const open = (): StreamStore => {
-      const deps = { database: pool, clock, log: silentLog, metrics: createMetrics() };
-      const opened = openPostgresStreamStore(deps);
+      const store = { sql: (lane: string) => postgresSql(pool, lane) };
+      const opened = openStreamStore({ store, clock, log: silentLog, metrics: createMetrics() });
       t.after(() => opened.close());
       return opened;
     };
@@ -91,13 +94,20 @@ function describeStores(name: string, port: () => number | undefined): void {
     return { one: open(), other: open(), pass, restart: open };
   });
 
+  describeSql(name, async (t) => {
+    const now = manualClock().now();
+    const database = await openDatabase(t, { now });
+    const open = (): Sql => postgresSql(database.open(), "test");
+    return { one: open(), other: open(), now: () => now };
+  });
+
   describeClaims(name, async (t) => {
     const clock = manualClock();
     const database = await openDatabase(t, { now: clock.now() });
     const pool = database.open();
     const wrongClock = manualClock(clock.now() - 3_600_000);
-    const open = async (own = clock): Promise<PostgresClaims> => {
-      const claims = await openPostgresClaims(pool, own, silentLog);
+    const open = async (own = clock): Promise<ClaimsService> => {
+      const claims = await openClaims(postgresSql(pool, "claims"), own, silentLog);
       t.after(() => claims.close());
       return claims;
     };
@@ -113,7 +123,7 @@ function describeStores(name: string, port: () => number | undefined): void {
 
   describeStorage(name, async (t) => {
     const database = await openDatabase(t);
-    const open = (): PluginEntries => postgresEntries(database.open());
+    const open = (): PluginEntries => createPluginEntries(postgresSql(database.open(), "storage"));
     const fill = async (count: number): Promise<void> => {
       await runSql(
         database.url,

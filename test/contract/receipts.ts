@@ -111,7 +111,6 @@ export function describeStreamStore(
       const { one, restart } = await open(t);
       await one.sessionIds.claim(session);
       await one.receipts.keep(receiptOf(1));
-      one.sessionIds.release(session);
       assert.equal(await one.sessionIds.claim(session), false);
       assert.equal(await (await restart()).sessionIds.claim(session), false);
     });

@@ -56,7 +56,7 @@ const gateway = stack.use(
     env: { ...demo.env, LOG_LEVEL: "silent" },
     account: { capabilities: ["platform:admin"] },
     clock,
-    prepare(folder) {
+    async prepare(folder) {
       const amount = {
         workspaces: 5,
         keys: 18,
@@ -65,7 +65,7 @@ const gateway = stack.use(
         routes: 4,
         models: 4,
       };
-      fillDataFolder(join(folder, "data"), amount, clock.now());
+      await fillDataFolder(join(folder, "data"), amount, clock.now());
     },
   }),
 );

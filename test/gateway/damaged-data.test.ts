@@ -1,6 +1,6 @@
 /** A gateway whose data folder has a damaged or a missing database. */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway } from "sluice-gateway/testing";
@@ -66,7 +66,7 @@ async function metric(gateway: Gateway, name: string): Promise<string | undefine
   return new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1];
 }
 
-for (const name of ["journal.db", "accounts.db"]) {
+for (const name of ["journal.db", "accounts.db", "state.db"]) {
   test(`a damaged page of ${name} refuses the start, names the file and the remedy, and changes nothing`, async (t) => {
     const { data, start } = await stopped(t);
     const file = join(data, name);
@@ -106,12 +106,13 @@ test("a check that takes longer than the start waits ends later, and its result 
   assert.match(lines.join("\n"), /error .*journal\.db is damaged/);
 });
 
-test("a damaged history is set aside with a warning, and the gateway starts with an empty one", async (t) => {
+test("a damaged history of an earlier release is set aside with a warning, and the gateway starts", async (t) => {
   const { data, start } = await stopped(t);
+  const earlier = join(import.meta.dirname, "../store/sql/old-folder/history.db");
+  copyFileSync(earlier, join(data, "history.db"));
   damage(join(data, "history.db"), 1);
   const { lines } = await start();
   assert.match(lines.join("\n"), /warn .*history\.db.*starts with an empty one/);
-  assert.ok(existsSync(join(data, "history.db")));
   const kept = readdirSync(data).filter((name) => name.startsWith("history.db.damaged-"));
   assert.equal(kept.length, 1);
 });

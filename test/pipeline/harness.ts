@@ -17,6 +17,7 @@ import { gatewayInfo } from "../../src/pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { noEntries } from "../../src/store/plugin-entries.ts";
+import { noSql } from "../../src/store/sql/no-sql.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
@@ -169,9 +170,20 @@ export function testResources(log: Log): HostResources {
     clock: systemClock,
     metrics: noMetrics,
     seal: createSeal("test"),
-    claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
+    claims: {
+      now: () => 0,
+      claim: () => Promise.resolve(false),
+      end: () => Promise.resolve(),
+      hasEnded: () => false,
+    },
     entries: noEntries,
-    store: { folder: "data", postgres: undefined, redis: undefined, replicas: undefined },
+    store: {
+      folder: "data",
+      sql: () => noSql,
+      postgres: undefined,
+      redis: undefined,
+      replicas: undefined,
+    },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     held: new HeldBytes(Infinity, noMetrics),

@@ -29,6 +29,7 @@ import type {
 } from "../../src/plugin.ts";
 import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { noSql } from "../../src/store/sql/no-sql.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { silentLog } from "../test-log.ts";
 
@@ -138,10 +139,21 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silentLog,
     clock,
     metrics: createMetrics(),
-    store: { folder: "/data", postgres: undefined, redis: undefined, replicas: undefined },
+    store: {
+      folder: "/data",
+      sql: () => noSql,
+      postgres: undefined,
+      redis: undefined,
+      replicas: undefined,
+    },
     compute: { run: notRun, background: { run: notRun } },
     seal: createSeal("test"),
-    claims: { now: () => clock.now(), claim: () => true, end() {}, hasEnded: () => false },
+    claims: {
+      now: () => clock.now(),
+      claim: () => Promise.resolve(true),
+      end: () => Promise.resolve(),
+      hasEnded: () => false,
+    },
     memory: new HeldBytes(Infinity, createMetrics()),
     storage: storageOf("test", noEntries),
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {

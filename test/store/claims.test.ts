@@ -4,42 +4,61 @@ import { test } from "node:test";
 import { openClaims } from "../../src/store/claims.ts";
 import { StoreError } from "../../src/store/store-error.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { silentLog } from "../test-log.ts";
 import { temporaryFolder } from "./folder.ts";
+import { openFolderSql } from "./open-sql.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
 
-/** Code for another process that claims every id of a list and prints how many it was granted. */
-function claiming(folder: string, ids: number): string {
+/** Code for another process that opens the claims of the folder as `claims` and runs `code`. */
+function withClaims(folder: string, code: string): string {
   return `
     const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
+    const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
+    const { silentLog } = await import(${JSON.stringify(sourceUrl("test/test-log.ts"))});
     const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
-    const claims = openClaims(${JSON.stringify(folder)}, systemClock);
-    let mine = 0;
-    for (let i = 0; i < ${ids}; i++) if (claims.claim("id " + i, Date.now() + 60_000)) mine++;
-    claims.close();
-    console.log(mine);`;
+    await withFolderSql(${JSON.stringify(folder)}, async (sql) => {
+      const claims = await openClaims(sql, systemClock, silentLog);
+      ${code}
+      claims.close();
+    });`;
 }
 
-test("a claim is deleted some time after its end and never before it", (t) => {
+test("claims and endings are deleted some time after their end and never before it", async (t) => {
   const clock = manualClock();
-  const claims = openClaims(temporaryFolder(t), clock);
-  claims.claim("short", clock.now() + 60_000);
-  claims.claim("long", clock.now() + 600_000);
+  const sql = await openFolderSql(t, temporaryFolder(t), clock);
+  const claims = await openClaims(sql, clock, silentLog);
+  t.after(() => claims.close());
+  const stored = async (): Promise<unknown[]> => {
+    await sql.idle();
+    const all = "SELECT id FROM sluice.claims UNION ALL SELECT id FROM sluice.endings ORDER BY id";
+    return (await sql.query(all)).map(({ id }) => id);
+  };
+  await claims.claim("a short claim", clock.now() + 60_000);
+  await claims.claim("b long claim", clock.now() + 600_000);
+  await claims.end("c short session", clock.now() + 60_000);
+  await claims.end("d long session", clock.now() + 600_000);
   clock.advance(59_999);
-  assert.equal(claims.hasEnded("short"), true);
+  assert.equal((await stored()).length, 4);
+  assert.equal(claims.hasEnded("c short session"), true);
   clock.advance(60_001);
-  assert.deepEqual([claims.hasEnded("short"), claims.hasEnded("long")], [false, true]);
+  assert.deepEqual(await stored(), ["b long claim", "d long session"]);
+  const ended = ["c short session", "d long session"].map((id) => claims.hasEnded(id));
+  assert.deepEqual(ended, [false, true]);
   clock.advance(600_000);
-  assert.equal(claims.hasEnded("long"), false);
-  claims.close();
+  assert.deepEqual(await stored(), []);
+  assert.equal(claims.hasEnded("d long session"), false);
 });
 
 test("if two processes claim the same ids, each id is granted to one of them", async (t) => {
   const folder = temporaryFolder(t);
   const ids = 50;
-  const both = await Promise.all([
-    runModule(claiming(folder, ids)),
-    runModule(claiming(folder, ids)),
-  ]);
+  const code = withClaims(
+    folder,
+    `let mine = 0;
+     for (let i = 0; i < ${ids}; i++) if (await claims.claim("id " + i, Date.now() + 60_000)) mine++;
+     console.log(mine);`,
+  );
+  const both = await Promise.all([runModule(code), runModule(code)]);
   for (const { status, err } of both) assert.equal(status, 0, err);
   const [one, other] = both.map(({ out }) => Number(out));
   assert.equal((one ?? 0) + (other ?? 0), ids);
@@ -47,20 +66,17 @@ test("if two processes claim the same ids, each id is granted to one of them", a
 
 test("a granted claim survives SIGKILL", async (t) => {
   const folder = temporaryFolder(t);
-  const code = `
-    const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
-    const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
-    openClaims(${JSON.stringify(folder)}, systemClock).claim("a", Date.now() + 60_000);
-    process.kill(process.pid, "SIGKILL");`;
-  await runModule(code);
-  const claims = openClaims(folder, manualClock());
-  assert.equal(claims.claim("a", 1), false);
-  claims.close();
+  const code = `await claims.claim("a", Date.now() + 60_000); process.kill(process.pid, "SIGKILL");`;
+  await runModule(withClaims(folder, code));
+  const clock = manualClock();
+  const claims = await openClaims(await openFolderSql(t, folder, clock), clock, silentLog);
+  t.after(() => claims.close());
+  assert.equal(await claims.claim("a", clock.now() + 60_000), false);
 });
 
-test("an unusable folder is reported at start", () => {
-  assert.throws(
-    () => openClaims(join("/dev/null", "data"), manualClock()),
+test("an unusable folder is reported at start", async (t) => {
+  await assert.rejects(
+    openFolderSql(t, join("/dev/null", "data")),
     (error) => error instanceof StoreError && error.remedy !== "",
   );
 });

@@ -8,7 +8,7 @@ export function sourceUrl(path: string): string {
 }
 
 export function startModule(code: string): ChildProcess {
-  return spawn(process.execPath, ["--input-type=module", "--eval", code], {
+  return spawn(process.execPath, ["--eval", code], {
     stdio: ["pipe", "pipe", "pipe"],
   });
 }

@@ -24,7 +24,7 @@ export interface AcceptHelloDeps {
 
 export interface AcceptedSession {
   readonly hello: Hello;
-  /** base64url of 16 bytes. Must be released when the session ends. */
+  /** base64url of 16 bytes. */
   readonly id: string;
   readonly upstream: UpstreamSession;
   /** The text frame with which the gateway answers `hello`. */

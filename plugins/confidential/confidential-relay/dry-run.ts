@@ -16,7 +16,7 @@ export function createDryRun(host: Host): Confidential {
       };
     },
     evidence: () => undefined,
-    receipt: () => undefined,
+    receipt: () => Promise.resolve(undefined),
     policy: () => Promise.resolve({ policy: "", sig: "", key: "" }),
     readPolicy: (document) => readSignedPolicy(document, host.clock),
   };

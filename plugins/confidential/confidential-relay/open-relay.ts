@@ -34,14 +34,11 @@ export async function openRelay(host: Host, { keep }: ServiceContext): Promise<C
     metrics,
     counters,
     evidenceCache,
-    ...(await keep(
+    ...keep(
       "state",
       () => openState(host),
-      async (opening) => {
-        const opened = await opening.catch(() => undefined);
-        await opened?.close();
-      },
-    )),
+      (opened) => opened.close(),
+    ),
     networks: networks.map((network) => ({
       name: network.config.name,
       termination: policies.has(network.config.name) ? "worker" : "gateway",
@@ -60,10 +57,10 @@ type KeptState = Omit<
   "clock" | "log" | "metrics" | "counters" | "evidenceCache"
 >;
 
-async function openState(host: Host): Promise<KeptState> {
+function openState(host: Host): KeptState {
   const { clock, metrics } = host;
   return {
-    ...(await openStreamStore(host)),
+    ...openStreamStore(host),
     quoteLimit: createQuoteLimit(clock),
     sessions: createOpenSessions(metrics),
     unfinished: openUnfinished(metrics),

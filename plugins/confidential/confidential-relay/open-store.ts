@@ -1,25 +1,54 @@
-/** Opens the store of the encrypted stream: in PostgreSQL if `store.postgres` is set, else in the data folder. */
-import type { Host } from "sluice-gateway/plugin";
-import { openReceipts } from "./receipts.ts";
+/** Opens the `StreamStore` in the tables of the gateway. */
+import type { Host, Sql } from "sluice-gateway/plugin";
+import { Receipts } from "./receipts.ts";
 import { MemoryRetryCredits } from "./retry-credits.ts";
-import { createSessionIds } from "./session-ids.ts";
-import type { StreamStore } from "./stream-store.ts";
+import { SqlRetryCredits } from "./sql-retry-credits.ts";
+import { receiptsKeptMs, type SessionIds, type StreamStore } from "./stream-store.ts";
 
-/** Fails with a StoreError. In the data folder, the ids of open sessions and the credits are in memory. */
-export async function openStreamStore(
-  host: Pick<Host, "clock" | "log" | "metrics" | "store">,
-): Promise<StreamStore> {
+type StreamHost = Pick<Host, "clock" | "log" | "metrics"> & {
+  readonly store: Pick<Host["store"], "sql">;
+};
+
+const sweepMs = 600_000;
+
+export function openStreamStore(host: StreamHost): StreamStore {
   const { clock, log, metrics, store } = host;
-  const { postgres: database } = store;
-  if (database !== undefined) {
-    const { openPostgresStreamStore } = await import("./postgres/open.ts");
-    return openPostgresStreamStore({ database, clock, log, metrics });
-  }
-  const receipts = openReceipts(host);
+  const receipts = new Receipts(store.sql("receipts"), clock, log);
+  const memory = new MemoryRetryCredits(clock, metrics);
+  const sweep = clock.every(sweepMs, () => void deleteOld(host));
   return {
     receipts,
-    sessionIds: createSessionIds(receipts),
-    retryCredits: new MemoryRetryCredits(clock, metrics),
-    close: () => receipts.close(),
+    sessionIds: sessionIds(store.sql("sessions")),
+    retryCredits: new SqlRetryCredits(store.sql("credits"), memory, log),
+    async close() {
+      sweep[Symbol.dispose]();
+      await receipts.close();
+    },
   };
+}
+
+function sessionIds(sql: Sql): SessionIds {
+  return {
+    async claim(id) {
+      const rows = await sql.query(
+        `INSERT INTO sluice.stream_names (name, until) VALUES ($1, sluice.now_ms() + $2)
+         ON CONFLICT DO NOTHING RETURNING 1`,
+        [id, receiptsKeptMs],
+      );
+      return rows.length === 1;
+    },
+  };
+}
+
+async function deleteOld({ store, clock, log }: StreamHost): Promise<void> {
+  const sql = store.sql("sweep");
+  const keepFrom = clock.now() - receiptsKeptMs;
+  try {
+    await sql.query("DELETE FROM sluice.receipts WHERE at < $1", [keepFrom]);
+    await sql.query("DELETE FROM sluice.stream_names WHERE until <= sluice.now_ms()");
+    await sql.query("DELETE FROM sluice.lost_answers WHERE milli = 0 OR until <= sluice.now_ms()");
+  } catch (error) {
+    // The next sweep deletes the remaining ones.
+    log.warn({ err: error }, "cannot delete old receipts; trying again");
+  }
 }

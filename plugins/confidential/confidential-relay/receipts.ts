@@ -1,89 +1,74 @@
-/** `ReceiptStore` in the data folder. A thread writes receipts in batches; reads are synchronous. */
-import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { openComputePool, type ComputePool } from "sluice-gateway/compute";
-import { threadModule } from "sluice-gateway/package-files";
-import type { Clock, Host } from "sluice-gateway/plugin";
+/** `ReceiptStore` in the tables of the gateway. Receipts that arrive while some are written are written next. */
+import type { Clock, Log, Sql } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
-import { text } from "sluice-gateway/store";
-import type { ReceiptsJob } from "./receipts-job.ts";
-import { openReceiptsDatabase, type ReceiptRow } from "./receipts-schema.ts";
-import { receiptsKeptMs, type ReceiptStore } from "./stream-store.ts";
+import { text, valueRows } from "sluice-gateway/store";
+import type { ReceiptStore } from "./stream-store.ts";
 
-const module = threadModule("plugins/confidential/confidential-relay/receipts-job");
+/** Maximum number of receipts per statement. */
+const maxBatch = 500;
+
+interface Waiting {
+  readonly receipt: Receipt;
+  readonly done: (isKept: boolean) => void;
+}
 
 export class Receipts implements ReceiptStore {
-  readonly #dataDir: string;
-  readonly #clock: Clock;
-  readonly #thread: ComputePool;
-  readonly #db: DatabaseSync;
-  /** A prepared statement, because it runs for every handshake. */
-  readonly #hasSession: StatementSync;
-  #waiting: { readonly row: ReceiptRow; readonly done: (isKept: boolean) => void }[] = [];
+  readonly #sql: Sql;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #log: Log;
+  #waiting: Waiting[] = [];
   /** Resolves when no receipt is waiting. Undefined while nothing is written. */
   #writing: Promise<void> | undefined;
 
-  constructor(dataDir: string, clock: Clock, thread: ComputePool) {
-    this.#dataDir = dataDir;
+  constructor(sql: Sql, clock: Pick<Clock, "now">, log: Log) {
+    this.#sql = sql;
     this.#clock = clock;
-    this.#thread = thread;
-    this.#db = openReceiptsDatabase(dataDir);
-    this.#hasSession = this.#db.prepare("SELECT 1 FROM receipts WHERE session = ? LIMIT 1");
+    this.#log = log;
   }
 
   keep(receipt: Receipt): Promise<boolean> {
-    const { session, rid } = receipt;
-    const row = { session, rid, at: this.#clock.now(), receipt: JSON.stringify(receipt) };
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.#waiting.push({ row, done: resolve });
+    this.#waiting.push({ receipt, done: resolve });
     this.#writing ??= this.#write();
     return promise;
   }
 
-  find(session: string, rid: number): Receipt | undefined {
-    const query = "SELECT receipt FROM receipts WHERE session = ? AND rid = ?";
-    const row = this.#db.prepare(query).get(session, rid);
+  async find(session: string, rid: number): Promise<Receipt | undefined> {
+    const [row] = await this.#sql.query(
+      "SELECT CAST(receipt AS text) AS receipt FROM sluice.receipts WHERE session = $1 AND rid = $2",
+      [session, rid],
+    );
     // Only `keep` writes receipts.
-    return row === undefined ? undefined : (JSON.parse(text(row, "receipt")) as Receipt);
+    return row && (JSON.parse(text(row, "receipt")) as Receipt);
   }
 
-  /** Returns whether there is a receipt of the session. */
-  has(session: string): boolean {
-    return this.#hasSession.get(session) !== undefined;
-  }
-
-  /** Resolves when the receipts that are waiting have been written and the files are closed. */
+  /** Resolves when the receipts that are waiting have been written. */
   async close(): Promise<void> {
     await this.#writing;
-    await this.#thread.close();
-    this.#db.close();
   }
 
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const batch = this.#waiting;
-      this.#waiting = [];
-      const rows = batch.map(({ row }) => row);
-      const job: ReceiptsJob = {
-        dataDir: this.#dataDir,
-        rows,
-        keepFrom: this.#clock.now() - receiptsKeptMs,
-      };
-      const outcome = await this.#thread.run({ module, input: job, transfer: [] });
-      for (const { done } of batch) done(outcome.ok);
+      const batch = this.#waiting.splice(0, maxBatch);
+      const isKept = await this.#insert(batch);
+      for (const { done } of batch) done(isKept);
     }
     this.#writing = undefined;
   }
-}
 
-/**
- * Opens the receipts of the data folder. They have their own thread, which has at most one job, because a client waits
- * for each receipt, and a queue that is full of other work must not refuse it. Throws StoreError if the data folder
- * cannot be used.
- */
-export function openReceipts({
-  store,
-  clock,
-  metrics,
-}: Pick<Host, "store" | "clock" | "metrics">): Receipts {
-  return new Receipts(store.folder, clock, openComputePool({ clock, metrics, threads: 1 }));
+  /** If the outcome is unknown, the receipts count as not written, although they may exist. */
+  async #insert(batch: readonly Waiting[]): Promise<boolean> {
+    const at = this.#clock.now();
+    try {
+      await this.#sql.query(
+        `INSERT INTO sluice.receipts (session, rid, at, receipt) VALUES ${valueRows(batch.length, 4)}
+         ON CONFLICT DO NOTHING`,
+        batch.flatMap(({ receipt }) => [receipt.session, receipt.rid, at, JSON.stringify(receipt)]),
+      );
+      return true;
+    } catch (error) {
+      this.#log.error({ err: error }, "cannot store receipts");
+      return false;
+    }
+  }
 }

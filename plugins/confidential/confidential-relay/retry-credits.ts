@@ -1,7 +1,7 @@
-/** `RetryCredits` in memory. */
+/** Credit in memory, for the time in which the store cannot be written. */
 import type { Clock, Metrics } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/toolkit";
-import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
+import { creditsKeptMs, type StreamAttempt } from "./stream-store.ts";
 
 /** Sizes of the ciphertext chunks of one answer. */
 export interface AnswerBytes {
@@ -31,7 +31,7 @@ const maxKeys = 10_000;
 /** Maximum number of credits per API key. */
 const maxCreditsPerKey = 64;
 
-export class MemoryRetryCredits implements RetryCredits {
+export class MemoryRetryCredits {
   readonly #clock: Clock;
   /** Credits by API key, then by attempt. */
   readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);

@@ -5,7 +5,6 @@
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/http";
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
-import { orElse } from "sluice-gateway/toolkit";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
@@ -64,14 +63,14 @@ export function createConfidential(deps: ConfidentialDeps): Confidential {
   return {
     stream: (options) => createStream(deps, deps.openOwn(options), options),
     evidence: (digest) => evidenceCache.find(digest),
-    receipt: (session, rid) =>
-      orElse(
-        () => receipts.find(session, rid),
-        (error) => {
-          log.error({ err: error }, "cannot read a receipt");
-          throw error;
-        },
-      ),
+    async receipt(session, rid) {
+      try {
+        return await receipts.find(session, rid);
+      } catch (error) {
+        log.error({ err: error }, "cannot read a receipt");
+        throw error;
+      }
+    },
     policy,
     readPolicy: (document) => readSignedPolicy(document, deps.clock),
   };

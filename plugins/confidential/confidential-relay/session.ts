@@ -116,9 +116,8 @@ export class StreamSession implements LinkListener {
 
   #onAccepted(accepted: AcceptedSession | Fault): void {
     if (isFault(accepted)) return this.#fail(accepted);
-    const { id, upstream, attestation } = accepted;
+    const { upstream, attestation } = accepted;
     if (this.#isClosed) {
-      this.#deps.sessionIds.release(id);
       upstream.link.close();
       return upstream.onEnd(true);
     }
@@ -338,7 +337,6 @@ export class StreamSession implements LinkListener {
     context?.upstream.link.close();
     context?.upstream.onEnd(this.#isHealthy);
     void Promise.all([this.#settling, this.#accepting]).then(() => {
-      if (context !== undefined) this.#deps.sessionIds.release(context.id);
       this.#finish();
     });
   }

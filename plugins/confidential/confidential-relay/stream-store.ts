@@ -1,8 +1,7 @@
 /**
  * The store of the sessions of the encrypted stream: receipts, the ids of sessions, and credit for interrupted
- * answers. The data folder and PostgreSQL implement it; the tests in test/contract/receipts.ts hold for both.
+ * answers. The tests in test/contract/receipts.ts run on both stores.
  */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
 import type { Hello } from "../protocol/hello.ts";
 
@@ -16,7 +15,7 @@ export interface StreamStore {
   readonly sessionIds: SessionIds;
   readonly retryCredits: RetryCredits;
   /** Resolves when the receipts that are waiting have been written. */
-  close(): Awaitable<void>;
+  close(): Promise<void>;
 }
 
 /** Receipts remain after their key is deleted, after their keyset expires and after a restart. */
@@ -26,8 +25,8 @@ export interface ReceiptStore {
    * not be written.
    */
   keep(receipt: Receipt): Promise<boolean>;
-  /** Fails with a StoreError. */
-  find(session: string, rid: number): Awaitable<Receipt | undefined>;
+  /** Rejects with a StoreError. */
+  find(session: string, rid: number): Promise<Receipt | undefined>;
 }
 
 /**
@@ -36,12 +35,10 @@ export interface ReceiptStore {
  */
 export interface SessionIds {
   /**
-   * Claims an id. Returns false if an open or earlier session has it. `id`: base64url of 16 bytes. Fails with a
+   * Claims an id. Resolves to false if an open or earlier session has it. `id`: base64url of 16 bytes. Rejects with a
    * StoreError, after which the id may be used up.
    */
-  claim(id: string): Awaitable<boolean>;
-  /** Releases the id of a session that has ended and whose receipts are durable. */
-  release(id: string): void;
+  claim(id: string): Promise<boolean>;
 }
 
 export interface StreamAttempt {
@@ -62,9 +59,9 @@ export interface StreamAttempt {
  */
 export interface RetryCredits {
   /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. Never fails. */
-  add(attempt: StreamAttempt, milli: number): Awaitable<void>;
+  add(attempt: StreamAttempt, milli: number): Promise<void>;
   /**
-   * Uses the credit of earlier attempts for a cost. Returns how much of the cost it covers, in milli-CU. Never fails.
+   * Uses the credit of earlier attempts for a cost. Resolves to how much of the cost it covers, in milli-CU. Never fails.
    */
-  take(attempt: StreamAttempt, costMilliCu: number): Awaitable<number>;
+  take(attempt: StreamAttempt, costMilliCu: number): Promise<number>;
 }

@@ -1,7 +1,6 @@
 /** `GET /v1/confidential/receipts/{session}/{rid}`: for the key that made the request, and for administrators. */
-import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Confidential, Receipt } from "sluice-gateway/services";
-import { andThen, orElse } from "sluice-gateway/toolkit";
 
 /** base64url of 16 bytes. */
 export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
@@ -10,14 +9,15 @@ export const maxRid = 9_999_999_999;
 const ridPattern = /^[1-9]\d{0,9}$/;
 
 /** A store that cannot be used is answered with 503. */
-export function showReceipt(x: Exchange, confidential: Confidential): Awaitable<Reply> {
+export async function showReceipt(x: Exchange, confidential: Confidential): Promise<Reply> {
   const { session = "", rid = "" } = x.request.params;
   const isNamed = sessionPattern.test(session) && ridPattern.test(rid);
   if (!isNamed) return refuse("GATEWAY_NOT_FOUND");
-  return orElse<Reply>(
-    () => andThen(confidential.receipt(session, Number(rid)), (receipt) => replyWith(x, receipt)),
-    () => refuse("GATEWAY_SERVICE_UNAVAILABLE"),
-  );
+  try {
+    return replyWith(x, await confidential.receipt(session, Number(rid)));
+  } catch {
+    return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+  }
 }
 
 function replyWith(x: Exchange, receipt: Receipt | undefined): Reply {

@@ -8,9 +8,8 @@ import { Activity } from "./activity.ts";
 import { createAttempts } from "./attempts.ts";
 import { gatewayHealth } from "./health.ts";
 import { liveActivity, type LiveQuestion } from "./live.ts";
-import { openHistoryTable } from "./history/postgres-store.ts";
+import { createHistoryStore } from "./history/store.ts";
 import { HistoryRecorder } from "./history/recorder.ts";
-import { openHistoryFile } from "./history/sqlite-store.ts";
 import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardParts } from "./parts.ts";
@@ -103,11 +102,12 @@ interface Recorded {
   close(): Promise<void>;
 }
 
-/** With a database, gateways may share or lack the data folder. Throws StoreError. */
 function recorded({ store, clock, log }: Host, gateway: GatewayInfo): Recorded {
-  const { postgres, folder } = store;
-  const kept = postgres === undefined ? openHistoryFile(folder) : openHistoryTable(postgres);
-  const recorder = new HistoryRecorder({ store: kept, clock, log });
+  const recorder = new HistoryRecorder({
+    store: createHistoryStore(store.sql("history")),
+    clock,
+    log,
+  });
   const observer = gateway.onSettled((exchange) => recorder.settled(exchange));
   return {
     recorder,

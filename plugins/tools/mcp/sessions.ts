@@ -3,7 +3,7 @@
  * capabilities of the client. Every replica can read it, even after a restart. Only ended sessions are stored.
  */
 import { randomUUID } from "node:crypto";
-import type { Awaitable, Clock, Claims, Seal } from "sluice-gateway/plugin";
+import type { Clock, Claims, Seal } from "sluice-gateway/plugin";
 import type { Dialogue } from "sluice-gateway/services";
 
 /**
@@ -40,8 +40,8 @@ export interface Sessions {
    * Returns the session of a token. Undefined if the token is forged, belongs to another key, was ended or has expired.
    */
   find(token: string, keyId: string): Session | undefined;
-  /** Ends the session on every replica and after a restart. Fails with a StoreError. */
-  end(session: Session): Awaitable<void>;
+  /** Ends the session on every replica and after a restart. Rejects with a StoreError. */
+  end(session: Session): Promise<void>;
 }
 
 export function createSessions(parts: {

@@ -9,7 +9,7 @@ import { createHash, randomUUID } from "node:crypto";
 import type { Awaitable, Claims, JsonSchema, Seal } from "sluice-gateway/plugin";
 import { toolFailure, type CatalogueEntry, type ToolFailure } from "sluice-gateway/services";
 import { StoreError } from "sluice-gateway/store";
-import { andThen, isObject, orElse, stableJson } from "sluice-gateway/toolkit";
+import { isObject, stableJson } from "sluice-gateway/toolkit";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;
@@ -94,14 +94,13 @@ export function createConfirmations(parts: {
   };
 }
 
-function claimOnce(claim: () => Awaitable<boolean>): Awaitable<ToolFailure | undefined> {
-  return orElse(
-    () => andThen(claim(), (isFirst) => (isFirst ? undefined : expired)),
-    (error): ToolFailure => {
-      if (error instanceof StoreError) return unavailable;
-      throw error;
-    },
-  );
+async function claimOnce(claim: () => Promise<boolean>): Promise<ToolFailure | undefined> {
+  try {
+    return (await claim()) ? undefined : expired;
+  } catch (error) {
+    if (error instanceof StoreError) return unavailable;
+    throw error;
+  }
 }
 
 /**

@@ -1,6 +1,8 @@
-/** Collects the databases that the core and the modules keep in the data folder. */
-import { claimsVersion } from "../../store/claims.ts";
-import { storageFile, storageVersion } from "../../store/plugin-storage.ts";
+/** Collects the tables of the core and the modules, and the databases that they keep in the data folder. */
+import { claimTables } from "../../store/claims.ts";
+import { storageTables } from "../../store/plugin-storage.ts";
+import { stateFile, takenOverVersion } from "../../store/sql/state-file.ts";
+import { joined, type Tables } from "../../store/sql/tables.ts";
 import { shippedModules } from "./modules.ts";
 
 /** The schema versions that this release supports, by file name. */
@@ -14,11 +16,21 @@ export interface KnownDatabases {
   readonly disposable: readonly string[];
 }
 
+/** Returns the tables of `host.store.sql`. Those of the core come first. */
+export async function shippedTables(): Promise<Tables> {
+  const { tables } = await shippedModules();
+  return joined([claimTables, storageTables, ...(await Promise.all(tables.map((load) => load())))]);
+}
+
 export async function knownDatabases(): Promise<KnownDatabases> {
   const { databases, disposable } = await shippedModules();
   const ofModules = await Promise.all(databases.map((versions) => versions()));
-  const core = { "claims.db": claimsVersion, [storageFile]: storageVersion };
-  const all = Object.assign(core, ...ofModules) as Versions;
+  const { scripts, takeovers } = await shippedTables();
+  const all: Versions = Object.assign(
+    { [stateFile]: scripts.length },
+    Object.fromEntries(takeovers.map(({ file }) => [file, takenOverVersion])),
+    ...ofModules,
+  ) as Versions;
   const required = Object.entries(all).filter(([name]) => !disposable.includes(name));
   return { all, required: Object.fromEntries(required), disposable };
 }

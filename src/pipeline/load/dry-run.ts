@@ -18,6 +18,7 @@ import { gatewayInfo } from "./gateway-info.ts";
 import { provision, type Generation } from "./generation.ts";
 import { noEntries } from "../../store/plugin-entries.ts";
 import { createSeal } from "../../store/seal.ts";
+import { noSql } from "../../store/sql/no-sql.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
 import { isDataOnly } from "./plugin-file.ts";
@@ -93,9 +94,20 @@ function inertResources(env: Env): HostResources {
     clock: systemClock,
     metrics,
     seal: createSeal("dry run"),
-    claims: { now: () => 0, claim: () => false, end() {}, hasEnded: () => false },
+    claims: {
+      now: () => 0,
+      claim: () => Promise.resolve(false),
+      end: () => Promise.resolve(),
+      hasEnded: () => false,
+    },
     entries: noEntries,
-    store: { folder: "", postgres: undefined, redis: undefined, replicas: undefined },
+    store: {
+      folder: "",
+      sql: () => noSql,
+      postgres: undefined,
+      redis: undefined,
+      replicas: undefined,
+    },
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     held: new HeldBytes(Infinity, metrics),

@@ -1,21 +1,21 @@
 /** Collects what the core and the modules keep in PostgreSQL. The core comes first. */
-import { claimMigrations, claimsDatabase } from "../../store/postgres/claims.ts";
-import { storageDatabase, storageMigrations } from "../../store/postgres/plugin-storage.ts";
-import type { EmbeddedDatabase } from "../../store/postgres/move-store.ts";
+import { stateDatabase, type EmbeddedDatabase } from "../../store/postgres/move-store.ts";
 import type { Migration } from "../../store/postgres/migrations.ts";
 import { replicaMigrations } from "../../store/postgres/replicas.ts";
+import { postgresScripts } from "../../store/sql/tables.ts";
+import { shippedTables } from "./databases.ts";
 import { shippedModules } from "./modules.ts";
 
 /** Returns the scripts that make the tables. */
 export async function shippedMigrations(): Promise<readonly Migration[]> {
   const { migrations } = await shippedModules();
   const ofModules = await Promise.all(migrations.map((load) => load()));
-  return [...claimMigrations, ...replicaMigrations, ...storageMigrations, ...ofModules.flat()];
+  return [...postgresScripts(await shippedTables()), ...replicaMigrations, ...ofModules.flat()];
 }
 
 /** Returns the databases in the data folder that the tables replace. */
 export async function movedDatabases(): Promise<readonly EmbeddedDatabase[]> {
   const { movedDatabases: databases } = await shippedModules();
   const ofModules = await Promise.all(databases.map((load) => load()));
-  return [claimsDatabase, storageDatabase, ...ofModules.flat()];
+  return [stateDatabase(await shippedTables()), ...ofModules.flat()];
 }

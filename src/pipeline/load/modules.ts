@@ -22,6 +22,7 @@ interface ShippedModules {
   readonly commands: Readonly<Record<string, ModuleCommand>>;
   readonly databases: readonly NonNullable<Module["databases"]>[];
   readonly disposable: readonly string[];
+  readonly tables: readonly NonNullable<Module["tables"]>[];
   readonly migrations: readonly NonNullable<Module["migrations"]>[];
   readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
@@ -69,6 +70,7 @@ async function importModules(): Promise<ShippedModules> {
     firstSteps: modules.flatMap((module) => module.firstSteps ?? []),
     databases: modules.flatMap((module) => module.databases ?? []),
     disposable: modules.flatMap((module) => module.disposable ?? []),
+    tables: modules.flatMap((module) => module.tables ?? []),
     migrations: modules.flatMap((module) => module.migrations ?? []),
     movedDatabases: modules.flatMap((module) => module.movedDatabases ?? []),
     positions: Object.fromEntries(

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import type { Postgres, RunStatement } from "../../contract/store.ts";
 import { lockStore } from "../lock.ts";
 import { isMoved, markMoved } from "../moved-marker.ts";
+import { openStateFile, stateFile, stateFileOf } from "../sql/state-file.ts";
+import type { Tables } from "../sql/tables.ts";
 import { explain } from "../store-error.ts";
 import { compareRows, copyRows, refuseRows, type CopiedTable } from "./copy-rows.ts";
 import { explainPostgres } from "./failure.ts";
@@ -14,6 +16,8 @@ import { upgradeLock } from "./migrations.ts";
 export interface EmbeddedDatabase {
   /** Name of the file. */
   readonly file: string;
+  /** Names of files that `open` takes over. */
+  readonly earlier?: readonly string[];
   /** Opens the database with the newest schema. Throws StoreError. */
   readonly open: (dataDir: string) => DatabaseSync;
   /** In an order in which every row refers only to rows that were copied before, or to rows of its own table. */
@@ -29,6 +33,16 @@ export interface MoveOptions {
   readonly isCheck: boolean;
 }
 
+/** Returns the file with the tables of the data folder. */
+export function stateDatabase(tables: Tables): EmbeddedDatabase {
+  return {
+    file: stateFile,
+    earlier: tables.takeovers.map(({ file }) => file),
+    open: (dataDir) => openStateFile(stateFileOf(dataDir, tables)),
+    tables: tables.moved,
+  };
+}
+
 /** Number of rows by table. */
 export type MovedRows = Readonly<Record<string, number>>;
 
@@ -42,7 +56,9 @@ export async function moveStore(options: MoveOptions): Promise<MovedRows> {
   using stack = new DisposableStack();
   stack.use(lockStore(dataDir));
   const sources = options.sources
-    .filter(({ file }) => existsSync(join(dataDir, file)))
+    .filter(({ file, earlier = [] }) =>
+      [file, ...earlier].some((name) => existsSync(join(dataDir, name))),
+    )
     .map((source) => ({ ...source, db: openLocked(source, dataDir, stack) }));
   const tables = sources.flatMap(({ db, tables: all }) => all.map((table) => ({ db, table })));
   const moved: Record<string, number> = {};
@@ -60,9 +76,9 @@ export async function moveStore(options: MoveOptions): Promise<MovedRows> {
   return moved;
 }
 
-type Tables = readonly { readonly db: DatabaseSync; readonly table: CopiedTable }[];
+type OpenTables = readonly { readonly db: DatabaseSync; readonly table: CopiedTable }[];
 
-async function copyAll(run: RunStatement, tables: Tables): Promise<void> {
+async function copyAll(run: RunStatement, tables: OpenTables): Promise<void> {
   for (const { table } of tables) await refuseRows(run, table);
   // A row may refer to one of the same table that follows later.
   await run("SET CONSTRAINTS ALL DEFERRED");

@@ -108,20 +108,21 @@ const pricing = {
 };
 const found: Pick<Confidential, "evidence" | "receipt"> = {
   evidence: () => ({}),
-  receipt: (session, rid) => ({
-    session,
-    rid,
-    report: "",
-    sig: "",
-    evidenceDigest: "",
-    pricing,
-    usedCUMilli: 0,
-    paidBeforeCUMilli: undefined,
-    verified: true,
-    unverifiedReason: undefined,
-    keyId: principal.key.id,
-    workspaceId: "ws_1",
-  }),
+  receipt: (session, rid) =>
+    Promise.resolve({
+      session,
+      rid,
+      report: "",
+      sig: "",
+      evidenceDigest: "",
+      pricing,
+      usedCUMilli: 0,
+      paidBeforeCUMilli: undefined,
+      verified: true,
+      unverifiedReason: undefined,
+      keyId: principal.key.id,
+      workspaceId: "ws_1",
+    }),
 };
 
 test("a path is looked up if and only if the OpenAPI document allows it", async () => {

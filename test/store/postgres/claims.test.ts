@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";
-import {
-  claimMigrations,
-  openPostgresClaims,
-  type PostgresClaims,
-} from "../../../src/store/postgres/claims.ts";
+import { claimTables, openClaims, type ClaimsService } from "../../../src/store/claims.ts";
 import { upgradeSchema } from "../../../src/store/postgres/migrations.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
+import { postgresSql } from "../../../src/store/sql/postgres-sql.ts";
+import { postgresScripts } from "../../../src/store/sql/tables.ts";
 import { createSeal } from "../../../src/store/seal.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { until } from "../../plugins/billing/shipping/fixture.ts";
@@ -18,9 +16,9 @@ test("after a restore, which gives numbers of endings again, a running gateway s
   const url = await createDatabase(t);
   const pool = openPostgres({ url, replica: "one", metrics: createMetrics() });
   t.after(() => pool.close());
-  await upgradeSchema(pool, claimMigrations, createSeal("a secret"));
-  const open = async (): Promise<PostgresClaims> => {
-    const claims = await openPostgresClaims(pool, systemClock, silentLog);
+  await upgradeSchema(pool, postgresScripts(claimTables), createSeal("a secret"));
+  const open = async (): Promise<ClaimsService> => {
+    const claims = await openClaims(postgresSql(pool, "claims"), systemClock, silentLog);
     t.after(() => claims.close());
     return claims;
   };

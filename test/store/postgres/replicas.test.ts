@@ -4,7 +4,8 @@ import { test, type TestContext } from "node:test";
 import { systemClock } from "../../../src/clock.ts";
 import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
 import type { Clock, Replicas } from "../../../src/plugin.ts";
-import { claimMigrations } from "../../../src/store/postgres/claims.ts";
+import { claimTables } from "../../../src/store/claims.ts";
+import { postgresScripts } from "../../../src/store/sql/tables.ts";
 import type { SettingsDigests } from "../../../src/store/postgres/gateway-settings.ts";
 import { createMessageSeal } from "../../../src/store/postgres/message-seal.ts";
 import { upgradeSchema } from "../../../src/store/postgres/migrations.ts";
@@ -27,7 +28,7 @@ interface Opened {
 async function database(t: TestContext): Promise<string> {
   const url = await createDatabase(t);
   const pool = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
-  await upgradeSchema(pool, [...claimMigrations, ...replicaMigrations], seal);
+  await upgradeSchema(pool, [...postgresScripts(claimTables), ...replicaMigrations], seal);
   await pool.close();
   return url;
 }

@@ -69,7 +69,6 @@ export class HistoryRecorder {
   async close(): Promise<void> {
     this.#timer[Symbol.dispose]();
     await this.flush();
-    this.#deps.store.close();
   }
 
   /** Adds the running sums to those of their minute and hour, and starts new ones. */

@@ -14,13 +14,17 @@ import {
   type EmbeddedAccountStore,
 } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
 import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/embedded-slots.ts";
-import { openReceiptsDatabase } from "../../../../plugins/confidential/confidential-relay/receipts-schema.ts";
+import { openStreamStore } from "../../../../plugins/confidential/confidential-relay/open-store.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
 import { openClaims } from "../../../../src/store/claims.ts";
-import { openPluginEntries } from "../../../../src/store/plugin-storage.ts";
+import { createMetrics } from "../../../../src/metrics.ts";
+import { createPluginEntries } from "../../../../src/store/plugin-storage.ts";
+import type { Sql } from "../../../../src/plugin.ts";
 import { lockStore } from "../../../../src/store/lock.ts";
 import { receiptOf } from "../../../contract/receipts.ts";
+import { withFolderSql } from "../../../store/open-sql.ts";
+import { silentLog } from "../../../test-log.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 
@@ -30,6 +34,9 @@ const tables = [
   "claims",
   "endings",
   "plugin_storage",
+  "receipts",
+  "stream_names",
+  "lost_answers",
   "workspaces",
   "keys",
   "key_use",
@@ -37,8 +44,6 @@ const tables = [
   "model_overrides",
   "changes",
   "idempotency_slots",
-  "receipts",
-  "stream_names",
 ];
 
 interface Setup {
@@ -65,14 +70,7 @@ async function setUp(t: TestContext): Promise<Setup> {
   await fill(accounts, workspace, String(made["id"]));
   accounts.close();
   addKeysBetween(embedded.data, String(made["id"]));
-  const claims = openClaims(embedded.data, systemClock);
-  claims.claim("once", Date.now() + 60_000);
-  claims.end("session", Date.now() + 60_000);
-  claims.close();
-  const entries = openPluginEntries(embedded.data);
-  entries.set("acme", "größe/1", Buffer.from([0, 255, 10]));
-  entries.close();
-  addReceipt(embedded.data);
+  await withFolderSql(embedded.data, fillState);
   await shared.run(store, "upgrade");
   return { url, embedded, shared, key: String(made["key"]) };
 }
@@ -115,16 +113,24 @@ function addKeysBetween(dataDir: string, first: string): void {
   db.close();
 }
 
-function addReceipt(dataDir: string): void {
-  const db = openReceiptsDatabase(dataDir);
-  const receipt = JSON.stringify(receiptOf(9_999_999_999));
-  db.prepare("INSERT INTO receipts VALUES (?, ?, ?, ?)").run(
-    "A".repeat(22),
-    9_999_999_999,
-    5,
-    receipt,
-  );
-  db.close();
+async function fillState(sql: Sql): Promise<void> {
+  const claims = await openClaims(sql, systemClock, silentLog);
+  await claims.claim("once", Date.now() + 60_000);
+  await claims.end("session", Date.now() + 60_000);
+  claims.close();
+  await createPluginEntries(sql).set("acme", "größe/1", Buffer.from([0, 255, 10]));
+  const stream = openStreamStore({
+    store: { sql: () => sql },
+    clock: systemClock,
+    log: silentLog,
+    metrics: createMetrics(),
+  });
+  const { session, rid } = receiptOf(9_999_999_999);
+  await stream.sessionIds.claim(session);
+  await stream.receipts.keep(receiptOf(rid));
+  const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 9 };
+  await stream.retryCredits.add({ keyId: "key_1", hello, requestBytes: 288 }, 20);
+  await stream.close();
 }
 
 test("every row of the data folder is copied once, and the folder is marked", async (t) => {

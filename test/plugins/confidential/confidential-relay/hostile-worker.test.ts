@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import * as fc from "fast-check";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
-import { MemoryRetryCredits } from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
+import { SqlRetryCredits } from "../../../../plugins/confidential/confidential-relay/sql-retry-credits.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import type { Script } from "./enclave-worker.ts";
@@ -83,7 +83,7 @@ describe("a hostile worker", () => {
   };
   const exceptions: readonly (readonly [string, (t: TestContext) => { restore(): void }])[] = [
     ["a receipt", (t) => t.mock.method(Receipts.prototype, "keep", fail).mock],
-    ["a bill", (t) => t.mock.method(MemoryRetryCredits.prototype, "take", fail).mock],
+    ["a bill", (t) => t.mock.method(SqlRetryCredits.prototype, "take", fail).mock],
   ];
   for (const [what, breakIt] of exceptions) {
     it(`an exception about ${what} ends only its session and releases its reservation`, async (t) => {

@@ -173,12 +173,12 @@ test("a session and the count of sign-in attempts survive a reload, and the dash
 test("while the store cannot be written, ending a session reports an error, and the browser still forgets the cookie", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
-  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
-  db.exec("ALTER TABLE claims RENAME TO lost");
+  const db = new DatabaseSync(join(gateway.folder, "data/state.db"));
+  db.exec("ALTER TABLE endings RENAME TO lost");
   const left = await ask(gateway, "session", { method: "DELETE", cookie });
   assert.equal(left.status, 503);
   assert.match(left.headers.get("set-cookie") ?? "", /; Max-Age=0;/);
-  db.exec("ALTER TABLE lost RENAME TO claims");
+  db.exec("ALTER TABLE lost RENAME TO endings");
   db.close();
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
 });

@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { storeStates } from "../../../../plugins/dashboard/dashboard/stores.ts";
 import type { Postgres, Redis, Store } from "../../../../src/plugin.ts";
+import { noSql } from "../../../../src/store/sql/no-sql.ts";
 import { openDatabase } from "../../../../src/store/sqlite.ts";
 
 const none: Store = {
   folder: "/no/such/folder",
+  sql: () => noSql,
   postgres: undefined,
   redis: undefined,
   replicas: undefined,

@@ -154,7 +154,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const claimed = new Set<string>();
   const claims = {
     now: () => clock.now(),
-    claim: (id: string) => !claimed.has(id) && claimed.add(id).has(id),
+    claim: async (id: string) => !claimed.has(id) && claimed.add(id).has(id),
   };
   const catalogue = createCatalogue({ clock, log, metrics, seal, claims });
   const counts = pluginCounts(ledgerTools, { metrics, clock });

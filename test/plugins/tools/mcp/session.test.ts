@@ -125,7 +125,9 @@ test("a session expires, and a session that is ended ends within a second on oth
   const clock = manualClock();
   const ended = new Set<string>();
   const claims: Pick<Claims, "end" | "hasEnded"> = {
-    end: (id) => void ended.add(id),
+    async end(id) {
+      ended.add(id);
+    },
     hasEnded: (id) => ended.has(id),
   };
   const parts = { seal: createSeal("test"), claims, clock };

@@ -14,6 +14,8 @@ import {
   type Catalogue,
 } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
+import { openFolderSql } from "../../../store/open-sql.ts";
+import { silentLog } from "../../../test-log.ts";
 import { toolCaller, type WantedCaller } from "./caller.ts";
 
 const logged: string[] = [];
@@ -53,7 +55,7 @@ function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent
 function claimsInMemory(): Pick<Claims, "claim"> {
   const claimed = new Set<string>();
   return {
-    claim: (id) => !claimed.has(id) && claimed.add(id).has(id),
+    claim: async (id) => !claimed.has(id) && claimed.add(id).has(id),
   };
 }
 
@@ -142,9 +144,7 @@ describe("a write tool", () => {
   });
 
   it("runs once if two calls with its token wait for the claim at the same time", async () => {
-    const claims = claimsInMemory();
-    const later: Pick<Claims, "claim"> = { claim: async (id, until) => claims.claim(id, until) };
-    const { catalogue, inputs } = startCatalogue({}, later);
+    const { catalogue, inputs } = startCatalogue();
     const confirmationToken = await tokenFor(catalogue, input);
     const callers = [toolCaller({ confirmationToken }), toolCaller({ confirmationToken })];
     const outcomes = await Promise.all(
@@ -341,14 +341,16 @@ describe("a confirmation token is refused", () => {
   it("a second time after a restart, and still a first time", async (t) => {
     const folder = temporaryFolder(t);
     const clock = manualClock();
-    const first = openClaims(folder, clock);
+    const sql = await openFolderSql(t, folder, clock);
+    const first = await openClaims(sql, clock, silentLog);
     const before = startCatalogue({}, first).catalogue;
     const used = await tokenFor(before, input);
     const unused = await tokenFor(before, input);
     await before.call("send", { ...input, confirmation_token: used }, toolCaller());
     first.close();
+    await sql.close();
 
-    const second = openClaims(folder, clock);
+    const second = await openClaims(await openFolderSql(t, folder, clock), clock, silentLog);
     t.after(() => second.close());
     const { catalogue, inputs } = startCatalogue({}, second);
     await refused(catalogue, { ...input, confirmation_token: used });

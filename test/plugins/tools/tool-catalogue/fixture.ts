@@ -149,11 +149,7 @@ export function bench(...tools: Tool<never>[]): Bench {
     seal: createSeal("test"),
     claims: {
       now: () => clock.now(),
-      claim(id) {
-        if (claimed.has(id)) return false;
-        claimed.add(id);
-        return true;
-      },
+      claim: async (id) => !claimed.has(id) && claimed.add(id).has(id),
     },
   });
   const problems = catalogue.add({ tools }, counts);

@@ -10,8 +10,9 @@ import {
 import { postgresSlots } from "../../../../../plugins/billing/accounts/postgres/postgres-slots.ts";
 import { systemClock } from "../../../../../src/clock.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
-import { postgresEntries } from "../../../../../src/store/postgres/plugin-storage.ts";
-import { openPostgresClaims } from "../../../../../src/store/postgres/claims.ts";
+import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
+import { openClaims } from "../../../../../src/store/claims.ts";
+import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
@@ -202,8 +203,8 @@ test("a change that waits too long for a transaction of another gateway fails, a
 
 test("a claim whose answer is lost fails, and nobody can claim the id again", async (t) => {
   const { proxy, one, other } = await setUp(t);
-  const claims = await openPostgresClaims(one.pool, systemClock, silentLog);
-  const others = await openPostgresClaims(other.pool, systemClock, silentLog);
+  const claims = await openClaims(postgresSql(one.pool, "claims"), systemClock, silentLog);
+  const others = await openClaims(postgresSql(other.pool, "claims"), systemClock, silentLog);
   t.after(() => claims.close());
   t.after(() => others.close());
   proxy.dropAfter = "sluice.claims";
@@ -216,12 +217,13 @@ test("a claim whose answer is lost fails, and nobody can claim the id again", as
 
 test("a stored value whose answer is lost fails, and is there when the gateway asks again", async (t) => {
   const { proxy, one, other } = await setUp(t);
-  const storage = storageOf("acme", postgresEntries(one.pool));
+  const storage = storageOf("acme", createPluginEntries(postgresSql(one.pool, "storage")));
   proxy.dropAfter = "sluice.plugin_storage";
   proxy.repliesToDrop = 1;
   await assert.rejects(storage.set("a", "b"), unreachable);
   assert.equal(await storage.get("a"), "b");
-  assert.equal(await storageOf("acme", postgresEntries(other.pool)).get("a"), "b");
+  const others = storageOf("acme", createPluginEntries(postgresSql(other.pool, "storage")));
+  assert.equal(await others.get("a"), "b");
 });
 
 test("changes are numbered in the order of commits, so a reader that follows the numbers misses none", async (t) => {

@@ -1,9 +1,10 @@
 /** The store of the encrypted stream while PostgreSQL is away. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { openPostgresStreamStore } from "../../../../../plugins/confidential/confidential-relay/postgres/open.ts";
+import { openStreamStore } from "../../../../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../../../../plugins/confidential/confidential-relay/stream-store.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
+import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { receiptOf } from "../../../../contract/receipts.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
@@ -29,8 +30,8 @@ async function setUp(t: TestContext): Promise<Setup> {
   t.after(() => proxy[Symbol.asyncDispose]());
   const { log, lines } = keptLog();
   const pool = database.open({ port: proxy.port, statementMs: 1_000 });
-  const store = openPostgresStreamStore({
-    database: pool,
+  const store = openStreamStore({
+    store: { sql: (lane) => postgresSql(pool, lane) },
     clock: manualClock(),
     log,
     metrics: createMetrics(),
@@ -71,7 +72,7 @@ test("credit whose use is not confirmed is not given, and not given again", asyn
   const { proxy, store } = await setUp(t);
   const { retryCredits } = store;
   await retryCredits.add(attempt, 5);
-  proxy.dropAfter = "lost_answers AS known SET";
+  proxy.dropAfter = "UPDATE sluice.lost_answers";
   proxy.repliesToDrop = 1;
   assert.equal(await retryCredits.take(attempt, 5), 0);
   assert.equal(proxy.dropped, 1);

@@ -2,15 +2,16 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../../plugins/contracts/testing.ts";
-import { openHistoryTable } from "../../../../../plugins/dashboard/dashboard/history/postgres-store.ts";
 import { HistoryRecorder } from "../../../../../plugins/dashboard/dashboard/history/recorder.ts";
 import {
+  createHistoryStore,
   keepMs,
   type HistoryRow,
   type HistoryStore,
 } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { openPostgres } from "../../../../../src/store/postgres/postgres.ts";
+import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { startFaultProxy } from "../../../../store/fault-proxy.ts";
@@ -38,7 +39,7 @@ function openStore(t: TestContext, url: string): HistoryStore {
     statementMs: 2_000,
   });
   t.after(() => opened.close());
-  return openHistoryTable(opened);
+  return createHistoryStore(postgresSql(opened, "history"));
 }
 
 function row(sum: string, more: Partial<HistoryRow> = {}): HistoryRow {

@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import * as fc from "fast-check";
 import type { Clock } from "sluice-gateway/plugin";
 import {
@@ -12,11 +9,11 @@ import {
   type Counts,
 } from "../../../../../plugins/dashboard/dashboard/history/histogram.ts";
 import { HistoryRecorder } from "../../../../../plugins/dashboard/dashboard/history/recorder.ts";
-import { openHistoryFile } from "../../../../../plugins/dashboard/dashboard/history/sqlite-store.ts";
-import type {
-  HistoryRow,
-  HistoryStore,
-  Span,
+import {
+  createHistoryStore,
+  type HistoryRow,
+  type HistoryStore,
+  type Span,
 } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
 import {
   addStored,
@@ -25,14 +22,11 @@ import {
 } from "../../../../../plugins/dashboard/dashboard/history/sums.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { noon, settledExchange } from "./settled-exchange.ts";
+import { temporaryFolder } from "../../../../store/folder.ts";
+import { openFolderSql } from "../../../../store/open-sql.ts";
 import { silentLog } from "../../../../test-log.ts";
 
 const minute = 60_000;
-function folderOf(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-history-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 async function sumOf(
   store: HistoryStore,
@@ -41,7 +35,7 @@ async function sumOf(
   span: Span = "minute",
 ): Promise<ExchangeSum> {
   const sum = newSum();
-  for (const row of await store.read({ span, kind, from: 0, to: Infinity })) {
+  for (const row of await store.read({ span, kind, from: 0, to: Date.UTC(2100, 0, 1) })) {
     if (row.name === name) addStored(sum, row.sum);
   }
   return sum;
@@ -71,9 +65,10 @@ test("percentiles of added histograms are within 10 % of the exact ones", () => 
 });
 
 test("exchanges are counted by route, upstream and model, across a restart", async (t) => {
-  const folder = folderOf(t);
+  const folder = temporaryFolder(t);
   const clock = manualClock(noon);
-  const first = new HistoryRecorder({ store: openHistoryFile(folder), clock, log: silentLog });
+  const sql = await openFolderSql(t, folder);
+  const first = new HistoryRecorder({ store: createHistoryStore(sql), clock, log: silentLog });
   const completion = { model: "A/b", inputTokens: 3, outputTokens: 4, firstTokenMs: 20 };
   first.settled(
     settledExchange({
@@ -84,8 +79,9 @@ test("exchanges are counted by route, upstream and model, across a restart", asy
   await first.flush();
   first.settled(settledExchange({ status: 502, code: "GATEWAY_UPSTREAM_FAILED" }));
   await first.close();
+  await sql.close();
 
-  const store = openHistoryFile(folder);
+  const store = createHistoryStore(await openFolderSql(t, folder));
   const second = new HistoryRecorder({ store, clock, log: silentLog });
   second.settled(settledExchange({ status: 101, ms: 3_600_000, arrivedAt: noon - 3_600_000 }));
   await second.flush();
@@ -117,24 +113,25 @@ test("rows are pruned by age, and distinct names are bounded", async (t) => {
     after: (ms, task) => time.after(ms, task),
     every: () => ({ [Symbol.dispose]() {} }),
   };
-  const store = openHistoryFile(folderOf(t));
+  const store = createHistoryStore(await openFolderSql(t, temporaryFolder(t)));
   const recorder = new HistoryRecorder({ store, clock, log: silentLog });
   for (let route = 0; route < 300; route++) {
     recorder.settled(settledExchange({ route: { path: `/${route}` } }));
   }
   await recorder.flush();
-  const read = (span: Span): readonly HistoryRow[] =>
-    store.read({ span, kind: "route", from: 0, to: Infinity }) as readonly HistoryRow[];
-  assert.ok(read("minute").length <= 101);
-  assert.equal((await sumOf(store, "route", "other")).n, 300 - (read("minute").length - 1));
+  const count = async (span: Span): Promise<number> =>
+    (await store.read({ span, kind: "route", from: 0, to: Date.UTC(2100, 0, 1) })).length;
+  const names = await count("minute");
+  assert.ok(names <= 101);
+  assert.equal((await sumOf(store, "route", "other")).n, 300 - (names - 1));
   time.advance(26 * 60 * minute);
   recorder.settled(settledExchange({ arrivedAt: clock.now() }));
   await recorder.flush();
-  assert.equal(read("minute").length, 1);
+  assert.equal(await count("minute"), 1);
   time.advance(32 * 24 * 60 * minute);
   recorder.settled(settledExchange({ arrivedAt: clock.now() }));
   await recorder.flush();
-  assert.equal(read("hour").length, 1);
+  assert.equal(await count("hour"), 1);
   await recorder.close();
 });
 
@@ -143,13 +140,12 @@ test("a store that fails loses nothing when it works again, and an exchange that
   const rows = new Map<string, HistoryRow>();
   let isDown = true;
   const store: HistoryStore = {
-    write(given) {
+    async write(given) {
       if (isDown) throw new Error("no store");
       for (const row of given) rows.set(`${row.span} ${row.at} ${row.kind} ${row.name}`, row);
     },
-    prune() {},
-    read: () => [...rows.values()],
-    close() {},
+    prune: () => Promise.resolve(),
+    read: () => Promise.resolve([...rows.values()]),
   };
   const recorder = new HistoryRecorder({ store, clock, log: silentLog });
   recorder.settled(settledExchange());

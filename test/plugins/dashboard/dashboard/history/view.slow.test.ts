@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../../../../src/testing/clock.ts";
-import { openHistoryFile } from "../../../../../plugins/dashboard/dashboard/history/sqlite-store.ts";
+import { createHistoryStore } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
 import { newSum } from "../../../../../plugins/dashboard/dashboard/history/sums.ts";
+import { withFolderSql } from "../../../../store/open-sql.ts";
 import { ask, call, signIn, startWatched } from "../gateway.ts";
 
 test("the health over time has requests, errors by code and percentiles per route", async () => {
@@ -38,8 +39,8 @@ test("the sums of a day are read from hours and from the minutes at its ends", a
   const now = Date.UTC(2026, 10, 21, 12, 20);
   await using gateway = await startWatched({ clock: manualClock(now) });
   const cookie = await signIn(gateway, gateway.key);
-  const store = openHistoryFile(gateway.gateway.config.store.data);
-  try {
+  await withFolderSql(gateway.gateway.config.store.data, async (sql) => {
+    const store = createHistoryStore(sql);
     // The range begins at 12:30 of the day before, so its first requests are not shown.
     const ago = [24 * 60 + 5, 23 * 60 + 40, 23 * 60, 10 * 60 + 1, 10 * 60, 25, 5, 0];
     for (const [place, minutes] of ago.entries()) {
@@ -71,9 +72,7 @@ test("the sums of a day are read from hours and from the minutes at its ends", a
     const one = await ask(gateway, "history?range=24h&by=route&name=/3", { cookie });
     assert.equal(one.body.total.requests, 1_000);
     assert.equal(one.body.name_count, 7);
-  } finally {
-    store.close();
-  }
+  });
 });
 
 test("invalid questions are refused, and workspaces do not see the deployment", async () => {

@@ -194,8 +194,8 @@ test("while the store cannot be written, a new sign-in does not leave the old se
   const first = await signIn(gateway, gateway.key);
   const { body, headers } = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
   const flow = (headers.getSetCookie()[0] ?? "").split(";", 1)[0];
-  const db = new DatabaseSync(join(gateway.folder, "data/claims.db"));
-  db.exec("ALTER TABLE claims RENAME TO lost");
+  const db = new DatabaseSync(join(gateway.folder, "data/state.db"));
+  db.exec("ALTER TABLE claims RENAME TO lost; ALTER TABLE endings RENAME TO lost_endings");
   const byKey = await ask(gateway, "session", { body: { key: gateway.key }, cookie: first });
   assert.deepEqual([byKey.status, byKey.headers.getSetCookie()], [503, []]);
   assertRefused(await open(provider.confirm(body.url, { claims: admin }), flow), {
@@ -203,7 +203,7 @@ test("while the store cannot be written, a new sign-in does not leave the old se
     code: "GATEWAY_SERVICE_UNAVAILABLE",
     message: /cannot use its store/,
   });
-  db.exec("ALTER TABLE lost RENAME TO claims");
+  db.exec("ALTER TABLE lost RENAME TO claims; ALTER TABLE lost_endings RENAME TO endings");
   db.close();
   assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
 });

@@ -1,23 +1,24 @@
-/** `RetryCredits` in PostgreSQL, so that a retry may reach another replica. */
+/** `RetryCredits` in the tables of the gateway, so that a retry may reach another gateway. */
 import { createHash } from "node:crypto";
-import type { Log, Postgres } from "sluice-gateway/plugin";
+import type { Log, Sql } from "sluice-gateway/plugin";
 import { number } from "sluice-gateway/store";
-import { attemptName, type MemoryRetryCredits } from "../retry-credits.ts";
-import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "../stream-store.ts";
+import { attemptName, type MemoryRetryCredits } from "./retry-credits.ts";
+import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 
-const lane = "credits";
+/** What is used of an amount for a cost: the smaller one of the two. All members of SET see the row as it was before. */
+const usedPart = "CASE WHEN milli < $3 THEN milli ELSE $3 END";
 
 /**
- * While the database cannot be reached, credit is kept in memory, where only a retry that reaches this replica finds
- * it. If the use of a credit is not confirmed, the credit is not given, because it may have been used.
+ * While the store cannot be written, credit is kept in memory, where only a retry that reaches this gateway finds it. If
+ * the use of a credit is not confirmed, the credit is not given, because it may have been used.
  */
-export class PostgresRetryCredits implements RetryCredits {
-  readonly #database: Postgres;
+export class SqlRetryCredits implements RetryCredits {
+  readonly #sql: Sql;
   readonly #memory: MemoryRetryCredits;
   readonly #log: Log;
 
-  constructor(database: Postgres, memory: MemoryRetryCredits, log: Log) {
-    this.#database = database;
+  constructor(sql: Sql, memory: MemoryRetryCredits, log: Log) {
+    this.#sql = sql;
     this.#memory = memory;
     this.#log = log;
   }
@@ -26,8 +27,7 @@ export class PostgresRetryCredits implements RetryCredits {
     const name = digestOf(attempt);
     if (name === undefined || milli === 0) return;
     try {
-      await this.#database.query(
-        lane,
+      await this.#sql.query(
         `INSERT INTO sluice.lost_answers AS known (key_id, name, milli, until)
          VALUES ($1, $2, $3, sluice.now_ms() + $4)
          ON CONFLICT (key_id, name) DO UPDATE SET until = excluded.until, milli = excluded.milli +
@@ -35,7 +35,7 @@ export class PostgresRetryCredits implements RetryCredits {
         [attempt.keyId, name, milli, creditsKeptMs],
       );
     } catch (error) {
-      this.#log.warn({ err: error }, "credit for a retry is only valid on this replica");
+      this.#log.warn({ err: error }, "credit for a retry is only valid on this gateway");
       this.#memory.add(attempt, milli);
     }
   }
@@ -45,14 +45,9 @@ export class PostgresRetryCredits implements RetryCredits {
     if (name === undefined) return 0;
     const here = this.#memory.take(attempt, costMilliCu);
     try {
-      const [row] = await this.#database.query(
-        lane,
-        `WITH found AS (
-           SELECT milli FROM sluice.lost_answers
-           WHERE key_id = $1 AND name = $2 AND until > sluice.now_ms() FOR UPDATE)
-         UPDATE sluice.lost_answers AS known SET milli = found.milli - least(found.milli, $3)
-         FROM found WHERE key_id = $1 AND name = $2
-         RETURNING least(found.milli, $3) AS used`,
+      const [row] = await this.#sql.query(
+        `UPDATE sluice.lost_answers SET milli = milli - ${usedPart}, used = ${usedPart}
+         WHERE key_id = $1 AND name = $2 AND until > sluice.now_ms() RETURNING used`,
         [attempt.keyId, name, costMilliCu - here],
       );
       const used = row === undefined ? 0 : number(row, "used");

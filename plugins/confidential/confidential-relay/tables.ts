@@ -1,0 +1,62 @@
+/** The tables of the encrypted stream. */
+import type { Tables } from "sluice-gateway/store";
+import { receiptsKeptMs } from "./stream-store.ts";
+
+/**
+ * Times are in milliseconds since 1970, amounts in milli-CU. `name` of `stream_names`: the id of a session. `name` of
+ * `lost_answers`: see `SqlRetryCredits`; `used`: the part that the last request used.
+ */
+export const streamTables: Tables = {
+  scripts: [
+    {
+      name: "streams",
+      sql: `
+CREATE TABLE sluice.receipts (
+  session text NOT NULL,
+  rid bigint NOT NULL,
+  at bigint NOT NULL,
+  receipt json NOT NULL,
+  PRIMARY KEY (session, rid)
+);
+CREATE INDEX receipts_at ON sluice.receipts (at);
+CREATE TABLE sluice.stream_names (name text PRIMARY KEY, until bigint NOT NULL);
+CREATE INDEX stream_names_until ON sluice.stream_names (until);
+CREATE TABLE sluice.lost_answers (
+  key_id text NOT NULL,
+  name text NOT NULL,
+  milli bigint NOT NULL CHECK (milli >= 0),
+  until bigint NOT NULL,
+  PRIMARY KEY (key_id, name)
+);
+CREATE INDEX lost_answers_until ON sluice.lost_answers (until);
+`,
+    },
+    {
+      name: "used parts of lost answers",
+      sql: "ALTER TABLE sluice.lost_answers ADD COLUMN used bigint NOT NULL DEFAULT 0",
+    },
+  ],
+  // In the earlier file, the receipts themselves show which ids were used.
+  takeovers: [
+    {
+      file: "receipts.db",
+      sql: `INSERT INTO receipts (session, rid, at, receipt) SELECT session, rid, at, receipt FROM old.receipts
+        WHERE true ON CONFLICT DO NOTHING;
+        INSERT INTO stream_names (name, until) SELECT session, max(at) + ${receiptsKeptMs} FROM old.receipts
+        WHERE true GROUP BY session ON CONFLICT DO NOTHING`,
+    },
+  ],
+  moved: [
+    {
+      name: "receipts",
+      columns: { session: "text", rid: "bigint", at: "bigint", receipt: "json" },
+      key: ["session", "rid"],
+    },
+    { name: "stream_names", columns: { name: "text", until: "bigint" }, key: ["name"] },
+    {
+      name: "lost_answers",
+      columns: { key_id: "text", name: "text", milli: "bigint", until: "bigint" },
+      key: ["key_id", "name"],
+    },
+  ],
+};

@@ -1,0 +1,44 @@
+/** The differences between the SQL of PostgreSQL, in which all texts are written, and that of SQLite. */
+import { commitOrder, commonFunctions } from "../postgres/commit-order.ts";
+
+/** What scripts cannot express in both dialects. Queries do not need it. */
+export interface Dialect {
+  /** Makes the functions of the schema, such as `sluice.now_ms()`. */
+  readonly functions: string;
+  /**
+   * A column whose numbers ascend in the order of commits and are never used again. `column`: its definition. `after`:
+   * statements after the one that makes the table. `lock`: a number of its own per table.
+   */
+  readonly numbered: (
+    table: string,
+    column: string,
+    lock: number,
+  ) => { readonly column: string; readonly after: string };
+}
+
+export const postgresDialect: Dialect = {
+  functions: commonFunctions,
+  numbered: (table, column, lock) => ({
+    column: `${column} bigint UNIQUE`,
+    after: commitOrder(table, column, lock),
+  }),
+};
+
+/** SQLite has one writer at a time, so its row ids ascend in the order of commits. The driver adds the functions. */
+export const sqliteDialect: Dialect = {
+  functions: "",
+  numbered: (_, column) => ({ column: `${column} integer PRIMARY KEY AUTOINCREMENT`, after: "" }),
+};
+
+/**
+ * Returns the same text for SQLite, which has no schemas, no types `bytea` and `json`, and compares texts by code point
+ * unless a collation is named. In SQLite, `$1` would be the name of a parameter and not its place.
+ */
+export function sqliteText(text: string): string {
+  return text
+    .replaceAll("sluice.", "")
+    .replaceAll(' COLLATE "C"', "")
+    .replaceAll(/\bbytea\b/g, "blob")
+    .replaceAll(/\bjson\b/g, "text")
+    .replaceAll(/\$(\d)/g, "?$1");
+}

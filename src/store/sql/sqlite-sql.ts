@@ -1,0 +1,57 @@
+/** `Sql` on the file `state.db`. One thread runs the statements, and one commit serves all transactions of a moment. */
+import type { Clock } from "../../contract/clock.ts";
+import type { RunSql, Sql, SqlRow } from "../../contract/sql.ts";
+import { explain } from "../store-error.ts";
+import { runGroup, type Result, type Unit } from "./group.ts";
+import type { StateFile } from "./state-file.ts";
+import { openStateThread } from "./state-thread.ts";
+
+export interface SqliteSql extends Sql {
+  /** Resolves when everything that was asked for is done and the file is closed. Later statements fail. */
+  close(): Promise<void>;
+}
+
+/** Maximum number of statements and transactions that wait for their turn. Further ones fail at once. */
+const maxWaiting = 10_000;
+
+/** `clock`: gives the time of the store. Rejects with StoreError if the file cannot be used. */
+export async function openSqliteSql(state: StateFile, clock: Clock): Promise<SqliteSql> {
+  const thread = await openStateThread(state);
+  let waiting: Unit[] = [];
+  /** Resolves when nothing waits. Undefined while nothing runs. */
+  let running: Promise<void> | undefined;
+  let isClosed = false;
+
+  const runGroups = async (): Promise<void> => {
+    // What is asked for at the same time belongs to one group.
+    await Promise.resolve();
+    while (waiting.length > 0) {
+      const units = waiting;
+      waiting = [];
+      await runGroup(thread, units, clock);
+    }
+    running = undefined;
+  };
+  const refused = (reason: string): Promise<never> =>
+    Promise.reject(explain(new Error(reason), state.file));
+  const add = (work: Unit["work"]): Promise<unknown> => {
+    if (isClosed) return refused("the gateway has stopped");
+    if (waiting.length >= maxWaiting) return refused(`${maxWaiting} statements are waiting`);
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const settle = (result: Result): void =>
+      "error" in result ? reject(result.error) : resolve(result.value);
+    waiting.push({ work, settle });
+    running ??= runGroups();
+    return promise;
+  };
+  return {
+    // A statement resolves to its rows, and a transaction to what its work returned.
+    query: (text, values = []) => add({ text, values }) as Promise<readonly SqlRow[]>,
+    transaction: <T>(work: (run: RunSql) => Promise<T>) => add(work) as Promise<T>,
+    async close() {
+      isClosed = true;
+      await running;
+      await thread.close();
+    },
+  };
+}

@@ -1,0 +1,117 @@
+/** The thread that runs the statements of `state.db`, so that nothing else waits for the disk. */
+import { parentPort, workerData } from "node:worker_threads";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import type { SqlRow } from "../../contract/sql.ts";
+import { explain, type StoreErrorCode } from "../store-error.ts";
+import { sqliteText } from "./dialect.ts";
+import { openStateFile, type StateFile } from "./state-file.ts";
+
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** Statements that run one after the other. The transaction that one batch begins is continued by the next ones. */
+export interface Batch {
+  /** The time of the store: see `RunSql`. */
+  readonly now: number;
+  /** `read`: every statement is a transaction of its own. */
+  readonly mode: "begin" | "continue" | "read";
+  readonly statements: readonly Statement[];
+  readonly commits: boolean;
+}
+
+/** The members of a StoreError, because an error loses them on its way between threads. */
+export interface Failure {
+  readonly code: StoreErrorCode;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** The result of one statement. */
+export type Outcome = { readonly rows: readonly SqlRow[] } | { readonly failure: Failure };
+
+/** The results of the statements of a batch. `failure`: the transaction has ended, and nothing of it is committed. */
+export type BatchResult = { readonly outcomes: readonly Outcome[] } | { readonly failure: Failure };
+
+/** Only sqlite-sql.ts starts this thread. A message is a batch, or undefined to end. */
+const file = workerData as StateFile;
+const maxPrepared = 200;
+
+const prepared = new Map<string, StatementSync>();
+let now = 0n;
+
+function failureOf(error: unknown): Failure {
+  const { code, message, remedy } = explain(error, file.file);
+  // Only this module's releases make StoreErrors, with codes of this type.
+  return { code: code as StoreErrorCode, message, remedy };
+}
+
+function prepare(db: DatabaseSync, text: string): StatementSync {
+  let statement = prepared.get(text);
+  if (statement === undefined) {
+    statement = db.prepare(sqliteText(text));
+    if (prepared.size >= maxPrepared) prepared.clear();
+    prepared.set(text, statement);
+  }
+  return statement;
+}
+
+function run(db: DatabaseSync, { text, values }: Statement): Outcome {
+  try {
+    // SQLite refuses values of other types.
+    return { rows: prepare(db, text).all(...(values as SQLInputValue[])) };
+  } catch (error) {
+    return { failure: failureOf(error) };
+  }
+}
+
+function runBatch(db: DatabaseSync, batch: Batch): BatchResult {
+  now = BigInt(Math.floor(batch.now));
+  try {
+    if (batch.mode === "begin") db.exec("BEGIN IMMEDIATE");
+    const isTransaction = batch.mode !== "read";
+    // The batch before this one may have failed when this one was on its way already.
+    if (isTransaction && !db.isTransaction) throw new Error("the transaction has ended");
+    const outcomes: Outcome[] = [];
+    for (const statement of batch.statements) {
+      const outcome = run(db, statement);
+      // A full disk and some other failures roll back the whole transaction.
+      if (isTransaction && !db.isTransaction && "failure" in outcome) return outcome;
+      outcomes.push(outcome);
+    }
+    if (batch.commits) db.exec("COMMIT");
+    return { outcomes };
+  } catch (error) {
+    const failure = failureOf(error);
+    try {
+      if (db.isTransaction) db.exec("ROLLBACK");
+    } catch {
+      // The next BEGIN fails, and says why.
+    }
+    return { failure };
+  }
+}
+
+function serve(port: NonNullable<typeof parentPort>): void {
+  const answer = (result: BatchResult): void => {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- parentPort is not a window
+    port.postMessage(result);
+  };
+  let db: DatabaseSync;
+  try {
+    db = openStateFile(file);
+    db.function("now_ms", () => now);
+  } catch (error) {
+    answer({ failure: failureOf(error) });
+    return;
+  }
+  port.on("message", (batch: Batch | undefined) => {
+    if (batch !== undefined) return answer(runBatch(db, batch));
+    db.close();
+    port.close();
+  });
+  answer({ outcomes: [] });
+}
+
+if (parentPort !== null) serve(parentPort);

@@ -1,0 +1,46 @@
+/** Tables of the core or of a module, which are the same in the data folder and in PostgreSQL. */
+import type { CopiedTable } from "../postgres/copy-rows.ts";
+import type { Migration } from "../postgres/migrations.ts";
+import { postgresDialect, type Dialect } from "./dialect.ts";
+
+/** A script that makes tables, in both dialects. It runs once per store. */
+export interface Script extends Pick<Migration, "name" | "excludesOlder"> {
+  /** Written in the dialect of PostgreSQL: see `RunSql`. */
+  readonly sql: string | ((dialect: Dialect) => string);
+}
+
+/** A database of an earlier release, whose rows move to the tables when the data folder is opened. */
+export interface Takeover {
+  /** Name of the file in the data folder. */
+  readonly file: string;
+  /**
+   * Statements of SQLite that copy the rows from the schema `old`. They may run again after an interruption, so they
+   * must ignore rows that exist.
+   */
+  readonly sql: string;
+}
+
+export interface Tables {
+  readonly scripts: readonly Script[];
+  readonly takeovers: readonly Takeover[];
+  /** The tables whose rows `sluice store migrate` copies to PostgreSQL. */
+  readonly moved: readonly CopiedTable[];
+}
+
+export function textOf({ sql }: Script, dialect: Dialect): string {
+  return typeof sql === "string" ? sql : sql(dialect);
+}
+
+/** Returns the scripts for PostgreSQL. */
+export function postgresScripts({ scripts }: Tables): readonly Migration[] {
+  return scripts.map((script) => ({ ...script, sql: textOf(script, postgresDialect) }));
+}
+
+/** Returns all tables as one. */
+export function joined(parts: readonly Tables[]): Tables {
+  return {
+    scripts: parts.flatMap(({ scripts }) => scripts),
+    takeovers: parts.flatMap(({ takeovers }) => takeovers),
+    moved: parts.flatMap(({ moved }) => moved),
+  };
+}

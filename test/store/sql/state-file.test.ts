@@ -1,0 +1,190 @@
+/** The file `state.db`: its scripts, and the files of earlier releases that it takes over. */
+import assert from "node:assert/strict";
+import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { test, type TestContext } from "node:test";
+import { openStreamStore } from "../../../plugins/confidential/confidential-relay/open-store.ts";
+import { createHistoryStore } from "../../../plugins/dashboard/dashboard/history/store.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { shippedTables } from "../../../src/pipeline/load/databases.ts";
+import { openClaims } from "../../../src/store/claims.ts";
+import { createPluginEntries } from "../../../src/store/plugin-storage.ts";
+import { openDatabase } from "../../../src/store/sqlite.ts";
+import { openStateFile, stateFileOf } from "../../../src/store/sql/state-file.ts";
+import type { Tables } from "../../../src/store/sql/tables.ts";
+import { StoreError } from "../../../src/store/store-error.ts";
+import { damage } from "../damage.ts";
+import { temporaryFolder } from "../folder.ts";
+import { openFolderSql } from "../open-sql.ts";
+import { startModule, sourceUrl } from "../run-module.ts";
+import { receiptOf } from "../../contract/receipts.ts";
+import { silentLog } from "../../test-log.ts";
+
+/** The files that the release before state.db wrote. */
+const earlier = join(import.meta.dirname, "old-folder");
+const tables = await shippedTables();
+const session = "A".repeat(22);
+
+function oldFolder(t: TestContext): string {
+  const folder = temporaryFolder(t);
+  cpSync(earlier, folder, { recursive: true });
+  return folder;
+}
+
+function rejectsWith(code: string, file: string): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.code, code, error.message);
+    assert.ok(error.message.includes(file), error.message);
+    assert.notEqual(error.remedy, "");
+    return true;
+  };
+}
+
+test("what an earlier release wrote is there after the first start, and after the second", async (t) => {
+  const folder = oldFolder(t);
+  for (let start = 0; start < 2; start++) {
+    const sql = await openFolderSql(t, folder);
+    const claims = await openClaims(sql, systemClock, silentLog);
+    assert.equal(await claims.claim("used token", Date.UTC(2100, 0, 1)), false);
+    assert.equal(claims.hasEnded("ended session"), true);
+    claims.close();
+    const entries = createPluginEntries(sql);
+    assert.deepEqual(
+      await entries.list("acme", ""),
+      start === 0 ? ["größe/1", "größe/2"] : ["größe/1"],
+    );
+    assert.deepEqual(await entries.get("acme", "größe/1"), Buffer.from([0, 255, 10]));
+    const metrics = createMetrics();
+    const store = { sql: () => sql };
+    const stream = openStreamStore({ store, clock: systemClock, log: silentLog, metrics });
+    // JSON omits undefined members.
+    const { unverifiedReason: _, ...stored } = receiptOf(9_999_999_999);
+    assert.deepEqual(await stream.receipts.find(session, 9_999_999_999), stored);
+    assert.equal(await stream.sessionIds.claim(session), false);
+    await stream.close();
+    const all = { from: 0, to: Date.UTC(2100, 0, 1) };
+    const history = createHistoryStore(sql);
+    const [hour] = await history.read({ ...all, span: "hour", kind: "all" });
+    assert.deepEqual([hour?.at, hour?.sum], [Date.UTC(2026, 10, 26), '{"n":1}']);
+    assert.equal((await history.read({ ...all, span: "minute", kind: "route" })).length, 1);
+    // What is deleted does not come back.
+    await entries.delete("acme", "größe/2");
+    await sql.close();
+  }
+});
+
+test("the earlier release refuses a folder whose files have been taken over", async (t) => {
+  const folder = oldFolder(t);
+  await (await openFolderSql(t, folder)).close();
+  for (const { file } of tables.takeovers) {
+    const open = (): unknown => openDatabase(join(folder, file), ["SELECT 1"]);
+    assert.throws(open, rejectsWith("SLUICE_STORE_NEWER", file));
+    assert.ok(statSync(join(folder, file)).size <= 4_096, "the file is empty");
+  }
+});
+
+test("a file that a newer release has taken over is refused", async (t) => {
+  const folder = oldFolder(t);
+  const db = new DatabaseSync(join(folder, "storage.db"));
+  db.exec("PRAGMA user_version = 3");
+  db.close();
+  await assert.rejects(openFolderSql(t, folder), rejectsWith("SLUICE_STORE_NEWER", "storage.db"));
+});
+
+test("a damaged file of an earlier release is named, and its rows are taken over when it has been restored", async (t) => {
+  const folder = oldFolder(t);
+  damage(join(folder, "storage.db"), 1);
+  const refused = rejectsWith("SLUICE_STORE_CORRUPT", "storage.db");
+  await assert.rejects(openFolderSql(t, folder), refused);
+  cpSync(join(earlier, "storage.db"), join(folder, "storage.db"));
+  const entries = createPluginEntries(await openFolderSql(t, folder));
+  assert.equal((await entries.list("acme", "")).length, 2);
+});
+
+test("an empty file, whose creation was interrupted, is taken over", async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "claims.db"), "");
+  await (await openFolderSql(t, folder)).close();
+  const open = (): unknown => openDatabase(join(folder, "claims.db"), ["SELECT 1"]);
+  assert.throws(open, rejectsWith("SLUICE_STORE_NEWER", "claims.db"));
+});
+
+test("a takeover that is killed starts again, and loses nothing", async (t) => {
+  const folder = oldFolder(t);
+  const rows = 20_000;
+  const old = new DatabaseSync(join(folder, "receipts.db"));
+  old.exec(`WITH RECURSIVE one (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM one WHERE n < ${rows + 9})
+    INSERT INTO receipts SELECT 's' || n, n, n, '{}' FROM one`);
+  old.close();
+  const count = (): number => {
+    const db = new DatabaseSync(join(folder, "state.db"));
+    const found = Number(db.prepare("SELECT count(*) AS n FROM receipts").get()?.["n"]);
+    db.close();
+    return found;
+  };
+  let killed = 0;
+  // Each start is killed a little later, until one of them ends by itself.
+  for (let bytes = 0; ; bytes += 400_000) {
+    const child = startModule(`
+      const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
+      await withFolderSql(${JSON.stringify(folder)}, async () => {});`);
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    const wal = join(folder, "state.db-wal");
+    const written = (): number => statSync(wal, { throwIfNoEntry: false })?.size ?? -1;
+    while (child.exitCode === null && written() < bytes) await new Promise(setImmediate);
+    child.kill("SIGKILL");
+    await ended;
+    if (child.signalCode === null) break;
+    killed++;
+  }
+  assert.ok(killed > 0, "no start was killed");
+  assert.equal(count(), rows + 2);
+  assert.ok(statSync(join(folder, "receipts.db")).size <= 4_096);
+});
+
+/** The tables of this release and of a later one. */
+const later: Tables = {
+  ...tables,
+  scripts: [...tables.scripts, { name: "later", sql: "CREATE TABLE sluice.later (a bigint)" }],
+};
+
+test("a file of a newer release is refused and not touched, and a later release adds its tables", async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "state.db");
+  await (await openFolderSql(t, folder)).close();
+  const db = openStateFile(stateFileOf(folder, later));
+  assert.equal(db.prepare("PRAGMA user_version").get()?.["user_version"], later.scripts.length);
+  db.exec("INSERT INTO later VALUES (1)");
+  db.close();
+  const before = readFileSync(file);
+  await assert.rejects(openFolderSql(t, folder), rejectsWith("SLUICE_STORE_NEWER", "state.db"));
+  assert.deepEqual(readFileSync(file), before);
+});
+
+test("a script that fails leaves the file as it was", (t) => {
+  const folder = temporaryFolder(t);
+  openStateFile(stateFileOf(folder, tables)).close();
+  const broken = {
+    ...later,
+    scripts: [...later.scripts, { name: "broken", sql: "CREATE TABLE sluice.nonsense (" }],
+  };
+  const open = (): unknown => openStateFile(stateFileOf(folder, broken));
+  assert.throws(open, rejectsWith("SLUICE_STORE_FAILED", "state.db"));
+  const db = openStateFile(stateFileOf(folder, tables));
+  assert.equal(db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'later'").get(), undefined);
+  db.close();
+});
+
+test("a file that is not a database is refused, and not changed", async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "state.db");
+  writeFileSync(file, "this is not a database".repeat(100));
+  const before = readFileSync(file);
+  await assert.rejects(openFolderSql(t, folder), rejectsWith("SLUICE_STORE_CORRUPT", "state.db"));
+  assert.deepEqual(readFileSync(file), before);
+  rmSync(file);
+  await openFolderSql(t, folder);
+});
