@@ -47,7 +47,7 @@ for (const agent of agents) {
   const skip =
     agent.folder === "large" && !isInstalled
       ? "needs .ci/try-agents"
-      : skipWithout("`npm ci --ignore-scripts` in test/agents/small", isInstalled);
+      : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
   for (const api of agent.apis) {
     test(`${agent.name} edits a file over the API for ${api}`, { skip }, () => edits(agent, api));
   }

@@ -101,10 +101,10 @@ function readMessages(value: unknown): readonly ChatMessage[] | undefined {
   return messages;
 }
 
-/** Returns the last text part of the last message, if it is the user's: agents send there what the user wrote. */
+/** Returns the text parts of the last message, one per line, if it is the user's. */
 function promptOf(messages: unknown): string {
   const last = Array.isArray(messages) ? membersOf(messages.at(-1)) : undefined;
-  return last?.["role"] === "user" ? (textsOf(last["content"])?.at(-1) ?? "") : "";
+  return last?.["role"] === "user" ? (textsOf(last["content"])?.join("\n") ?? "") : "";
 }
 
 /** Returns the text parts of a message. Undefined if the content is neither missing nor text nor a list of text parts. */

@@ -19,16 +19,16 @@ const pathNames = new Set(["path", "filepath", "filename", "file"]);
 const contentNames = new Set(["content", "contents", "filetext"]);
 
 /**
- * Returns the call for a prompt such as `Create hello.txt` or `Create notes.md: remember the milk`. `tools`: the member
- * of the request. Undefined if the prompt asks for something else or no tool can do it.
+ * Returns the call for the first line of a prompt such as `Create hello.txt` or `Create notes.md: remember the milk`;
+ * agents add texts of their own before and after it. `tools`: the member of the request. Undefined if there is no such
+ * line or no tool can do it.
  */
 export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
-  const [verb, named, ...words] = prompt.trim().split(/\s/u);
-  if (verb?.toLowerCase() !== "create" || named === undefined) return undefined;
+  const lines = prompt.split("\n").map((line) => line.trim().split(/\s/u));
+  const [, named = "", ...words] = lines.find(isTask) ?? [];
+  if (named === "") return undefined;
   const hasContents = named.endsWith(":");
   const file = hasContents ? named.slice(0, -1) : named;
-  // The name becomes part of a command, so it has only characters that a shell does not interpret.
-  if (!/^[\w./-]+$/u.test(file)) return undefined;
   const contents = hasContents ? words.join(" ") : defaultContents;
   const quoted = contents.replaceAll("'", `'\\''`);
   const command = `printf '%s\\n' '${quoted}' > ${file}`;
@@ -41,6 +41,11 @@ export function runCommand(tools: unknown, command: string): ToolCall | undefine
   if (tool === undefined || name === undefined) return undefined;
   const { type } = propertyOf(tool, name);
   return callOf(tool, { [name]: type === "array" ? ["sh", "-c", command] : command });
+}
+
+function isTask([verb = "", named = ""]: readonly string[]): boolean {
+  // The name becomes part of a command, so it has only characters that a shell does not interpret.
+  return verb.toLowerCase() === "create" && /^[\w./-]*\.\w+:?$/u.test(named);
 }
 
 interface DeclaredTool {

@@ -39,10 +39,18 @@ test("without such a tool, one that writes files is called", () => {
   assert.deepEqual(JSON.parse(call.arguments), { filePath: "notes/a.md", content: "milk\n" });
 });
 
+test("the task is found between the texts that agents add", () => {
+  const call = fileTask("<reminder>\nCreate things\n</reminder>\nCreate a.txt: b\nToday is …", [
+    write,
+  ]);
+  assert.deepEqual(JSON.parse(call?.arguments ?? "{}"), { filePath: "a.txt", content: "b\n" });
+});
+
 for (const [prompt, tools, why] of [
   ["Explain hello.txt", [bash], "a prompt that asks for something else"],
   ["Create", [bash], "a prompt without a name"],
   ["Create $(id).txt", [bash], "a name that a shell would interpret"],
+  ["Create it", [bash], "a name that is not one of a file"],
   ["Create a.txt", [tool("read", { path: text })], "no tool that can write"],
   ["Create a.txt", "bash", "tools that are not a list"],
   [
