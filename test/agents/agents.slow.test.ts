@@ -11,7 +11,7 @@ import { skipWithout } from "../skip-without.ts";
 import { after, before, file, model, startEditWorker } from "./edit-worker.ts";
 import { agents, runAgent, type Agent, type Api } from "./programs.ts";
 
-/** Far more time than an agent needs, even on a busy machine. */
+/** Time limit of an agent, far above what it needs even on a busy machine. */
 const maxMs = 180_000;
 
 function pathOf({ folder, program }: Agent): string {

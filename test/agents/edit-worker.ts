@@ -1,6 +1,6 @@
 /**
- * A worker whose model edits a file with whatever tools an agent has: it lists the folder and reads the file at the same
- * time, then changes it, and then says that it is done.
+ * A worker whose model edits a file with the tool of an agent that runs commands. In its first turn, it lists the folder
+ * and reads the file in parallel. It then changes the file, and finally says that it is done.
  */
 import { runCommand, type ToolCall } from "../../plugins/inference/demo/file-task.ts";
 import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/chat-events.ts";
@@ -65,7 +65,7 @@ function withArguments(call: { function: ToolCall }, text: string): object {
   return { ...call, function: { ...call.function, arguments: text } };
 }
 
-/** Returns the calls of the next turn: none after the last, or if the agent asks for something without tools. */
+/** Returns the calls of the next turn: none after the last turn, or if the request has no suitable tool. */
 function callsOf(messages: readonly unknown[], tools: unknown): readonly ToolCall[] {
   const isCall = (one: unknown) => typeof one === "object" && one !== null && "tool_calls" in one;
   const commands = turns[messages.filter((one) => isCall(one)).length] ?? [];

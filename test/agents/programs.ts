@@ -1,4 +1,4 @@
-/** The agents: how each is configured for an API of the gateway, and started with a prompt. */
+/** The agents, with their configuration for each API of the gateway and the command that starts them with a prompt. */
 import { spawn } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -165,7 +165,7 @@ const opencode: Agent = {
 export const agents: readonly Agent[] = [pi, qwen, continueCli, codex, claude, opencode];
 
 /**
- * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was ended
+ * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was killed
  * after `maxMs`) and everything that it printed.
  */
 export async function runAgent(
@@ -183,7 +183,7 @@ export async function runAgent(
     cwd: work,
     env: { PATH, HOME: home, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
-    // Some agents start another process, which has to end with them.
+    // Some agents start other processes, which are killed together with them.
     detached: true,
   });
   const timer = setTimeout(() => child.pid && process.kill(-child.pid, "SIGKILL"), maxMs);

@@ -1,16 +1,16 @@
 /**
- * Checks the history of a run, whatever has made the charges: this folder imports nothing of the product. Every rule is a
- * promise of docs/replicas.md.
+ * Checks the history of a run. The checks do not depend on how the charges were made: this folder imports nothing of the
+ * product. Every rule is a promise of docs/replicas.md.
  */
 import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from "./history.ts";
 import { unjustifiedRefusals } from "./refusals.ts";
 import { checkUnavailable } from "./unavailable.ts";
 
-/** Sentences about what is wrong, by rule. */
+/** Descriptions of the violations, by rule. */
 export interface Violations {
   /** Complete answers without a charge. */
   readonly lost: readonly string[];
-  /** Charges above those of one call. */
+  /** Calls with more charges than they should have. */
   readonly doubled: readonly string[];
   /** Charges whose amount differs from the one in the answer, and charges of refused calls or of unknown calls. */
   readonly wrong: readonly string[];

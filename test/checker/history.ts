@@ -40,7 +40,7 @@ export interface LimitedScope {
   readonly kind: "key" | "workspace";
   readonly id: string;
   readonly limitMilliCu: number;
-  /** False if the limit changes during the campaign, so that refusals cannot be checked against it. */
+  /** False if the limit changes during the run, so that refusals cannot be checked against it. */
   readonly isFixed: boolean;
 }
 
@@ -126,7 +126,7 @@ export interface Exceeded {
   readonly limitMilliCu: number;
 }
 
-/** A history in which nothing has happened, for runs that check a part of the rules. */
+/** An empty history, for runs that check only some of the rules. */
 export const nothing: History = {
   calls: [],
   charges: [],

@@ -2,8 +2,8 @@
 import type { Call, History, Interval, LimitedScope } from "./history.ts";
 
 /**
- * Where gateways share credit, a refusal may be based on numbers of this age: a refusal is remembered for a second, and the reply that caused it may
- * have been on its way for two seconds.
+ * Maximum age of the numbers on which a refusal is based where gateways share credit: a refusal is remembered for a
+ * second, and the reply that caused it may have taken two seconds to arrive.
  */
 const oldestMs = 3_000;
 

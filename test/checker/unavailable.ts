@@ -1,4 +1,4 @@
-/** Finds out whether too many requests were answered with 503 while no fault was in progress. */
+/** Checks whether too many requests were answered with 503 while no fault was in progress. */
 import type { Call, History } from "./history.ts";
 
 /**

@@ -92,7 +92,7 @@ routes:
     to: discovery
 `;
 
-/** What differs between the stores. */
+/** The differences between the stores. */
 interface StoreOfGateways {
   /** Names of the gateways. */
   readonly names: readonly string[];
@@ -101,7 +101,7 @@ interface StoreOfGateways {
   readonly setTime: (now: number) => Promise<void>;
 }
 
-/** Gateways on a store that exists: `folder` has a data folder `data`, or `databaseUrl` is the URL of a database. */
+/** Starts gateways on an existing store: `folder` has a data folder `data`, or `databaseUrl` is the URL of a database. */
 export async function openGatewaysOn(
   t: Ending,
   folder: string,

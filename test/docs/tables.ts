@@ -68,7 +68,7 @@ const testsOfApi = {
   chat: "test/e2e/chat-*.ts",
   responses: "test/plugins/inference/responses/*.ts",
   messages: "test/plugins/inference/messages/*.ts",
-  embeddings: "test/plugins/inference/embeddings/*.ts",
+  embeddings: "test/e2e/embeddings-*.ts",
 };
 const sdks = [
   "openai",

@@ -10,8 +10,8 @@ import { partsOf, PendingDelta } from "./delta-parts.ts";
 
 export interface DeltaBatch {
   /**
-   * Adds a delta in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice, which become a
-   * member of the delta.
+   * Adds a delta in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice. They are sent as
+   * a member of the delta.
    */
   add(delta: JsonObject, logprobs?: readonly unknown[]): void;
   /** Sends the queued text, even after `hold`. */
@@ -59,7 +59,7 @@ export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void)
     add(delta, logprobs = []) {
       const parts = partsOf(delta);
       if (parts === undefined) {
-        // It is sent alone, in order.
+        // The delta is sent alone, after the pending parts.
         pending.addLogprobs(logprobs);
         flush();
         return sendDelta(delta);

@@ -24,9 +24,9 @@ export interface DeltaParts {
 
 /** Maximum number of characters of a text in one delta. */
 const pieceChars = 4_096;
-/** Maximum cost of one delta. It then fits into a frame, even if each of its characters is escaped to six. */
+/** Maximum cost of one delta. The delta then fits into a frame even if JSON escapes each character with six bytes. */
 const maxCost = 2 * pieceChars + 64;
-/** Cost of a piece in addition to its characters: at least a sixth of the names around it. */
+/** Cost of a piece in addition to its characters, for the JSON around it: six bytes per unit of cost. */
 const pieceCost = 32;
 /** Maximum number of calls in a delta, and of characters of a name. Others are not combined. */
 const maxCalls = 16;
@@ -115,7 +115,7 @@ export class PendingDelta {
     this.#logprobs = [];
   }
 
-  /** Returns the deltas with everything that was added, and forgets it. */
+  /** Removes everything that was added and returns it as deltas. */
   take(): readonly JsonObject[] {
     const packer = new Packer(this.#role);
     for (const text of pieces(this.#reasoning)) packer.text("reasoning_content", text);
@@ -192,7 +192,7 @@ class Packer {
   }
 }
 
-/** Splits a text into pieces. An empty text has none. Surrogate pairs are not split. */
+/** Splits a text into pieces. An empty text has no pieces. Surrogate pairs are not split. */
 function pieces(text: string): string[] {
   const found: string[] = [];
   for (let at = 0; at < text.length;) {

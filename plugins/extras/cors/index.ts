@@ -68,7 +68,7 @@ export default defineStep<Options>({
       },
       responseHeaders({ request }, head) {
         const { origin } = request.headers;
-        // The options decide, and not an upstream with headers of its own.
+        // An upstream may have set these headers, but the options decide.
         head.remove("access-control-allow-origin");
         head.remove("access-control-allow-credentials");
         // A cache must not give the answer for one origin to a page of another one.

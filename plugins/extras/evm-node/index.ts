@@ -1,4 +1,4 @@
-/** Reaches a node of another chain over JSON-RPC, for plugins that use the service `evm-node`. */
+/** Reaches a node of an EVM chain over JSON-RPC, for plugins that use the service `evm-node`. */
 import { defineService, isObject, parseJson, type ServiceTypes } from "sluice-gateway/plugin";
 
 interface Options {

@@ -4,7 +4,7 @@ import type { Host, UpstreamClient } from "sluice-gateway/plugin";
 
 type ClaimOption = "workspaceClaim" | "scopeClaim" | "planClaim" | "rpsClaim" | "dailyMilliCuClaim";
 
-/** Each option of a claim has the name of the claim. */
+/** The value of an option such as `planClaim` is the name of the claim. */
 export interface Options extends Readonly<Record<ClaimOption, string>> {
   readonly issuer: string;
   readonly audience: string;
@@ -14,7 +14,7 @@ export interface Options extends Readonly<Record<ClaimOption, string>> {
   readonly dailyMilliCu?: number;
 }
 
-/** Algorithms with private keys. Nobody can sign a token with a public key as the shared secret of HS256. */
+/** Algorithms with private keys. With HS256, anyone could sign a token with the public key as the shared secret. */
 const allowed = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"];
 /** The errors of the library that concern the keys of the provider. All others concern the token. */
 const keyErrors = new Set(["ERR_JOSE_GENERIC", "ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT"]);
@@ -34,7 +34,7 @@ export function createCallers(options: Options, host: Host) {
   const fetch = fetchOf(jwks, host);
   const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetch, cacheMaxAge: maxAgeMs });
   const rules = { issuer, audience, algorithms: allowed, requiredClaims: ["exp"] };
-  /** The tokens that were verified. `until`: when one must be verified again (monotonic). */
+  /** The verified tokens. `until`: the monotonic time at which a token must be verified again. */
   const known = new Map<string, { claims: ReturnType<typeof readClaims>; until: number }>();
 
   async function claimsOf(token: string) {
@@ -43,7 +43,7 @@ export function createCallers(options: Options, host: Host) {
     if (found !== undefined && now < found.until) return found.claims;
     const currentDate = new Date(host.clock.now());
     const { payload } = await jwtVerify(token, keys, { ...rules, currentDate });
-    // The same claims are the same caller: the accounts return the same object for them.
+    // The accounts return the same caller for the same object, so the claims of a known token are kept.
     const claims = found?.claims ?? readClaims(payload, options);
     if (known.size >= 10_000) known.clear();
     known.set(token, { claims, until: now + maxAgeMs });

@@ -40,7 +40,7 @@ export default defineTools<Options>({
     let listing: string | undefined;
     let isUnavailable = false;
 
-    /** Lists the tools. While the server is unavailable, they remain as they were. */
+    /** Reads the list of tools. While the server is unavailable, the last list stays in use. */
     async function refresh(): Promise<void> {
       try {
         const listed = new Map((await listTools()).tools.map((tool) => [tool.name, tool]));

@@ -76,14 +76,18 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
         const parsed = x.json();
         if (!parsed.ok || !isObject(parsed.value)) return;
         const { messages, chat_template_kwargs: variables } = parsed.value;
-        const redacted = mapObjects(messages, ({ content, name, tool_calls: calls }) => ({
-          content: redactContent(content),
-          name: redactContent(name),
-          tool_calls: mapObjects(calls, ({ function: called }) => {
-            if (!isObject(called) || typeof called["arguments"] !== "string") return false;
-            return { function: { ...called, arguments: redactArguments(called["arguments"]) } };
+        const redacted = mapObjects(
+          messages,
+          ({ content, reasoning_content: thoughts, name, tool_calls: calls }) => ({
+            content: redactContent(content),
+            reasoning_content: redactContent(thoughts),
+            name: redactContent(name),
+            tool_calls: mapObjects(calls, ({ function: called }) => {
+              if (!isObject(called) || typeof called["arguments"] !== "string") return false;
+              return { function: { ...called, arguments: redactArguments(called["arguments"]) } };
+            }),
           }),
-        }));
+        );
         const changed = { messages: redacted, chat_template_kwargs: redactAll(variables) };
         const after = JSON.stringify({ ...parsed.value, ...changed });
         // A request without personal data keeps its bytes.

@@ -27,7 +27,7 @@ export function settle(completion: Completion, result: InferenceResult, outcome?
   return charge.usedMilliCu ?? result.costMilliCu;
 }
 
-/** Records the model for the health over time. `result`: undefined while no worker has answered. */
+/** Records the model and its tokens for the dashboard's health over time. `result`: undefined before a worker answers. */
 export function noteCompletion(
   { x, request, firstTokenMs }: Completion,
   result: InferenceResult | undefined,

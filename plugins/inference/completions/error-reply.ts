@@ -4,15 +4,17 @@ import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-g
 import type { CompletionApi } from "./api.ts";
 import { codeOfFailure, completionError, failureOutcome, type CompletionError } from "./errors.ts";
 
-/** Time in seconds: the minimum of gateway.md, "Retry-After values". */
-const retryAfter = 5;
+/** The minimum of gateway.md, "Retry-After values". */
+const minRetryAfterSeconds = 5;
 
 /** Renders an error. `retryAfterSeconds` replaces the general wait of a 503. */
 export function errorReply(
   api: Pick<CompletionApi, "renderError">,
   x: Exchange,
   error: CompletionError,
-  { retryAfterSeconds = retryAfter }: { readonly retryAfterSeconds?: number | undefined } = {},
+  {
+    retryAfterSeconds = minRetryAfterSeconds,
+  }: { readonly retryAfterSeconds?: number | undefined } = {},
 ): Reply {
   const { headers: own = [], body } = api.renderError(error, x);
   const headers = ["content-type", "application/json", ...own];

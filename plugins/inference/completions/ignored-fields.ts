@@ -11,7 +11,10 @@ const ignoredHeader = "x-sluice-ignored";
 const nameForm = /^[a-z0-9_.]{1,40}$/;
 const maxNames = 16;
 
-/** Collects names that clients may have chosen. Long, odd and too many ones are reported as `other`. */
+/**
+ * Collects names that clients may have chosen. A name that is too long or has other characters, and every name above the
+ * maximum number, is reported as `other`.
+ */
 export class IgnoredNames {
   readonly #names = new Set<string>();
 
@@ -39,7 +42,7 @@ export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Rep
   return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
 }
 
-/** Returns a function that counts the ignored fields of a request by name. `names`: those that are counted. */
+/** Returns a function that counts the ignored fields of a request by name. `names`: the names that are counted. */
 export function ignoredCounter(
   metrics: Metrics,
   names: readonly string[] = [...knownFields, ...knownMembers],

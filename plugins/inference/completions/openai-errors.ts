@@ -96,7 +96,7 @@ function timeOf(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-/** Raises the general wait of a refusal if the limit leaves room later. */
+/** Returns the headers with `retry-after` raised to `seconds`. A longer wait is kept. */
 function withRetryAfter(headers: readonly string[], seconds: number): string[] {
   return headers.map((value, at) =>
     at % 2 === 1 && headers[at - 1] === "retry-after"

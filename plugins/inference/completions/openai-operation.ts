@@ -20,7 +20,7 @@ function errorWith(code: JsonSchema): JsonSchema {
 
 type Answer = NonNullable<Operation["answers"]>[number];
 
-/** Describes an answer with one of these codes of OpenAI. */
+/** Describes an error whose code is one of `codes`, the codes of OpenAI. */
 export function openaiFailure(description: string, codes: readonly string[]): Answer {
   return { description, content: { "application/json": errorWith({ enum: codes }) } };
 }

@@ -6,16 +6,16 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import type { Seal } from "sluice-gateway/plugin";
 
 export interface ReasoningSeal {
-  /** Returns the text as base64. Undefined if it has more than 64 KiB in UTF-8, or nothing. */
+  /** Returns the encrypted text as base64. Undefined if the text is empty or has more than 64 KiB in UTF-8. */
   seal(text: string): string | undefined;
-  /** Returns the text. Undefined if `sealed` is not from this deployment, such as one of another provider. */
+  /** Returns the text. Undefined if `sealed` was not made by this deployment, but by another provider for example. */
   open(sealed: string): string | undefined;
 }
 
 /** Maximum size of the text in bytes of UTF-8. */
 export const maxReasoningBytes = 64 * 1024;
 
-/** First byte of sealed reasoning. Then follow the nonce, the tag and the encrypted text. */
+/** First byte of sealed reasoning. The nonce, the tag and the encrypted text follow. */
 const format = 1;
 const nonceBytes = 12;
 const tagBytes = 16;

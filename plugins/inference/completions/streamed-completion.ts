@@ -31,7 +31,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly #renderer = this.completion.renderer.stream(this.completion);
   #sink: Sink | undefined;
   /** True while the head passes through the steps. */
-  #opening = false;
+  #isOpening = false;
   /** Events that are written together. */
   #chunks = "";
   /** True if the chunks are written at the end of this turn. */
@@ -52,7 +52,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#sink !== undefined) {
       if (!this.#isDue) atEndOfTurn(this);
       this.#isDue = true;
-    } else if (!this.#opening) this.#open();
+    } else if (!this.#isOpening) this.#open();
     // The head has not been sent yet, so further chunks would accumulate here.
     else this.call?.pause();
   }
@@ -99,7 +99,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
 
   aborted(): void {
     this.#leaving = settleClientLeft(this.completion, this.call);
-    if (!this.#opening) this.resolve(this.#leaving);
+    if (!this.#isOpening) this.resolve(this.#leaving);
   }
 
   /** Ends the exchange after an exception, which is a bug. */
@@ -110,7 +110,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   }
 
   #open(): void {
-    this.#opening = true;
+    this.#isOpening = true;
     const { x, request, renderer, clock, startedAt } = this.completion;
     if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
     const own = [...(renderer.headers ?? []), ...ignoredFieldsHeader(request.ignored)];
@@ -120,7 +120,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   }
 
   #opened(sink: Sink): void {
-    this.#opening = false;
+    this.#isOpening = false;
     this.#sink = sink;
     if (this.#leaving !== undefined) return this.resolve(this.#leaving);
     if (this.#writeChunks(sink)) this.call?.resume();
@@ -141,7 +141,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   #finishWith(finish: (sink: Sink) => Promise<void>): void {
     if (this.#sink !== undefined) return this.#end(this.#sink, finish);
     this.#finish = finish;
-    if (!this.#opening) this.#open();
+    if (!this.#isOpening) this.#open();
   }
 
   #end(sink: Sink, finish: (sink: Sink) => Promise<void>): void {

@@ -20,8 +20,8 @@ const contentNames = new Set(["content", "contents", "filetext"]);
 
 /**
  * Returns the call for the first line of a prompt such as `Create hello.txt` or `Create notes.md: remember the milk`;
- * agents add texts of their own before and after it. `tools`: the member of the request. Undefined if there is no such
- * line or no tool can do it.
+ * agents add texts of their own before and after it. `tools`: the member `tools` of the request. Undefined if
+ * there is no such line, or no suitable tool.
  */
 export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
   const lines = prompt.split("\n").map((line) => line.trim().split(/\s/u));

@@ -16,14 +16,14 @@ export const formats = ["float", "base64"] as const;
 export const maxDimensions = 65_536;
 /** Number of tokens that a model may add to an input, such as those for its beginning and its end. */
 const tokensPerInput = 16;
-/** The estimate of tokens is one per four bytes, so a token that the client names counts as four. */
+/** The gateway estimates one token per four bytes, so a token in the input counts as four bytes. */
 const bytesPerToken = 4;
-/** Maximum size of an answer: everything around the inputs, each of them, and all together. */
+/** Maximum size of an answer in bytes: a fixed part, a part per input, and a limit for both together. */
 const maxAnswer = { fixed: 64 * 1024, perInput: 256 * 1024, total: 40 * 1024 * 1024 };
 
 const known: readonly string[] = ["model", "input", "encoding_format", "dimensions", "user"];
 
-/** The size of the inputs. `tokens`: those in lists of tokens. */
+/** The size of the inputs. `tokens`: the number of tokens in lists of tokens. */
 type Inputs = Readonly<Record<"count" | "textBytes" | "tokens", number>>;
 
 class InvalidInput extends Error {

@@ -1,13 +1,13 @@
 /** The differences between the SQL of PostgreSQL, in which all texts are written, and that of SQLite. */
 import { commitOrder, commonFunctions } from "../postgres/commit-order.ts";
 
-/** What scripts cannot express in both dialects. Queries do not need it. */
+/** The parts of scripts that differ between the dialects. Queries do not need them. */
 export interface Dialect {
-  /** Makes the functions of the schema, such as `sluice.now_ms()`. */
+  /** Creates the functions of the schema, such as `sluice.now_ms()`. */
   readonly functions: string;
   /**
    * A column whose numbers ascend in the order of commits and are never used again. `column`: its definition. `after`:
-   * statements after the one that makes the table. `lock`: a number of its own per table.
+   * statements that follow the one that creates the table. `lock`: a number of its own per table.
    */
   readonly numbered: (
     table: string,

@@ -1,4 +1,4 @@
-/** Runs the statements and transactions of a moment in one transaction of SQLite, with one commit. */
+/** Runs the statements and transactions that wait at the same time in one transaction of SQLite, with one commit. */
 import type { Clock } from "../../contract/clock.ts";
 import type { RunSql, SqlRow } from "../../contract/sql.ts";
 import type { Batch, Outcome, Statement } from "./sqlite-thread.ts";
@@ -16,7 +16,7 @@ export interface Unit {
 /** The value of a statement is its rows. */
 export type Result = { readonly value: unknown } | { readonly error: unknown };
 
-/** Time limit of a transaction. Everything else waits for it, so one that hangs must end. */
+/** Time limit of a transaction, because everything else waits for it. */
 const transactionMs = 5_000;
 
 /**
@@ -63,7 +63,7 @@ async function runAlone(group: Group, work: Work, clock: Clock): Promise<Result>
     await group.send();
     const result = resultOf(await promise);
     if ("error" in result) throw result.error;
-    // Only transactions have results of other types.
+    // The result of a statement is always its rows.
     return result.value as readonly SqlRow[];
   };
   const result = await withTimeLimit(runWork(run, work), clock);
@@ -89,7 +89,7 @@ function control(text: string): Statement {
   return { text, values: [] };
 }
 
-/** The statements of one transaction, which are sent in as few batches as possible. */
+/** The statements of one group, which are sent in as few batches as possible. */
 class Group {
   readonly #thread: StateThread;
   readonly #clock: Clock;
@@ -109,7 +109,7 @@ class Group {
     this.#unsent.push({ statement, done });
   }
 
-  /** Runs what was added. Rejects with StoreError if the transaction has failed, now or before. */
+  /** Runs the statements that were added. Rejects with StoreError if the transaction fails or has failed before. */
   async send(commits = false): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const sent = this.#unsent;
@@ -130,7 +130,7 @@ class Group {
     }
   }
 
-  /** Runs the rest and commits. */
+  /** Runs the remaining statements and commits. */
   async end(): Promise<void> {
     await this.send(this.#writes);
   }

@@ -1,4 +1,4 @@
-/** `Sql` on the file `state.db`. One thread runs the statements, and one commit serves all transactions of a moment. */
+/** `Sql` on the file `state.db`. One thread runs the statements. Those that wait at the same time share a commit. */
 import type { Clock } from "../../contract/clock.ts";
 import type { RunSql, Sql, SqlRow } from "../../contract/sql.ts";
 import { explain } from "../store-error.ts";
@@ -7,7 +7,7 @@ import type { StateFile } from "./state-file.ts";
 import { openStateThread } from "./state-thread.ts";
 
 export interface SqliteSql extends Sql {
-  /** Resolves when everything that was asked for is done and the file is closed. Later statements fail. */
+  /** Finishes all statements and transactions, and resolves when the file is closed. Later ones fail. */
   close(): Promise<void>;
 }
 
@@ -18,12 +18,12 @@ const maxWaiting = 10_000;
 export async function openSqliteSql(state: StateFile, clock: Clock): Promise<SqliteSql> {
   const thread = await openStateThread(state);
   let waiting: Unit[] = [];
-  /** Resolves when nothing waits. Undefined while nothing runs. */
+  /** Resolves when all groups have ended. Undefined while no group runs. */
   let running: Promise<void> | undefined;
   let isClosed = false;
 
   const runGroups = async (): Promise<void> => {
-    // What is asked for at the same time belongs to one group.
+    // Statements that are requested in the same turn belong to one group.
     await Promise.resolve();
     while (waiting.length > 0) {
       const units = waiting;

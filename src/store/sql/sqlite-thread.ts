@@ -1,4 +1,4 @@
-/** The thread that runs the statements of `state.db`, so that nothing else waits for the disk. */
+/** The thread that runs the statements of `state.db`, so that the main thread does not wait for the disk. */
 import { parentPort, workerData } from "node:worker_threads";
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import type { SqlRow } from "../../contract/sql.ts";
@@ -21,7 +21,7 @@ export interface Batch {
   readonly commits: boolean;
 }
 
-/** The members of a StoreError, because an error loses them on its way between threads. */
+/** The members of a StoreError, which an error would lose when it is sent to another thread. */
 export interface Failure {
   readonly code: StoreErrorCode;
   readonly message: string;
@@ -34,7 +34,7 @@ export type Outcome = { readonly rows: readonly SqlRow[] } | { readonly failure:
 /** The results of the statements of a batch. `failure`: the transaction has ended, and nothing of it is committed. */
 export type BatchResult = { readonly outcomes: readonly Outcome[] } | { readonly failure: Failure };
 
-/** Only sqlite-sql.ts starts this thread. A message is a batch, or undefined to end. */
+// state-thread.ts starts this thread with a StateFile. A message is a batch, or undefined to end the thread.
 const file = workerData as StateFile;
 const maxPrepared = 200;
 
@@ -43,7 +43,7 @@ let now = 0n;
 
 function failureOf(error: unknown): Failure {
   const { code, message, remedy } = explain(error, file.file);
-  // Only this module's releases make StoreErrors, with codes of this type.
+  // A StoreError has a code of this type.
   return { code: code as StoreErrorCode, message, remedy };
 }
 
@@ -71,7 +71,7 @@ function runBatch(db: DatabaseSync, batch: Batch): BatchResult {
   try {
     if (batch.mode === "begin") db.exec("BEGIN IMMEDIATE");
     const isTransaction = batch.mode !== "read";
-    // The batch before this one may have failed when this one was on its way already.
+    // The previous batch may have failed after this one was sent.
     if (isTransaction && !db.isTransaction) throw new Error("the transaction has ended");
     const outcomes: Outcome[] = [];
     for (const statement of batch.statements) {

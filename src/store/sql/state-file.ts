@@ -33,8 +33,8 @@ export function stateFileOf(dataDir: string, { scripts, takeovers }: Tables): St
 }
 
 /**
- * Opens the file with the newest schema: see `openDatabase` for how. The scripts that a file has are known by their
- * names, and `user_version` is their number. Throws StoreError; a file of a newer release has not been changed then.
+ * Opens the file with the newest schema: see `openDatabase`. The file records the names of the scripts that have run, and
+ * `user_version` is their number. Throws StoreError. A file of a newer release is not changed.
  */
 export function openStateFile({ file, scripts, takeovers }: StateFile): DatabaseSync {
   const db = openDurable(file);

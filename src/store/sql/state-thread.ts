@@ -8,7 +8,7 @@ import type { StateFile } from "./state-file.ts";
 export interface StateThread {
   /** Runs a batch after those before it. Rejects with StoreError if its transaction has failed. */
   run(batch: Batch): Promise<readonly Outcome[]>;
-  /** Resolves when the file is closed. The batches that run are finished. */
+  /** Finishes the batches that were sent, and resolves when the file is closed. */
   close(): Promise<void>;
 }
 
@@ -16,7 +16,7 @@ const threadUrl = threadModule("src/store/sql/sqlite-thread");
 
 /** Opens the file in a thread. Rejects with StoreError. */
 export async function openStateThread(state: StateFile): Promise<StateThread> {
-  /** One per batch without an answer, in order. */
+  /** The batches without an answer, in the order in which they were sent. The first entry is the opening of the file. */
   const waiting: PromiseWithResolvers<readonly Outcome[]>[] = [];
   const worker = new Worker(new URL(threadUrl), { workerData: state });
   const exited = Promise.withResolvers<void>();

@@ -3,7 +3,7 @@ import type { CopiedTable } from "../postgres/copy-rows.ts";
 import type { Migration } from "../postgres/migrations.ts";
 import { postgresDialect, type Dialect } from "./dialect.ts";
 
-/** A script that makes tables, in both dialects. It runs once per store. */
+/** A script that creates tables, in both dialects. It runs once per store. */
 export interface Script extends Pick<Migration, "name" | "excludesOlder"> {
   /** Written in the dialect of PostgreSQL: see `RunSql`. */
   readonly sql: string | ((dialect: Dialect) => string);

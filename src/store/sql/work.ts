@@ -1,4 +1,4 @@
-/** What transactions have in common in both stores. */
+/** The rule for failed statements that transactions of both stores follow. */
 import type { RunSql } from "../../contract/sql.ts";
 
 /**

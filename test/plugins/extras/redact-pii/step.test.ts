@@ -28,10 +28,10 @@ test("personal data in texts and parts is replaced, and nothing else", async () 
   assert.deepEqual(JSON.parse(passed), request("I am [EMAIL], [CARD]", "[IBAN], 1234567890123"));
 });
 
-test("names and the variables of the template are redacted", async () => {
+test("names, reasoning and the variables of the template are redacted", async () => {
   await using tested = await testStep(plugin, { surface });
   const request = (text: string, number: unknown): object => ({
-    messages: [{ role: "user", content: "hi", name: text }],
+    messages: [{ role: "user", content: "hi", name: text, reasoning_content: text }],
     chat_template_kwargs: { documents: [{ text, number }] },
   });
   const body = request("ada@acme.test", 4_111_111_111_111_111);
