@@ -186,7 +186,17 @@ export async function runAgent(
     // Some agents start other processes, which are killed together with them.
     detached: true,
   });
-  const timer = setTimeout(() => child.pid && process.kill(-child.pid, "SIGKILL"), maxMs);
+  const { pid } = child;
+  const endAll = (): void => {
+    try {
+      if (pid !== undefined) process.kill(-pid, "SIGKILL");
+    } catch {
+      // All of them have ended.
+    }
+  };
+  const timer = setTimeout(endAll, maxMs);
+  // Its processes may hold the pipes open after it has ended.
+  child.once("exit", endAll);
   const exit = new Promise<number | null>((resolve) => child.once("close", resolve));
   const [out, err, code] = await Promise.all([text(child.stdout), text(child.stderr), exit]);
   clearTimeout(timer);

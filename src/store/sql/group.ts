@@ -45,6 +45,19 @@ export async function runGroup(
   }
 }
 
+/** Throws for a value that cannot be sent to the thread, because it would fail the statements beside it, too. */
+export function assertStorable(values: readonly unknown[]): void {
+  for (const value of values) {
+    if (typeof value === "function" || typeof value === "symbol" || isOtherObject(value)) {
+      throw new TypeError(`a value of a statement is ${typeof value}, not a text, number or bytes`);
+    }
+  }
+}
+
+function isOtherObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !(value instanceof Uint8Array);
+}
+
 function onlyReads({ work }: Unit): boolean {
   return typeof work !== "function" && work.text.startsWith("SELECT");
 }
@@ -58,6 +71,7 @@ async function runAlone(group: Group, work: Work, clock: Clock): Promise<Result>
   let hasEnded = false;
   const run: RunSql = async (text, values = []) => {
     if (hasEnded) throw new Error("the transaction has ended");
+    assertStorable(values);
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     group.add({ text, values }, resolve);
     await group.send();

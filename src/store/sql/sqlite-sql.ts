@@ -2,7 +2,7 @@
 import type { Clock } from "../../contract/clock.ts";
 import type { RunSql, Sql, SqlRow } from "../../contract/sql.ts";
 import { explain } from "../store-error.ts";
-import { runGroup, type Result, type Unit } from "./group.ts";
+import { assertStorable, runGroup, type Result, type Unit } from "./group.ts";
 import type { StateFile } from "./state-file.ts";
 import { openStateThread } from "./state-thread.ts";
 
@@ -46,7 +46,10 @@ export async function openSqliteSql(state: StateFile, clock: Clock): Promise<Sql
   };
   return {
     // A statement resolves to its rows, and a transaction to what its work returned.
-    query: (text, values = []) => add({ text, values }) as Promise<readonly SqlRow[]>,
+    async query(text, values = []) {
+      assertStorable(values);
+      return (await add({ text, values })) as readonly SqlRow[];
+    },
     transaction: <T>(work: (run: RunSql) => Promise<T>) => add(work) as Promise<T>,
     async close() {
       isClosed = true;

@@ -89,6 +89,23 @@ test("a statement and a transaction that fail do not fail the others of their mo
   assert.equal(await rows(), 2);
 });
 
+test("a value that cannot be stored fails its own statement and transaction, and nothing else", async (t) => {
+  const { sql, rows } = await open(t);
+  const wrong = [() => {}, Symbol("x"), { a: 1 }];
+  const results = await Promise.allSettled([
+    ...wrong.map((value, n) => sql.query(insert, [`wrong ${n}`, value])),
+    sql.transaction(async (run) => {
+      await run(insert, ["undone", 1]);
+      await run(insert, ["wrong", () => {}]);
+    }),
+    sql.query(insert, ["right", 1]),
+  ]);
+  const statuses = results.map(({ status }) => status);
+  assert.deepEqual(statuses, ["rejected", "rejected", "rejected", "rejected", "fulfilled"]);
+  await sql.query(insert, ["later", 1]);
+  assert.equal(await rows(), 2);
+});
+
 test("a transaction that hangs ends after its time, and what waits for it succeeds", async (t) => {
   const clock = manualClock();
   const sql = await openFolderSql(t, temporaryFolder(t), clock);
