@@ -14,7 +14,7 @@ export const tokenCap = 400;
 /** Tokens that a chat template may add to a prompt. */
 const templateTokens = 16_384;
 
-export interface ExpectedCharge {
+interface ExpectedCharge {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly estimated: boolean;
@@ -24,7 +24,7 @@ export interface ExpectedCharge {
 }
 
 /** What a worker has sent, and whether it has ended the body properly. */
-export interface Sent {
+interface Sent {
   readonly received: ChatReceived;
   readonly bytes: Buffer;
   readonly isEnded: boolean;
@@ -50,14 +50,14 @@ export function expectedCharge(sent: Sent): ExpectedCharge | undefined {
 }
 
 /** Returns the milli-CU that a request reserves: one token per byte that the model may read, plus its token limit. */
-export function reservedMilli({ body }: ChatReceived): number {
+function reservedMilli({ body }: ChatReceived): number {
   const messages = messagesOf(body);
   const roles = messages.map(({ role }) => byteLength(String(role)) + 32);
   const template = byteLength(JSON.stringify(body["chat_template_kwargs"]));
   return milliOf(promptBytes(body) + template + sum(roles) + limitOf(body));
 }
 
-export function milliOf(tokens: number): number {
+function milliOf(tokens: number): number {
   return Number((BigInt(tokens) * price.hundredthsMilli + 50n) / 100n);
 }
 

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { Agent, request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
+import type { KeyWindows } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
 import type { TestKey } from "../../../../plugins/contracts/testing.ts";
 import type { UsageJson } from "../../../../plugins/billing/metering/usage-json.ts";
@@ -175,9 +176,8 @@ async function usedWhenSettled(chat: ChatGateway, keys: readonly TestKey[]): Pro
   const metering = chat.gateway.gateway.use("metering") ?? assert.fail();
   const limits = { cuLimit24hMilli: undefined, cuLimit30dMilli: undefined };
   for (let turns = 0; ; turns++) {
-    const windows = await Promise.all(
-      keys.map(({ keyId: id }) => metering.keyWindows({ id, ...limits })),
-    );
+    const windows: KeyWindows[] = [];
+    for (const { keyId: id } of keys) windows.push(await metering.keyWindows({ id, ...limits }));
     const open = sum(windows.map(({ openMilliCu }) => openMilliCu));
     if (open === 0) return windows.map(({ day }) => day.usedMilliCu);
     assert.ok(turns < 20_000, `${open} milli-CU are still reserved`);

@@ -5,7 +5,7 @@ import { usageOf } from "../networks/worker-scripts.ts";
 import { model } from "../chat/gateway.ts";
 import { randomAnswer, randomJunk, type RandomAnswer } from "./random-choices.ts";
 
-export type Api = "chat" | "responses" | "messages";
+type Api = "chat" | "responses" | "messages";
 
 export interface Plan {
   readonly api: Api;
