@@ -30,6 +30,8 @@ export interface ChatOptions {
   readonly price?: string;
   readonly rate?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Answers of the worker when no script is waiting. */
+  readonly otherwise?: Script;
 }
 
 /** Reads `WORKER_URL`, and otherwise contains the lines of the shipped pipeline.yaml for inference. */
@@ -120,7 +122,7 @@ export function inRequestedShape(said: Parameters<typeof whole>[0]): Script {
 }
 
 export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
-  const worker = await startWorker({ otherwise: inRequestedShape({}) });
+  const worker = await startWorker({ otherwise: options.otherwise ?? inRequestedShape({}) });
   const gateway = await startTestGateway({
     pipeline: pipelineOf(options),
     env: { WORKER_URL: worker.url, LOG_LEVEL: "info", ...options.env },

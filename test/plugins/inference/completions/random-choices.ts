@@ -22,6 +22,7 @@ export interface RandomAnswer {
   readonly finishReason: "stop" | "length" | "tool_calls" | "content_filter";
   readonly promptTokens: number;
   readonly completionTokens: number;
+  readonly deltas: readonly object[];
   /** Server-sent events up to `[DONE]`. */
   readonly stream: Buffer;
   /** The members of the answer in one piece. */
@@ -79,6 +80,7 @@ export function randomAnswer(random: Random, maxParts = 4): RandomAnswer {
     finishReason,
     promptTokens,
     completionTokens,
+    deltas,
     stream: Buffer.from(events.join("")),
     message: messageOf(parts),
   };
