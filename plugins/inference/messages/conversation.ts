@@ -42,7 +42,7 @@ export class Conversation {
     this.#reading = reading;
   }
 
-  /** Returns the messages for the worker. Throws `InvalidRequest`. */
+  /** Returns the messages for the worker. Throws `RequestProblem`. */
   read(system: unknown, value: unknown): readonly Json[] {
     const messages = check
       .listAt(value, "messages")
