@@ -276,7 +276,8 @@ const apis = [
   },
 ];
 
-for (const { path, body, whole, streamed } of apis) {
+for (const api of apis) {
+  const { path, body } = api;
   test(
     `${path} answers with calls from an encrypted network, and the charge is the counts times the price`,
     inTime,
@@ -287,13 +288,13 @@ for (const { path, body, whole, streamed } of apis) {
       const answer = await post(gateway, { model: demoModelId, ...body }, path);
       assert.equal(answer.status, 200);
       assert.equal(answer.headers.get("x-used-cu-milli"), String(usedMilliCu));
-      assert.deepEqual(whole((await answer.json()) as ApiAnswer), expected);
+      assert.deepEqual(api.whole((await answer.json()) as ApiAnswer), expected);
       const stream = await post(gateway, { model: demoModelId, ...body, stream: true }, path);
       const sent = (await stream.text())
         .split("\n\n")
         .filter((event) => event !== "")
         .map((event) => JSON.parse(event.slice(event.indexOf("data: ") + 6)) as ApiEvent);
-      assert.deepEqual(streamed(sent), expected);
+      assert.deepEqual(api.streamed(sent), expected);
       const rows = [...readUsage(`${gateway.folder}/data`)];
       assert.deepEqual(
         rows.map((row) => [row.inputTokens, row.outputTokens, row.usedMilliCu]),
