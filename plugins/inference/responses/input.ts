@@ -66,8 +66,8 @@ export class InputReader {
     this.#addImages();
   }
 
-  #item(value: unknown, path: string): void {
-    const item = objectAt(value, path);
+  #item(one: unknown, path: string): void {
+    const item = objectAt(one, path);
     const type = item["type"] ?? (item["role"] === undefined ? undefined : "message");
     const known = knownMembers.get(type);
     if (known === undefined || typeof type !== "string") throw unsupportedItem(type, path);

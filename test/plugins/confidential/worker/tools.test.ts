@@ -298,7 +298,7 @@ for (const api of apis) {
       const rows = [...readUsage(`${gateway.folder}/data`)];
       assert.deepEqual(
         rows.map((row) => [row.inputTokens, row.outputTokens, row.usedMilliCu]),
-        Array(2).fill([7, 60, usedMilliCu]),
+        [1, 2].map(() => [7, 60, usedMilliCu]),
       );
     },
   );
