@@ -67,6 +67,7 @@ test("an error is written with its stack", () => {
 
 const secrets: readonly [string, object, string][] = [
   ["an Authorization header", { headers: { authorization: "Token hidden" } }, ""],
+  ["an x-api-key header", { headers: { "x-api-key": "hidden", "X-API-Key": "hidden" } }, ""],
   ["its value with a quote in it", { headers: { Authorization: 'x"hidden' } }, ""],
   ["a cookie, deep down", { a: { b: { c: { cookie: "s=hidden", "set-cookie": "hidden" } } } }, ""],
   ["a password", { password: "hidden", passphrase: "hidden", secret: "hidden" }, ""],

@@ -12,6 +12,9 @@ interface ImagePart {
   readonly image_url: unknown;
 }
 
+/** A part of the content of a message. */
+export type Part = TextPart | ImagePart;
+
 /** A call of a tool in an earlier answer of the model. */
 interface ToolCallMember {
   readonly id: string;
@@ -22,7 +25,7 @@ interface ToolCallMember {
 /** A message as the worker gets it. */
 export interface Message {
   readonly role: string;
-  readonly content: string | readonly (TextPart | ImagePart)[] | null;
+  readonly content: string | readonly Part[] | null;
   readonly name?: string;
   readonly tool_calls?: readonly ToolCallMember[];
   readonly tool_call_id?: string;
@@ -124,7 +127,7 @@ export class MessageReader {
     if (typeof value === "string") return this.#text(value, path);
     const wrong = new InvalidMessage(`${path}.content must be a string or a list of parts`);
     if (!Array.isArray(value)) throw wrong;
-    const parts: (TextPart | ImagePart)[] = [];
+    const parts: Part[] = [];
     for (const part of value as unknown[]) {
       if (!isObject(part) || typeof part["type"] !== "string") throw wrong;
       const { type, text, image_url: image } = part;

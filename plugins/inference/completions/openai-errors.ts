@@ -5,6 +5,7 @@
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
 import type { CompletionApi } from "./api.ts";
 import type { CompletionError } from "./errors.ts";
+import { clearsAtOf } from "./limit-reached.ts";
 
 /** How one API shows its errors. */
 export interface OpenaiErrorOptions {
@@ -58,10 +59,12 @@ export function openaiErrors({ noParam, promptParam }: OpenaiErrorOptions): Open
       if (code !== "GATEWAY_CU_LIMIT_EXCEEDED") return replyOf(status, own, error);
       // Agents would retry for minutes, without saying why.
       own.push("x-should-retry", "false");
-      const resetsAt = resetSeconds(refused);
-      if (resetsAt === undefined) return replyOf(status, own, error);
+      const clearsAt = clearsAtOf(refused);
+      if (clearsAt === undefined) return replyOf(status, own, error);
+      const resetsAt = Math.ceil(clearsAt / 1000);
       const wait = Math.ceil(resetsAt - x.arrivedAt / 1000);
-      const message = `${refusal.message}; there is room again at ${timeOf(resetsAt)}`;
+      const time = new Date(resetsAt * 1000).toISOString();
+      const message = `${refusal.message}; there is room again at ${time}`;
       return replyOf(status, withRetryAfter(own, wait), { ...error, message, resets_at: resetsAt });
     },
   };
@@ -83,17 +86,6 @@ function codeHeader(code: string): readonly string[] {
 
 function replyOf(status: number, headers: readonly string[], error: object): Reply {
   return { status, headers, body: JSON.stringify({ error }) };
-}
-
-/** Returns the time at which the limit leaves room again, in Unix seconds. Undefined if it is not known. */
-function resetSeconds({ reached }: Refused): number | undefined {
-  const { clearsAt } = reached ?? {};
-  const ms = typeof clearsAt === "function" ? clearsAt() : clearsAt;
-  return ms === undefined ? undefined : Math.ceil(ms / 1000);
-}
-
-function timeOf(seconds: number): string {
-  return new Date(seconds * 1000).toISOString();
 }
 
 /** Returns the headers with `retry-after` raised to `seconds`. A longer wait is kept. */

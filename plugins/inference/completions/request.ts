@@ -49,6 +49,12 @@ const promptParameters = [
 
 /** gateway.md, "POST /v1/chat/completions": the behaviour without `passes`. */
 const textsOnly: PromptOptions = { passes: [], imageTokens: 0, contextTokens: undefined };
+/** For a model that no network lists. The request is read completely and then answered with 404. */
+export const allPassed: PromptOptions = {
+  passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
+  imageTokens: 0,
+  contextTokens: undefined,
+};
 /** Tokens per message that a chat template adds: a role and some marks. */
 const tokensPerMessage = 32;
 /** Maximum of `max_tokens`. No model produces more in one answer. */

@@ -5,8 +5,11 @@
 import type { Passable } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
-import * as check from "./check.ts";
-import type { Json } from "./check.ts";
+import type { Part } from "../completions/messages.ts";
+import * as check from "../completions/request-problem.ts";
+import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
+
+export type Json = Readonly<Record<string, unknown>>;
 
 /** What decides how a request is read. */
 export interface Reading {
@@ -15,14 +18,8 @@ export interface Reading {
   /** True for the version 2026-10-21 of the API, which refuses more. */
   readonly isStrict: boolean;
   readonly ignored: IgnoredNames;
-  /** Returns the text of reasoning that the gateway has sealed. Undefined for any other signature. */
-  readonly openReasoning: (sealed: string) => string | undefined;
+  readonly seal: ReasoningSeal;
 }
-
-/** A part of a chat message. */
-type Part =
-  | { readonly type: "text"; readonly text: string }
-  | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
 
 /** A message whose parts become a string if all of them are texts. */
 interface Draft {
@@ -45,18 +42,18 @@ export class Conversation {
     this.#reading = reading;
   }
 
-  /** Returns the messages for the worker. Throws `InvalidRequest`. */
+  /** Returns the messages for the worker. Throws `RequestProblem`. */
   read(system: unknown, value: unknown): readonly Json[] {
     const messages = check
-      .list(value, "messages")
-      .map((one, index) => check.object(one, `messages.${index}`));
+      .listAt(value, "messages")
+      .map((one, index) => check.objectAt(one, `messages.${index}`));
     if (messages.at(-1)?.["role"] === "assistant") {
-      check.fail("messages", "models do not continue a last message by the assistant");
+      throw check.invalid("messages", "models do not continue a last message by the assistant");
     }
     if (!isAbsent(system)) this.#append("system", this.#texts(system, "system"));
     messages.forEach((one, index) => this.#message(one, `messages.${index}`));
     if (this.#drafts.every(({ role }) => role === "system")) {
-      check.fail("messages", "expected at least one message of the user");
+      throw check.invalid("messages", "expected at least one message of the user");
     }
     return this.#drafts.map(({ role, parts, members }) => ({
       role,
@@ -70,7 +67,7 @@ export class Conversation {
     if (role === "user") this.#user(content, at);
     else if (role === "assistant") this.#assistant(content, at);
     else if (role === "system") this.#append(this.#roleBefore(), this.#texts(content, at));
-    else check.fail(`${path}.role`, "expected user, assistant or system");
+    else throw check.invalid(`${path}.role`, "expected user, assistant or system");
   }
 
   /** A system text belongs to the message before it, but what follows the assistant is by the user. */
@@ -98,19 +95,19 @@ export class Conversation {
   }
 
   #toolResult(block: Json, path: string, images: Part[]): void {
-    this.#needTools();
+    check.needPassed(this.#reading.passes, "tools", "tools");
     const parts: Part[] = block["is_error"] === true ? [{ type: "text", text: "Error:" }] : [];
     for (const [at, each] of this.#blocks(block["content"] ?? [], `${path}.content`)) {
       const isReference = each["type"] === "tool_reference";
       const part = isReference ? this.#reference(each, at) : this.#part(each, at);
       (part.type === "text" ? parts : images).push(part);
     }
-    const members = { tool_call_id: check.name(block["tool_use_id"], `${path}.tool_use_id`) };
+    const members = { tool_call_id: check.nameAt(block["tool_use_id"], `${path}.tool_use_id`) };
     this.#drafts.push({ role: "tool", parts, members });
   }
 
   #reference(block: Json, path: string): Part {
-    const name = check.name(block["tool_name"], `${path}.tool_name`);
+    const name = check.nameAt(block["tool_name"], `${path}.tool_name`);
     this.referencedTools.add(name);
     return { type: "text", text: `The tool ${name} is available now.` };
   }
@@ -136,20 +133,18 @@ export class Conversation {
 
   /** Returns reasoning that the client shows, or that the gateway has sealed. That of other providers is dropped. */
   #thought({ thinking, signature }: Json, path: string): string {
-    const { passes, ignored, openReasoning } = this.#reading;
-    const shown = check.text(thinking, `${path}.thinking`);
-    const sealed = shown === "" && typeof signature === "string" ? signature : "";
-    const text = sealed === "" ? shown : openReasoning(sealed);
-    if (passes.includes("reasoning") && text !== undefined) return text;
-    ignored.add("messages.content.thinking");
-    return "";
+    const shown = check.textAt(thinking, `${path}.thinking`);
+    if (shown !== "" || typeof signature !== "string") return shown;
+    const opened = this.#reading.seal.open(signature);
+    if (opened === undefined) this.#reading.ignored.add("messages.content.thinking");
+    return opened ?? "";
   }
 
   #toolCall(block: Json, path: string): Json {
-    this.#needTools();
-    const id = check.name(block["id"], `${path}.id`);
-    const name = check.name(block["name"], `${path}.name`);
-    const input = check.object(block["input"], `${path}.input`);
+    check.needPassed(this.#reading.passes, "tools", "tools");
+    const id = check.nameAt(block["id"], `${path}.id`);
+    const name = check.nameAt(block["name"], `${path}.name`);
+    const input = check.objectAt(block["input"], `${path}.input`);
     return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
   }
 
@@ -157,25 +152,26 @@ export class Conversation {
     const { type, citations } = block;
     if (type === "image") return this.#image(block["source"], path);
     if (this.#reading.isStrict && Array.isArray(citations) && citations.length > 0) {
-      check.fail(`${path}.citations`, "Extra inputs are not permitted");
+      throw check.invalid(`${path}.citations`, "Extra inputs are not permitted");
     }
     return { type: "text", text: this.#text(block, path) };
   }
 
   #image(value: unknown, path: string): Part {
-    if (!this.#reading.passes.includes("images")) check.notPassed(path, "images");
-    const { type, url, data, media_type: mediaType } = check.object(value, `${path}.source`);
-    if (type === "url") return imagePart(check.text(url, `${path}.source.url`));
-    if (type !== "base64") check.unknownType(`${path}.source.type`, type, "base64 or url");
+    check.needPassed(this.#reading.passes, "images", path);
+    const { type, url, data, media_type: mediaType } = check.objectAt(value, `${path}.source`);
+    if (type === "url") return imagePart(check.textAt(url, `${path}.source.url`));
+    if (type !== "base64") throw check.unknownType(`${path}.source.type`, type, "base64 or url");
     const at = `${path}.source.media_type`;
-    if (!mediaTypes.includes(mediaType)) check.fail(at, `expected ${mediaTypes.join(", ")}`);
-    const base64 = check.text(data, `${path}.source.data`);
+    if (!mediaTypes.includes(mediaType))
+      throw check.invalid(at, `expected ${mediaTypes.join(", ")}`);
+    const base64 = check.textAt(data, `${path}.source.data`);
     return imagePart(`data:${String(mediaType)};base64,${base64}`);
   }
 
   #text({ type, text }: Json, path: string): string {
-    if (type !== "text") return check.unknownType(`${path}.type`, type, "another type of block");
-    return check.text(text, `${path}.text`);
+    if (type !== "text") throw check.unknownType(`${path}.type`, type, "another type of block");
+    return check.textAt(text, `${path}.text`);
   }
 
   #texts(content: unknown, path: string): Part[] {
@@ -188,18 +184,14 @@ export class Conversation {
   /** Returns the blocks of a content with their paths. A string is one block of text. */
   #blocks(content: unknown, path: string): (readonly [path: string, block: Json])[] {
     if (typeof content === "string") return [[path, { type: "text", text: content }]];
-    return check.list(content, path).map((one, index) => {
+    return check.listAt(content, path).map((one, index) => {
       const at = `${path}.${index}`;
-      const block = check.object(one, at);
+      const block = check.objectAt(one, at);
       for (const name of ["cache_control", "citations"]) {
         if (!isAbsent(block[name])) this.#reading.ignored.add(name);
       }
       return [at, block];
     });
-  }
-
-  #needTools(): void {
-    if (!this.#reading.passes.includes("tools")) check.notPassed("tools", "tools");
   }
 }
 

@@ -1,6 +1,7 @@
 /** Errors in the shape of the Messages API (agents.md section 5). The gateway's own code is in a header. */
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
 import type { CompletionError } from "../completions/errors.ts";
+import { clearsAtOf } from "../completions/limit-reached.ts";
 
 /** Other statuses are `invalid_request_error`, or `api_error` from 500 on. */
 const types: ReadonlyMap<number, string> = new Map([
@@ -49,11 +50,10 @@ function tooLong({ limit, requested }: NonNullable<CompletionError["contextExcee
 
 /** Renders a refusal by a step or the core. If the credit is used up, a retry is useless for a long time. */
 export function renderRefusal(refused: Refused, x: Exchange): Reply {
-  const { status, code, refusal, reached, headers = [] } = refused;
+  const { status, code, refusal, headers = [] } = refused;
   const isUsedUp = code === "GATEWAY_CU_LIMIT_EXCEEDED";
-  const clearsAt = typeof reached?.clearsAt === "function" ? reached.clearsAt() : reached?.clearsAt;
-  const until =
-    !isUsedUp || clearsAt === undefined ? "" : `, until ${new Date(clearsAt).toISOString()}`;
+  const clearsAt = isUsedUp ? clearsAtOf(refused) : undefined;
+  const until = clearsAt === undefined ? "" : `, until ${new Date(clearsAt).toISOString()}`;
   const rendered = renderError({ status, code, message: refusal.message + until }, x);
   const noRetry = isUsedUp ? ["x-should-retry", "false"] : [];
   return { status, ...rendered, headers: [...headers, ...rendered.headers, ...noRetry] };

@@ -5,6 +5,11 @@ import { maxTokenLimit } from "../completions/request.ts";
 const text = { type: "string" };
 const object = { type: "object" };
 const count = { type: "integer", minimum: 0 };
+const objectOf = (properties: object, required = Object.keys(properties)): JsonSchema => ({
+  ...object,
+  properties,
+  required,
+});
 const optional = { type: ["object", "null"] };
 const header = (description: string, example: string | number) => ({
   description,
@@ -16,13 +21,12 @@ const content = {
   description: "Blocks of the types `text`, `image`, `thinking`, `tool_use` and `tool_result`.",
   anyOf: [text, { type: "array", items: object }],
 };
-const message = { ...object, properties: { role, content }, required: ["role", "content"] };
 const requestSchema: JsonSchema = {
   ...object,
   properties: {
     model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
     max_tokens: { type: "integer", minimum: 1, maximum: maxTokenLimit },
-    messages: { type: "array", minItems: 1, items: message },
+    messages: { type: "array", minItems: 1, items: objectOf({ role, content }) },
     system: { type: ["string", "array", "null"], items: object },
     stream: { type: ["boolean", "null"] },
     tools: { description: "Tools that the client runs.", type: ["array", "null"], items: object },
@@ -37,20 +41,18 @@ const requestSchema: JsonSchema = {
   ],
 };
 
-const usage = { input_tokens: count, output_tokens: count, usedCUMilli: count };
-const answer = {
+const answerSchema = objectOf({
   id: { ...text, pattern: "^msg_" },
   type: { const: "message" },
   role: { const: "assistant" },
   model: text,
-  content: { type: "array", items: { ...object, properties: { type: text }, required: ["type"] } },
+  content: { type: "array", items: objectOf({ type: text }) },
   stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
-  usage: { ...object, properties: usage, required: Object.keys(usage) },
-};
-const answerSchema = { ...object, properties: answer, required: Object.keys(answer) };
+  usage: objectOf({ input_tokens: count, output_tokens: count, usedCUMilli: count }),
+});
 const event = { ...text, examples: ['event: ping\ndata: {"type":"ping"}\n\n'] };
 
-const error = { ...object, properties: { type: text, message: text }, required: ["type"] };
+const error = objectOf({ type: text, message: text });
 const errorSchema: JsonSchema = {
   ...object,
   properties: { type: { const: "error" }, error, request_id: { type: ["string", "null"] } },

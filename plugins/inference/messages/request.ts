@@ -3,25 +3,19 @@ import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { maxTokenLimit, readChatRequest, type CompletionRequest } from "../completions/request.ts";
+import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
+import type { ChatRequestResult } from "../completions/request.ts";
+import * as check from "../completions/request-problem.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import type { SessionHints } from "../session-key.ts";
-import * as check from "./check.ts";
-import type { Json } from "./check.ts";
-import { Conversation, type Reading } from "./conversation.ts";
+import { Conversation, type Json, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
 
 /** What the client gets of the model's reasoning: nothing, only sealed text that it sends back, or the text. */
 export type Thinking = "none" | "sealed" | "shown";
 
 export type MessagesRequest =
-  | {
-      readonly ok: true;
-      readonly request: CompletionRequest;
-      readonly session: SessionHints;
-      readonly thinking: Thinking;
-    }
-  | { readonly ok: false; readonly message: string };
+  | (Extract<ChatRequestResult, { ok: true }> & { readonly thinking: Thinking })
+  | Extract<ChatRequestResult, { ok: false }>;
 
 interface ReadOptions {
   readonly promptOptionsOf: (model: string) => PromptOptions | undefined;
@@ -44,12 +38,12 @@ const efforts: ReadonlyMap<unknown, string> = new Map([
   ...["low", "medium", "high"].map((effort) => [effort, effort] as const),
   ...["xhigh", "max"].map((effort) => [effort, "high"] as const),
 ]);
-/** The request for a model that no network lists is refused later, with its own error. */
-const everything: PromptOptions = {
-  passes: ["tools", "sampling", "format", "images", "reasoning"],
-  imageTokens: 0,
-  contextTokens: undefined,
-};
+/** Names of chat completions in the list of ignored members, and their names here. */
+const renamed: ReadonlyMap<string, string> = new Map([
+  ["messages.reasoning_content", "messages.content.thinking"],
+  ["reasoning_effort", "output_config.effort"],
+  ["stop", "stop_sequences"],
+]);
 
 /** `body`: the parsed JSON. */
 export function readMessagesRequest(
@@ -58,9 +52,9 @@ export function readMessagesRequest(
   options: ReadOptions,
 ): MessagesRequest {
   try {
-    return read(check.object(body, "body"), x.request.headers, options);
+    return read(check.objectAt(body, "body"), x.request.headers, options);
   } catch (error) {
-    if (error instanceof check.InvalidRequest) return { ok: false, message: error.message };
+    if (error instanceof check.RequestProblem) return { ok: false, message: error.message };
     throw error;
   }
 }
@@ -70,103 +64,90 @@ function read(
   headers: Exchange["request"]["headers"],
   { promptOptionsOf, seal, isCounted = false }: ReadOptions,
 ): MessagesRequest {
-  const model = check.name(body["model"], "model");
-  const prompt = promptOptionsOf(model) ?? everything;
+  const model = check.nameAt(body["model"], "model");
+  const prompt = promptOptionsOf(model) ?? allPassed;
   const ignored = new IgnoredNames();
   if (headers["anthropic-beta"] !== undefined) ignored.add("betas");
   const isStrict = headers["anthropic-version"] === strictVersion;
-  const openReasoning = (sealed: string): string | undefined => seal.open(sealed);
-  const reading: Reading = { passes: prompt.passes, isStrict, ignored, openReasoning };
+  const reading: Reading = { passes: prompt.passes, isStrict, ignored, seal };
   const conversation = new Conversation(reading);
+  const stream = body["stream"] ?? false;
+  if (typeof stream !== "boolean") throw check.invalid("stream", "expected true or false");
   const thinking = readThinking(body["thinking"], ignored);
   const chat = {
     model,
     max_tokens: isCounted ? 1 : readMaxTokens(body["max_tokens"]),
-    stream: readStream(body["stream"]),
+    stream,
     messages: conversation.read(body["system"], body["messages"]),
     chat_template_kwargs: { enable_thinking: thinking !== "none" },
     ...readTools(body, conversation.referencedTools, reading),
     ...readOutput(body, reading),
     ...readSampling(body, reading),
   };
-  noteOthers(body, ignored);
   const result = readChatRequest(chat, () => prompt);
-  // Everything that it checks was checked before.
-  if (!result.ok) return { ok: false, message: "the request is not valid" };
-  const { request, session } = result;
-  return {
-    ok: true,
-    request: { ...request, ignored: ignored.names },
-    session: { ...session, name: sessionOf(body["metadata"]) },
-    thinking,
-  };
+  if (!result.ok) return result;
+  for (const name of result.request.ignored) ignored.add(renamed.get(name) ?? name);
+  noteOthers(body, ignored);
+  const request = { ...result.request, ignored: ignored.names };
+  const session = { ...result.session, name: sessionOf(body["metadata"]) };
+  return { ok: true, request, session, thinking };
 }
 
 function readMaxTokens(value: unknown): number {
   const isValid = typeof value === "number" && Number.isInteger(value) && value > 0;
   if (isValid && value <= maxTokenLimit) return value;
-  return check.fail("max_tokens", `expected an integer from 1 to ${maxTokenLimit}`);
-}
-
-function readStream(value: unknown): boolean {
-  const stream = value ?? false;
-  return typeof stream === "boolean" ? stream : check.fail("stream", "expected a boolean");
+  throw check.invalid("max_tokens", `expected an integer from 1 to ${maxTokenLimit}`);
 }
 
 function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
-  const {
-    type,
-    display,
-    budget_tokens: budget,
-  } = check.object(value ?? { type: "disabled" }, "thinking");
-  if (!isAbsent(budget)) ignored.add("thinking.budget_tokens");
+  const given = check.objectAt(value ?? { type: "disabled" }, "thinking");
+  const { type, display } = given;
+  if (!isAbsent(given["budget_tokens"])) ignored.add("thinking.budget_tokens");
   if (type === "disabled") return "none";
   if (type === "enabled" || type === "adaptive") return display === "omitted" ? "sealed" : "shown";
-  return check.unknownType("thinking.type", type, "adaptive, enabled or disabled");
+  throw check.unknownType("thinking.type", type, "adaptive, enabled or disabled");
 }
 
 /** Reads the format and the effort of the answer. */
 function readOutput(body: Json, { passes, ignored }: Reading): Json {
-  const { format, effort, ...others } = check.object(body["output_config"] ?? {}, "output_config");
-  const passedEffort = passes.includes("reasoning") ? efforts.get(effort) : undefined;
-  if (!isAbsent(effort) && passedEffort === undefined) ignored.add("output_config.effort");
+  const { format, effort, ...others } = check.objectAt(
+    body["output_config"] ?? {},
+    "output_config",
+  );
+  if (!isAbsent(effort) && !efforts.has(effort)) ignored.add("output_config.effort");
   for (const name of Object.keys(others)) ignored.add(`output_config.${name}`);
   const path = isAbsent(format) ? "output_format" : "output_config.format";
   const wanted = format ?? body["output_format"];
   return {
-    ...(passedEffort !== undefined && { reasoning_effort: passedEffort }),
+    reasoning_effort: efforts.get(effort),
     ...(!isAbsent(wanted) && { response_format: readFormat(wanted, path, passes) }),
   };
 }
 
 function readFormat(value: unknown, path: string, passes: Reading["passes"]): Json {
-  if (!passes.includes("format")) check.notPassed(path, "format");
-  const { type, schema: given } = check.object(value, path);
-  if (type !== "json_schema") check.unknownType(`${path}.type`, type, "json_schema");
-  const schema = check.object(given, `${path}.schema`);
+  check.needPassed(passes, "format", path);
+  const { type, schema: given } = check.objectAt(value, path);
+  if (type !== "json_schema") throw check.unknownType(`${path}.type`, type, "json_schema");
+  const schema = check.objectAt(given, `${path}.schema`);
   return { type: "json_schema", json_schema: { name: "answer", schema, strict: true } };
 }
 
-function readSampling(body: Json, { passes, isStrict, ignored }: Reading): Json {
+function readSampling(body: Json, { isStrict }: Reading): Json {
   const given = sampling.filter((name) => !isAbsent(body[name]));
   for (const name of given) {
-    if (isStrict) check.fail(name, "Extra inputs are not permitted");
-    if (typeof body[name] !== "number") check.fail(name, "expected a number");
+    if (isStrict) throw check.invalid(name, "Extra inputs are not permitted");
+    if (typeof body[name] !== "number") throw check.invalid(name, "expected a number");
   }
-  const stop = check.list(body["stop_sequences"] ?? [], "stop_sequences");
-  stop.forEach((one, index) => check.text(one, `stop_sequences.${index}`));
-  if (passes.includes("sampling")) {
-    const passed = Object.fromEntries(given.map((name) => [name, body[name]]));
-    return stop.length === 0 ? passed : { ...passed, stop };
-  }
-  for (const name of stop.length === 0 ? given : [...given, "stop_sequences"]) ignored.add(name);
-  return {};
+  const stop = check.listAt(body["stop_sequences"] ?? [], "stop_sequences");
+  stop.forEach((one, index) => check.textAt(one, `stop_sequences.${index}`));
+  const passed = Object.fromEntries(given.map((name) => [name, body[name]]));
+  return stop.length === 0 ? passed : { ...passed, stop };
 }
 
 function noteOthers(body: Json, ignored: IgnoredNames): void {
   for (const name of ["container", "mcp_servers"]) {
     if (isAbsent(body[name]) || (Array.isArray(body[name]) && body[name].length === 0)) continue;
-    check.fail(name, "is not supported, because models here run no tools by themselves");
+    throw check.invalid(name, "is not supported, because models here run no tools by themselves");
   }
   for (const name of Object.keys(body)) {
     if (!known.has(name) && !isAbsent(body[name])) ignored.add(name);

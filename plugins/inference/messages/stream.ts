@@ -4,6 +4,7 @@
  */
 import { isObject } from "sluice-gateway/toolkit";
 import type { Charged, Completion, StreamRenderer } from "../completions/api.ts";
+import { readChoice } from "../completions/choice.ts";
 import type { CompletionError } from "../completions/errors.ts";
 import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
 import * as answer from "./answer.ts";
@@ -44,11 +45,12 @@ export class MessagesStream implements StreamRenderer {
 
   choice(bytes: Buffer, start: number, end: number): string {
     let events = this.#begin();
+    const { delta } = readChoice(bytes, start, end);
     const {
       reasoning_content: reasoning,
       content,
       tool_calls: calls,
-    } = deltaOf(bytes.toString("utf8", start, end));
+    } = isObject(delta) ? delta : {};
     if (isText(reasoning) && this.#rendering.thinking !== "none") {
       events += this.#add(this.#last("thinking"), reasoning);
     }
@@ -178,15 +180,4 @@ function eventOf(type: string, members: object): string {
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
-}
-
-/** Returns the delta of a choice. It is empty if the worker wrote anything else. */
-function deltaOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const choice: unknown = JSON.parse(text);
-    const delta = isObject(choice) ? choice["delta"] : undefined;
-    return isObject(delta) ? delta : {};
-  } catch {
-    return {};
-  }
 }

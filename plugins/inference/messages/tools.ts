@@ -1,8 +1,7 @@
 /** Translates tools and the choice of a tool to those of chat completions. */
 import { isAbsent } from "sluice-gateway/toolkit";
-import * as check from "./check.ts";
-import type { Json } from "./check.ts";
-import type { Reading } from "./conversation.ts";
+import * as check from "../completions/request-problem.ts";
+import type { Json, Reading } from "./conversation.ts";
 
 const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
 
@@ -12,13 +11,12 @@ const translated = ["type", "name", "description", "input_schema", "strict", "de
  */
 export function readTools(body: Json, referenced: ReadonlySet<string>, reading: Reading): Json {
   const { tools: value, tool_choice: choice } = body;
-  const given = check.list(value ?? [], "tools");
-  if (given.length > 0 && !reading.passes.includes("tools")) check.notPassed("tools", "tools");
-  const tools: { readonly name: string }[] = [];
-  given.forEach((one, index) => {
-    const tool = check.object(one, `tools.${index}`);
+  const given = check.listAt(value ?? [], "tools");
+  if (given.length > 0) check.needPassed(reading.passes, "tools", "tools");
+  const tools = given.flatMap((one, index) => {
+    const tool = check.objectAt(one, `tools.${index}`);
     const declared = readTool(tool, `tools.${index}`, reading);
-    if (tool["defer_loading"] !== true || referenced.has(declared.name)) tools.push(declared);
+    return tool["defer_loading"] !== true || referenced.has(declared.name) ? [declared] : [];
   });
   if (tools.length === 0) {
     if (!isAbsent(choice)) reading.ignored.add("tool_choice");
@@ -27,26 +25,31 @@ export function readTools(body: Json, referenced: ReadonlySet<string>, reading: 
   const names = tools.map(({ name }) => name);
   return {
     tools: tools.map((declared) => ({ type: "function", function: declared })),
-    ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), names)),
+    ...(!isAbsent(choice) && readChoice(check.objectAt(choice, "tool_choice"), names)),
   };
 }
 
-function readTool(tool: Json, path: string, { ignored }: Reading): { readonly name: string } {
+function readTool(
+  tool: Json,
+  path: string,
+  { ignored }: Reading,
+): Json & { readonly name: string } {
   const { type, name, description, strict, input_schema: schema } = tool;
   if (!isAbsent(type) && type !== "custom") {
-    check.unknownType(`${path}.type`, type, "a tool that the client runs");
+    throw check.unknownType(`${path}.type`, type, "a tool that the client runs");
   }
   for (const member of Object.keys(tool)) {
     if (translated.includes(member) || isAbsent(tool[member])) continue;
     ignored.add(member === "cache_control" ? member : `tools.${member}`);
   }
-  const declared = {
-    name: check.name(name, `${path}.name`),
-    ...(!isAbsent(description) && { description: check.text(description, `${path}.description`) }),
-    parameters: check.object(schema, `${path}.input_schema`),
+  return {
+    name: check.nameAt(name, `${path}.name`),
+    ...(!isAbsent(description) && {
+      description: check.textAt(description, `${path}.description`),
+    }),
+    parameters: check.objectAt(schema, `${path}.input_schema`),
     ...(typeof strict === "boolean" && { strict }),
   };
-  return declared;
 }
 
 function readChoice(
@@ -56,8 +59,9 @@ function readChoice(
   const parallel = single === true && { parallel_tool_calls: false };
   if (type === "auto" || type === "none") return { tool_choice: type, ...parallel };
   if (type === "any") return { tool_choice: "required", ...parallel };
-  if (type !== "tool") check.unknownType("tool_choice.type", type, "auto, any, tool or none");
+  if (type !== "tool") throw check.unknownType("tool_choice.type", type, "auto, any, tool or none");
   const chosen = names.find((one) => one === name);
-  if (chosen === undefined) check.fail("tool_choice.name", "expected the name of one of the tools");
+  if (chosen === undefined)
+    throw check.invalid("tool_choice.name", "expected the name of one of the tools");
   return { tool_choice: { type: "function", function: { name: chosen } }, ...parallel };
 }

@@ -1,9 +1,16 @@
 /** Translates the instructions and the items of a request into messages of chat completions. */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { invalid, nameAt, notPassed, textAt, unsupported } from "./problem.ts";
+import {
+  invalid,
+  nameAt,
+  needPassed,
+  objectAt,
+  textAt,
+  unsupported,
+} from "../completions/request-problem.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -59,8 +66,8 @@ export class InputReader {
     this.#addImages();
   }
 
-  #item(item: unknown, path: string): void {
-    if (!isObject(item)) throw invalid(path, "expected an object");
+  #item(one: unknown, path: string): void {
+    const item = objectAt(one, path);
     const type = item["type"] ?? (item["role"] === undefined ? undefined : "message");
     const known = knownMembers.get(type);
     if (known === undefined || typeof type !== "string") throw unsupportedItem(type, path);
@@ -136,7 +143,7 @@ export class InputReader {
   }
 
   #needTools(path: string): void {
-    if (!this.#passes.includes("tools")) throw notPassed(`${path}.type`, "tools");
+    needPassed(this.#passes, "tools", `${path}.type`);
   }
 
   #addImages(): void {
@@ -162,9 +169,9 @@ export class InputReader {
   #parts(value: unknown, path: string, allowed: "texts" | "images"): string | Part[] {
     if (typeof value === "string") return value;
     if (!Array.isArray(value)) throw invalid(path, "expected a text or a list of parts");
-    const parts = value.map((part: unknown, index) => {
+    const parts = value.map((one: unknown, index) => {
       const at = `${path}[${index}]`;
-      if (!isObject(part)) throw invalid(at, "expected an object");
+      const part = objectAt(one, at);
       return part["type"] === "input_image" && allowed === "images"
         ? this.#image(part, at)
         : textPart(part, at);
@@ -174,7 +181,7 @@ export class InputReader {
   }
 
   #image({ image_url: url, detail }: Json, path: string): ImagePart {
-    if (!this.#passes.includes("images")) throw notPassed(`${path}.type`, "images");
+    needPassed(this.#passes, "images", `${path}.type`);
     if (typeof url !== "string" || url === "") {
       throw unsupported(`${path}.image_url`, "an image needs a URL, because no files are stored");
     }

@@ -1,7 +1,8 @@
 /** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
 import type { WholeMessage } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
+import { readChoice } from "../completions/choice.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
 import { Output, type OutputOptions } from "./output.ts";
@@ -64,10 +65,8 @@ export class ResponseStream implements StreamRenderer {
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
-    const choice = parse(bytes.toString("utf8", start, end));
-    if (isObject(choice) && isObject(choice["delta"])) {
-      this.add(choice["delta"], choice["logprobs"]);
-    }
+    const { delta, logprobs } = readChoice(bytes, start, end);
+    if (isObject(delta)) this.add(delta, logprobs);
     return this.#events.take();
   }
 
@@ -164,12 +163,4 @@ function usageOf({ result, usedMilliCu }: Charged): object {
     total_tokens: promptTokens + completionTokens,
     usedCUMilli: usedMilliCu,
   };
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -7,10 +7,18 @@ import type { Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { ReadResult } from "../completions/api.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { maxTokenLimit, readChatRequest } from "../completions/request.ts";
+import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
-import { invalid, nameAt, notPassed, RequestProblem, textAt, unsupported } from "./problem.ts";
+import {
+  invalid,
+  nameAt,
+  needPassed,
+  objectAt,
+  RequestProblem,
+  textAt,
+  unsupported,
+} from "../completions/request-problem.ts";
 import { ResponseRenderer } from "./renderer.ts";
 import { readTools, type ToolMembers } from "./tools.ts";
 
@@ -31,13 +39,6 @@ export const countedNames: readonly string[] = [
   "reasoning.effort reasoning.summary safety_identifier service_tier store stream_options temperature",
   "text.verbosity tools.namespace tools.web_search top_logprobs top_p user",
 ].flatMap((line) => line.split(" "));
-
-/** Options for a model that no network lists. The request is read completely and then answered with 404. */
-const anything: PromptOptions = {
-  passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
-  imageTokens: 0,
-  contextTokens: undefined,
-};
 
 const sampling = {
   temperature: 1,
@@ -77,7 +78,7 @@ function read(
 ): ReadResult {
   const model = nameAt(body["model"], "model");
   refuseState(body);
-  const options = promptOptionsOf(model) ?? anything;
+  const options = promptOptionsOf(model) ?? allPassed;
   const { passes } = options;
   const ignored = new IgnoredNames();
   const instructions = optional(body, "instructions", textAt);
@@ -194,19 +195,17 @@ function readFormat(
 ): { readonly format: Json | undefined; readonly shownFormat: Json } {
   const plain = { format: undefined, shownFormat: { type: "text" } };
   if (isAbsent(text)) return plain;
-  if (!isObject(text)) throw invalid("text", "expected an object");
-  for (const [name, value] of Object.entries(text)) {
-    if (name !== "format" && !isAbsent(value)) ignored.add(`text.${name}`);
+  const { format, ...others } = objectAt(text, "text");
+  for (const [name, value] of Object.entries(others)) {
+    if (!isAbsent(value)) ignored.add(`text.${name}`);
   }
-  const { format } = text;
   if (isAbsent(format)) return plain;
-  if (!isObject(format)) throw invalid("text.format", "expected an object");
-  const { type, name, schema, description, strict } = format;
+  const { type, name, schema, description, strict } = objectAt(format, "text.format");
   if (type === "text") return plain;
   if (type !== "json_object" && type !== "json_schema") {
     throw invalid("text.format.type", "expected text, json_object or json_schema");
   }
-  if (!passes.includes("format")) throw notPassed("text.format", "format");
+  needPassed(passes, "format", "text.format");
   if (type === "json_object") return { format: { type }, shownFormat: { type } };
   nameAt(name, "text.format.name");
   if (!isObject(schema)) throw invalid("text.format.schema", "expected a JSON schema");
@@ -227,8 +226,7 @@ function readReasoning(
   ignored: IgnoredNames,
 ): { readonly effort: string | undefined; readonly isOn: boolean } {
   if (isAbsent(value)) return { effort: undefined, isOn: false };
-  if (!isObject(value)) throw invalid("reasoning", "expected an object");
-  const { effort, ...others } = value;
+  const { effort, ...others } = objectAt(value, "reasoning");
   const given = Object.entries(others).filter(([, each]) => !isAbsent(each));
   for (const [name] of given) ignored.add(`reasoning.${name}`);
   if (isAbsent(effort)) return { effort: undefined, isOn: given.length > 0 };

@@ -6,7 +6,14 @@
 import type { Passable } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
-import { invalid, nameAt, notPassed, unsupported } from "./problem.ts";
+import {
+  invalid,
+  listAt,
+  nameAt,
+  needPassed,
+  objectAt,
+  unsupported,
+} from "../completions/request-problem.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -40,7 +47,7 @@ export function readTools(
   ignored: IgnoredNames,
 ): ToolMembers {
   const tools = readList(body["tools"], ignored);
-  if (tools.length > 0 && !passes.includes("tools")) throw notPassed("tools", "tools");
+  if (tools.length > 0) needPassed(passes, "tools", "tools");
   const { tool_choice: wanted, parallel_tool_calls: parallel } = body;
   if (!isAbsent(parallel) && typeof parallel !== "boolean") {
     throw invalid("parallel_tool_calls", "expected true or false");
@@ -63,21 +70,20 @@ export function readTools(
 
 function readList(value: unknown, ignored: IgnoredNames): Tool[] {
   if (isAbsent(value)) return [];
-  if (!Array.isArray(value)) throw invalid("tools", "expected a list");
   const tools: Tool[] = [];
   const names = new Set<string>();
-  for (const [index, one] of value.entries()) {
+  for (const [index, one] of listAt(value, "tools").entries()) {
     const path = `tools[${index}]`;
-    if (!isObject(one)) throw invalid(path, "expected an object");
-    const type = nameAt(one["type"], `${path}.type`);
+    const tool = objectAt(one, path);
+    const type = nameAt(tool["type"], `${path}.type`);
     if (type !== "function" && type !== "custom") {
       ignored.add(`tools.${type}`);
       continue;
     }
-    const name = nameAt(one["name"], `${path}.name`);
+    const name = nameAt(tool["name"], `${path}.name`);
     if (names.has(name)) throw invalid(`${path}.name`, "another tool has the same name");
     names.add(name);
-    tools.push(type === "function" ? functionTool(name, one, path) : customTool(name, one, path));
+    tools.push(type === "function" ? functionTool(name, tool, path) : customTool(name, tool, path));
   }
   return tools;
 }
@@ -142,9 +148,8 @@ function readChoice(
   if (type !== "allowed_tools") {
     throw unsupported("tool_choice.type", "only tools that the client runs can be chosen");
   }
-  const { tools: allowed } = value;
-  if (!Array.isArray(allowed)) throw invalid("tool_choice.tools", "expected a list");
-  const names = new Set(allowed.map((one: unknown) => (isObject(one) ? one["name"] : undefined)));
+  const allowed = listAt(value["tools"], "tool_choice.tools");
+  const names = new Set(allowed.map((one) => (isObject(one) ? one["name"] : undefined)));
   const chosen = tools.filter(({ name }) => names.has(name));
   return readChoice(mode === "required" ? mode : "auto", chosen);
 }

@@ -29,6 +29,10 @@ export interface ChatOptions {
   readonly networks?: string;
   readonly price?: string;
   readonly rate?: string;
+  /** Additional lines of the pipeline, such as `plans: …`. */
+  readonly settings?: string;
+  /** Whether the routes of the Messages API have the step `trace`. */
+  readonly isTraced?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   /** Answers of the worker when no script is waiting. */
   readonly otherwise?: Script;
@@ -40,6 +44,8 @@ export function pipelineOf({
   price = "12",
   networks = "",
   rate = '"0.25"',
+  settings = "",
+  isTraced = false,
 }: ChatOptions): string {
   return `
 version: 1
@@ -47,6 +53,7 @@ server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 rate: ${rate}
+${settings}
 networks:
   classic: { kind: openai, url: "\${WORKER_URL}", price_per_token_nano: "${price}", ${network} }
 ${networks}
@@ -54,7 +61,7 @@ lists:
   edge: [request-id, { access-log: { file: access.log } }, authenticate, rate-limit]
   inference: [{ use: edge }, { authorize: { require: inference } }, meter]
   catalogue: [{ use: edge }, { authorize: { require: "platform:read" } }]
-  messages-edge: [request-id, { access-log: { file: access.log } }, { authenticate: { headers: [x-api-key] } }, rate-limit]
+  messages-edge: [${isTraced ? "trace, " : ""}request-id, { access-log: { file: access.log } }, { authenticate: { headers: [x-api-key] } }, rate-limit]
   messages: [{ use: messages-edge }, { authorize: { require: inference } }, meter]
   count-tokens: [{ use: messages-edge }, { authorize: { require: "platform:read" } }]
 unmatched: [request-id, rate-limit]

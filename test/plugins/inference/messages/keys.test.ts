@@ -1,8 +1,10 @@
 /** The key of a request to the Messages API: two headers, refusals in its shape, and nothing in logs. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { WebSocket } from "ws";
+import { environment, openReceiver } from "../../edge/trace/otlp-receiver.ts";
 import { type Answer, type RequestOptions } from "../chat/gateway.ts";
-import { startMessages, type MessagesGateway } from "./gateway.ts";
+import { messagesBody, startMessages, type MessagesGateway } from "./gateway.ts";
 
 const unknownKey = `gateway_dev_${"0".repeat(32)}`;
 const paths = [
@@ -75,6 +77,43 @@ describe("the key", { timeout: 60_000 }, () => {
     assert.equal((await other.logged()).includes(secret), false);
   });
 
+  it("and anything else in x-api-key is in no explanation and no trace", async (t) => {
+    await using receiver = await openReceiver();
+    environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url });
+    const secrets = [unknownKey.slice("gateway_dev_".length), "hidden-value"];
+    const assertHidden = (text: string): void =>
+      assert.deepEqual(
+        secrets.filter((secret) => text.includes(secret)),
+        [],
+      );
+    {
+      await using other = await startMessages({ isTraced: true });
+      const { url, key, adminUrl } = other.gateway;
+      secrets.push(key.slice("gateway_dev_".length));
+      for (const [id, sent, status] of [
+        ["known", key, 200],
+        ["unknown", unknownKey, 401],
+        ["odd", "hidden-value", 401],
+      ] as const) {
+        const answer = await fetch(`${url}/v1/messages`, {
+          method: "POST",
+          headers: { "x-api-key": sent, "x-request-id": id, "content-type": "application/json" },
+          body: JSON.stringify(messagesBody()),
+        });
+        await answer.text();
+        assert.equal(answer.status, status);
+        const explained = await (await fetch(`${adminUrl}/explain?id=${id}`)).text();
+        assert.match(explained, /authenticate/);
+        assertHidden(explained);
+      }
+    }
+    const spans = JSON.stringify(receiver.spans, (_, value: unknown) =>
+      typeof value === "bigint" ? String(value) : value,
+    );
+    assert.match(spans, /v1\/messages/);
+    assertHidden(spans);
+  });
+
   function assertErrorOf(answer: Awaited<ReturnType<typeof sendWithout>>): void {
     const { status, body, headers } = answer;
     assert.equal(status, 401);
@@ -123,6 +162,26 @@ describe("refusals", { timeout: 60_000 }, () => {
     assertError(await get("/none/v1/models"), 404, "not_found_error", "GATEWAY_NOT_FOUND");
     const missing = await get("/classic/v1/models/No/Such-1");
     assertError(missing, 404, "not_found_error", "MODEL_NOT_FOUND");
+  });
+});
+
+describe("a WebSocket", { timeout: 60_000 }, () => {
+  it("is answered with 426, so that clients use HTTP at once", async () => {
+    const { url, key } = gateway.gateway;
+    for (const path of paths.slice(0, 2)) {
+      const socket = new WebSocket(url.replace("http", "ws") + path, {
+        headers: { "x-api-key": key },
+      });
+      const answer = await new Promise<unknown[]>((resolve, reject) => {
+        socket.on("open", () => reject(new Error("the socket must not open")));
+        socket.on("error", reject);
+        socket.on("unexpected-response", (_, answered) => {
+          answered.resume();
+          resolve([answered.statusCode, answered.headers.allow]);
+        });
+      });
+      assert.deepEqual(answer, [426, "POST"]);
+    }
   });
 });
 

@@ -1,0 +1,8 @@
+/** The time at which the limit that refused a request leaves room again. */
+import type { Refused } from "sluice-gateway/plugin";
+
+/** Returns it in milliseconds since 1970. Undefined if it is not known. */
+export function clearsAtOf({ reached }: Refused): number | undefined {
+  const { clearsAt } = reached ?? {};
+  return typeof clearsAt === "function" ? clearsAt() : clearsAt;
+}
