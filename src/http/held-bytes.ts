@@ -13,7 +13,7 @@ import type { Counter, Gauge, Metrics } from "../plugin.ts";
 import type { ExceededLimit } from "./unfinished-bytes.ts";
 
 /** `body` and `message` arrive; `request` has arrived and waits for its backend; `answer` waits for its reader. */
-export type HeldKind = "body" | "message" | "request" | "answer" | MemoryUse;
+export type HeldKind = "body" | "message" | "answer" | MemoryUse;
 
 /** The share of the bound that one caller may hold. */
 const callerShare = 0.5;
