@@ -12,11 +12,10 @@ for (const stream of [false, true]) {
   test(`requests for ${kind} count until the worker answers or the client leaves`, async () => {
     const answers: (() => void)[] = [];
     await using worker = await startWorker({
-      otherwise: ({ begin, push, body }) => {
+      otherwise: (exchange) => {
         answers.push(() => {
-          begin(200);
-          void push(`data: ${JSON.stringify(firstChunk)}\n\n`);
-          assert.equal(body["stream"], true);
+          exchange.begin(200);
+          void exchange.push(`data: ${JSON.stringify(firstChunk)}\n\n`);
         });
       },
     });
