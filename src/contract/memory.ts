@@ -1,7 +1,7 @@
 /** Memory that a plugin holds for a client. */
 
-/** Use of the memory: a result that is being built, or values that a subscription keeps. */
-export type MemoryUse = "result" | "subscription";
+/** Use of the memory: a request until its backend answers, a result that is being built, or values of a subscription. */
+export type MemoryUse = "request" | "result" | "subscription";
 
 /** Memory that counts for one caller until it is disposed of. */
 export interface MemoryHold extends Disposable {

@@ -1,6 +1,7 @@
 /**
  * Limits request bodies that are still arriving, so that slow clients cannot hold memory and connections indefinitely
- * (decisions.md section 13): the minimum rate of a body, and the memory of unfinished bodies per caller and in total.
+ * (decisions.md section 13): the minimum rate of a body, and the memory of bodies per caller and in total. The memory of
+ * a whole body counts until its exchange releases it.
  * One timer serves all bodies.
  */
 import { refuse } from "../errors.ts";
@@ -82,7 +83,12 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
       return { ...callerFull, reached: { ...reached, used, limit: maxBodies } };
     }
     const body = new WatchedBody(this, x, this.#options.clock.monotonic());
-    body.part = held.hold(id, "body", () => this.#refuse(body, allFull, this.#refusals.all));
+    body.part = held.hold(
+      id,
+      "body",
+      () => this.#displaced(body),
+      () => !body.isWhole || x.canBeCut,
+    );
     this.#kept.add(body);
     return body;
   }
@@ -102,6 +108,14 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
     else if (exceeded === "total") this.#refuse(body, allFull, this.#refusals.all);
   }
 
+  /** Ends the limits on the arrival. The bytes stay counted until `close`. */
+  arrived(body: WatchedBody): void {
+    body.isWhole = true;
+    this.#kept.remove(body);
+    body.part?.become("request");
+    this.#bytes.set(this.#options.held.bytesOf("body"));
+  }
+
   close(body: WatchedBody): void {
     const { part } = body;
     if (part === undefined) return this.#streamed.remove(body);
@@ -113,6 +127,13 @@ class Watch implements BodyWatch<LiveExchange>, Disposable {
 
   [Symbol.dispose](): void {
     this.#timer[Symbol.dispose]();
+  }
+
+  /** The body makes room for another caller. */
+  #displaced(body: WatchedBody): void {
+    if (!body.isWhole) return this.#refuse(body, allFull, this.#refusals.all);
+    body.close();
+    body.exchange.cutOff("timedOut");
   }
 
   #refuse(body: WatchedBody, reply: Reply, counter: Counter): void {
@@ -140,6 +161,8 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly exchange: LiveExchange;
   /** Memory of the body. Undefined if the body is streamed, or the watch has ended. */
   part: HeldPart | undefined = undefined;
+  /** True after everything has arrived. */
+  isWhole = false;
   previous: WatchedBody | undefined = undefined;
   next: WatchedBody | undefined = undefined;
   readonly #watch: Watch;
@@ -162,6 +185,14 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
 
   received(bytes: number): void {
     this.#watch.received(this, bytes);
+  }
+
+  arrived(): void {
+    this.#watch.arrived(this);
+  }
+
+  resize(bytes: number): void {
+    this.part?.resize(bytes);
   }
 
   close(): void {

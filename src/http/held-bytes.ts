@@ -1,6 +1,7 @@
 /**
- * Counts every byte that clients make the gateway hold, against one bound: bodies and messages that arrive, answers that
- * wait for their reader, results that are being built, and values that subscriptions keep.
+ * Counts every byte that clients make the gateway hold, against one bound: bodies and messages that arrive, whole
+ * requests that wait for their backend, answers that wait for their reader, results that are being built, and values that
+ * subscriptions keep.
  *
  * A caller may hold half of the bound, apart from messages. When all callers together reach it, the newest part of the
  * caller that holds the most is refused first, among the callers that hold several parts. If every caller holds a single
@@ -11,7 +12,7 @@ import { LinkedList, type Linked } from "../linked-list.ts";
 import type { Counter, Gauge, Metrics } from "../plugin.ts";
 import type { ExceededLimit } from "./unfinished-bytes.ts";
 
-/** `body` and `message` arrive; `answer` waits for its reader. */
+/** `body` and `message` arrive; `request` has arrived and waits for its backend; `answer` waits for its reader. */
 export type HeldKind = "body" | "message" | "answer" | MemoryUse;
 
 /** The share of the bound that one caller may hold. */
@@ -22,6 +23,8 @@ interface Owner {
   bytes: number;
   readonly parts: LinkedList<HeldPart>;
 }
+
+const always = (): boolean => true;
 
 interface KindMetrics {
   readonly bytes: Gauge;
@@ -35,6 +38,7 @@ export class HeldBytes {
   readonly #bytes: Record<HeldKind, number> = {
     body: 0,
     message: 0,
+    request: 0,
     answer: 0,
     result: 0,
     subscription: 0,
@@ -62,12 +66,18 @@ export class HeldBytes {
 
   /**
    * Starts to count a part, with 0 bytes. `onRefused`: called when the part is refused in favour of another caller. It
-   * has been disposed of then, and its bytes must be released. A part without it is never chosen.
+   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`: tells
+   * whether the part can be chosen now.
    */
-  hold(name: string, kind: HeldKind, onRefused?: () => void): HeldPart {
+  hold(
+    name: string,
+    kind: HeldKind,
+    onRefused?: () => void,
+    mayRefuse: () => boolean = always,
+  ): HeldPart {
     const owner = this.#owners.get(name) ?? { name, bytes: 0, parts: new LinkedList<HeldPart>() };
     this.#owners.set(name, owner);
-    const part = new HeldPart(this, owner, kind, this.#count++, onRefused);
+    const part = new HeldPart(this, owner, kind, this.#count++, onRefused, mayRefuse);
     owner.parts.add(part);
     return part;
   }
@@ -83,6 +93,12 @@ export class HeldBytes {
     }
     this.#add(part, more);
     return undefined;
+  }
+
+  /** Called by a part that becomes one of another kind. */
+  moved({ bytes }: HeldPart, from: HeldKind, to: HeldKind): void {
+    this.#addTo(from, -bytes);
+    this.#addTo(to, bytes);
   }
 
   /** Called by a part that is disposed of. */
@@ -126,6 +142,10 @@ export class HeldBytes {
     if (more === 0) return;
     owner.bytes += more;
     this.#total += more;
+    this.#addTo(kind, more);
+  }
+
+  #addTo(kind: HeldKind, more: number): void {
     this.#bytes[kind] += more;
     this.#metrics[kind].bytes.set(this.#bytes[kind]);
   }
@@ -142,7 +162,7 @@ function newestRefusable({ parts }: Owner, asking: HeldPart): HeldPart | undefin
 
 /** One part that is held: a body, an answer … Dispose of it when its bytes are released. */
 export class HeldPart implements MemoryHold, Linked<HeldPart> {
-  readonly kind: HeldKind;
+  kind: HeldKind;
   readonly owner: Owner;
   /** Greater for parts that were held later. */
   readonly order: number;
@@ -151,6 +171,7 @@ export class HeldPart implements MemoryHold, Linked<HeldPart> {
   bytes = 0;
   readonly #all: HeldBytes;
   readonly #onRefused: (() => void) | undefined;
+  readonly #mayRefuse: () => boolean;
   #isDisposed = false;
 
   constructor(
@@ -159,16 +180,24 @@ export class HeldPart implements MemoryHold, Linked<HeldPart> {
     kind: HeldKind,
     order: number,
     onRefused: (() => void) | undefined,
+    mayRefuse: () => boolean,
   ) {
     this.#all = all;
     this.owner = owner;
     this.kind = kind;
     this.order = order;
     this.#onRefused = onRefused;
+    this.#mayRefuse = mayRefuse;
   }
 
   get isRefusable(): boolean {
-    return this.#onRefused !== undefined;
+    return this.#onRefused !== undefined && this.#mayRefuse();
+  }
+
+  /** Counts the bytes as another kind from now on. */
+  become(kind: HeldKind): void {
+    if (!this.#isDisposed) this.#all.moved(this, this.kind, kind);
+    this.kind = kind;
   }
 
   resize(bytes: number): boolean {
@@ -199,12 +228,12 @@ export class HeldPart implements MemoryHold, Linked<HeldPart> {
 function kindMetrics(metrics: Metrics): Readonly<Record<HeldKind, KindMetrics>> {
   const bytes = metrics.gauge(
     "sluice_held_bytes",
-    "Bytes that clients make the gateway hold: bodies and messages that arrive, answers that wait for their reader, results that are being built, and values of subscriptions.",
+    "Bytes that clients make the gateway hold: bodies and messages that arrive, requests that wait for their backend, answers that wait for their reader, results that are being built, and values of subscriptions.",
     ["kind"],
   );
   const refusals = metrics.counter(
     "sluice_held_refusals_total",
-    "Bodies, messages, answers, results and subscriptions that were refused because one caller (owner) or all callers (total) held too many bytes.",
+    "Bodies, messages, requests, answers, results and subscriptions that were refused because one caller (owner) or all callers (total) held too many bytes.",
     ["kind", "limit"],
   );
   const of = (kind: HeldKind): KindMetrics => {
@@ -221,6 +250,7 @@ function kindMetrics(metrics: Metrics): Readonly<Record<HeldKind, KindMetrics>> 
   return {
     body: of("body"),
     message: of("message"),
+    request: of("request"),
     answer: of("answer"),
     result: of("result"),
     subscription: of("subscription"),

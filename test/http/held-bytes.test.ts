@@ -22,6 +22,7 @@ test("a caller may hold half of the bound, whatever it holds; the metrics name t
   assert.deepEqual(Object.fromEntries(bytes), {
     body: 300,
     message: 0,
+    request: 0,
     answer: 200,
     result: 0,
     subscription: 0,

@@ -32,6 +32,7 @@ export async function openRelay(host: Host, { keep }: ServiceContext): Promise<C
     clock,
     log,
     metrics,
+    memory: host.memory,
     counters,
     evidenceCache,
     ...keep(
@@ -71,7 +72,7 @@ function openUnfinished(metrics: Host["metrics"]): UnfinishedBytes {
   const gauge = metrics
     .gauge(
       "sluice_stream_unfinished_bytes",
-      "Bytes of memory held by requests of the encrypted stream that have not arrived completely.",
+      "Bytes of memory held by requests of the encrypted stream that this gateway decrypts, until the model answers.",
     )
     .with({});
   return new UnfinishedBytes((bytes) => gauge.set(bytes));

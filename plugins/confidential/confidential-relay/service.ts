@@ -3,7 +3,7 @@
  * receipts.
  */
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/http";
-import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Counter, Log, Memory, Metrics } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
@@ -13,6 +13,7 @@ import type { RequestBill } from "./billed-request.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { readSignedPolicy } from "./policy.ts";
+import { holdInBoth } from "./hold-in-both.ts";
 import type { AttestedUpstream } from "./upstream-session.ts";
 import { StreamSession, type StreamSessionDeps } from "./session.ts";
 import type { StreamStore } from "./stream-store.ts";
@@ -29,7 +30,7 @@ export interface StreamNetwork {
 /** The gateway's own enclaves, for networks whose workers have none. */
 export interface OwnEnclaves {
   readonly ready: Promise<void>;
-  /** `hold`: accounts for the memory of a request that has not arrived completely. */
+  /** `hold`: accounts for the memory of a request until the model answers. */
   open(
     network: string,
     helloBytes: Uint8Array,
@@ -54,6 +55,8 @@ export interface SharedStreamState extends StreamStore {
 
 export interface ConfidentialDeps extends SharedStreamState {
   readonly networks: readonly StreamNetwork[];
+  /** Counts what all clients make the gateway hold. */
+  readonly memory: Memory;
   openOwn(options: StreamOptions): OwnEnclaves;
   readonly policy: Confidential["policy"];
 }
@@ -119,7 +122,11 @@ function createStream(
       counters.forget(clock.now() / 1000);
       return network.termination === "worker"
         ? network.openStream(bytes, hello)
-        : own.open(network.name, bytes, hello, () => deps.unfinished.hold(keyId, limits));
+        : own.open(network.name, bytes, hello, () =>
+            holdInBoth(deps.unfinished.hold(keyId, limits), () =>
+              deps.memory.hold(keyId, "request"),
+            ),
+          );
     },
     keep({ receipt, verdict, isEmpty, isImplausible }: RequestBill) {
       const { network } = receipt.pricing;

@@ -42,7 +42,7 @@ export default defineSurface<Options>({
       },
       maxUnfinishedBytes: {
         description:
-          "Maximum memory in bytes for all requests that this gateway decrypts itself and that have not arrived completely.",
+          "Maximum memory in bytes for all requests that this gateway decrypts itself, until the model answers.",
         type: "integer",
         minimum: 65_536,
         default: 256 * mebibyte,

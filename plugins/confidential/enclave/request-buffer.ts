@@ -4,8 +4,10 @@ import type { HeldBytes } from "sluice-gateway/http";
 export interface RequestBuffer {
   /** Adds data. Returns false, and adds nothing, if the memory is not available. */
   append(data: Uint8Array): boolean;
-  /** Returns all of the data. The buffer is empty afterwards. */
+  /** Returns all of the data. The buffer is empty afterwards, but the memory stays accounted for until `release`. */
   take(): Buffer;
+  /** Drops the data. Call it when nothing uses what was taken. */
+  release(): void;
 }
 
 const firstBytes = 4096;
@@ -32,8 +34,12 @@ export function createRequestBuffer(held?: HeldBytes): RequestBuffer {
       const whole = memory.subarray(0, length);
       memory = Buffer.alloc(0);
       length = 0;
-      held?.resize(0);
       return whole;
+    },
+    release() {
+      memory = Buffer.alloc(0);
+      length = 0;
+      held?.resize(0);
     },
   };
 }

@@ -25,7 +25,7 @@ import { summarize, type Summary } from "./summary.ts";
 export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
   readonly clock: Clock;
   readonly log: Log;
-  /** Accounts for the memory of a request that has not arrived completely. */
+  /** Accounts for the memory of a request until the model answers. */
   readonly hold?: () => HeldBytes;
 }
 
@@ -168,7 +168,10 @@ class Session implements EnclaveSession {
     if (!this.#arriving.append(data)) {
       return this.#breakOff(fault("RATE_LIMITED", "incomplete requests use too much memory"));
     }
-    if (header.isEnd) return this.#run(header.rid, this.#takeRequest());
+    if (header.isEnd) {
+      this.#endArrival();
+      return this.#run(header.rid, this.#arriving.take());
+    }
     this.#timers.onRequestFrame();
     this.#rate ??= new ArrivalRate(
       this.#deps.clock,
@@ -177,12 +180,11 @@ class Session implements EnclaveSession {
     this.#rate.add(data.length);
   }
 
-  /** Returns the data that has arrived, and stops the request's timers. */
-  #takeRequest(): Buffer {
+  /** Stops the timers of the request that arrives. */
+  #endArrival(): void {
     this.#timers.onRequestEnd();
     this.#rate?.[Symbol.dispose]();
     this.#rate = undefined;
-    return this.#arriving.take();
   }
 
   #run(rid: number, bytes: Uint8Array): void {
@@ -195,7 +197,10 @@ class Session implements EnclaveSession {
     if (!isServed(offer)) return this.#finish(rid, refused(notServed));
     this.#answer = new EnclaveAnswer(offer, request, {
       clock,
-      send: this.#guarded((data: Uint8Array) => this.#send("chunk", rid, data)),
+      send: this.#guarded((data: Uint8Array) => {
+        this.#arriving.release();
+        this.#send("chunk", rid, data);
+      }),
       onEnd: this.#guarded((outcome: AnswerOutcome) => this.#finish(rid, outcome)),
     });
   }
@@ -204,7 +209,7 @@ class Session implements EnclaveSession {
     if (this.#answer !== undefined) return this.#answer.cancel();
     // No request is open if the cancel and the final crossed in transit.
     if (this.#established?.channel.watch.isOpen() !== true) return;
-    this.#takeRequest();
+    this.#endArrival();
     this.#finish(rid, cancelled());
   }
 
@@ -222,6 +227,7 @@ class Session implements EnclaveSession {
 
   #finish(rid: number, outcome: AnswerOutcome): void {
     this.#answer = undefined;
+    this.#arriving.release();
     const established = this.#established;
     if (established === undefined || this.#state !== "open") return;
     const summary = summarize(outcome, established, this.#deps);
@@ -304,9 +310,10 @@ class Session implements EnclaveSession {
     this.#state = "closed";
     this.#timers[Symbol.dispose]();
     this.#leaving.abort();
-    this.#takeRequest();
+    this.#endArrival();
     this.#answer?.abort();
     this.#answer = undefined;
+    this.#arriving.release();
   }
 }
 

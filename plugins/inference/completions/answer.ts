@@ -54,9 +54,9 @@ export function answerCompletion(
     return invalid({ message, param, apiCode });
   }
   const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
-  // An answer may take minutes and a prompt may be long, so nothing keeps the body after it has been sent.
   const { body, ...rest } = read.request;
-  x.dropBody();
+  // What is sent to the worker counts as the body of the exchange until the worker answers.
+  x.replaceBody(body);
   countIgnored(rest.ignored);
   const { renderer } = read;
   const accepted = { x, api, renderer, request: { ...rest, session }, clock };

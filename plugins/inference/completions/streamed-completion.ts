@@ -52,7 +52,11 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#sink !== undefined) {
       if (!this.#isDue) atEndOfTurn(this);
       this.#isDue = true;
-    } else if (!this.#isOpening) this.#open();
+    } else if (!this.#isOpening) {
+      // The answer may take minutes and the prompt may be long. The worker has taken it.
+      this.completion.x.dropBody();
+      this.#open();
+    }
     // The head has not been sent yet, so further chunks would accumulate here.
     else this.call?.pause();
   }

@@ -16,6 +16,7 @@ export class WholeCompletion extends CompletionReader {
   onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
     try {
       this.completion.x.onAbort = undefined;
+      this.completion.x.dropBody();
       this.resolve(this.#reply(...ended));
     } catch (error) {
       this.reject(error);

@@ -55,6 +55,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   states: unknown[] | undefined = undefined;
 
   #nextResponseEnd = 0;
+  /** The body while it arrives, and while it is kept. */
   #arrivingBody: ArrivingBody | undefined = undefined;
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;
@@ -135,9 +136,11 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   replaceBody(body: Buffer): void {
     this.body = body;
     this.#json = undefined;
+    this.#arrivingBody?.resize(body.length);
   }
 
   dropBody(): void {
+    if (this.body !== undefined) this.releaseBody();
     this.body = undefined;
     this.#bounded = undefined;
     this.#json = undefined;
@@ -146,6 +149,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   /** Sets the body that was read. `isBounded`: its JSON is known to be within the bounds. */
   setBody(body: Buffer, isBounded: boolean): void {
     this.body = body;
+    this.#arrivingBody?.arrived();
     if (isBounded) this.#bounded = body;
   }
 
@@ -173,8 +177,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#arrivingBody?.received(bytes);
   }
 
-  /** Called when nothing more of the body arrives, or when the body is not needed any more. */
-  bodyHasArrived(): void {
+  /** Called when the body is not needed any more. */
+  releaseBody(): void {
     this.#arrivingBody?.close();
   }
 
@@ -281,6 +285,12 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#connection?.terminate();
   }
 
+  /** True if `cutOff` soon releases what the exchange holds: no surface runs, or it stops when it is aborted. */
+  get canBeCut(): boolean {
+    const stops = this.onAbort !== undefined || this.#abort !== undefined;
+    return !this.hasEnded && (stops || !this.isSurfaceRunning);
+  }
+
   /** Ties a WebSocket to the exchange: `cutOff` terminates it. */
   attach(connection: { terminate(): void }): void {
     this.#connection = connection;
@@ -296,7 +306,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   end(outcome: Outcome): void {
     if (!this.markEnded()) return;
     this.record.outcome = outcome;
-    this.bodyHasArrived();
+    // A surface that still runs may use the body.
+    if (this.body === undefined) this.releaseBody();
     this.stopReaderWatch();
     if (this.#isAborted) this.#notifyAbort();
     if (this.isSurfaceRunning) this.runtime.surfaceWatch.add(this);
@@ -305,6 +316,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   #settle(): void {
     if (!this.markSettled()) return;
+    this.releaseBody();
     try {
       this.runtime.runner.settle(this, this.record.outcome ?? "complete");
     } finally {

@@ -45,10 +45,10 @@ export class RequestBodyReader implements BodyListener<LiveExchange> {
   }
 
   onEnd(x: LiveExchange, result: BodyResult): void {
-    x.bodyHasArrived();
     // The body watch may have refused the body meanwhile.
-    if (!x.isUnanswered) return;
+    if (!x.isUnanswered) return x.releaseBody();
     if (result.kind === "tooLarge") {
+      x.releaseBody();
       const { bodyBytes, tooLargeStatus } = x.compiled;
       const details = { reason: statusReasons[413] };
       const message = `the body is larger than ${bodyBytes} bytes`;
@@ -56,7 +56,10 @@ export class RequestBodyReader implements BodyListener<LiveExchange> {
     }
     const { readsJson } = x.compiled;
     const excess = readsJson ? jsonBytesExcess(result.body) : undefined;
-    if (excess !== undefined) return refuseBody(x, 400, ...excessive[excess]);
+    if (excess !== undefined) {
+      x.releaseBody();
+      return refuseBody(x, 400, ...excessive[excess]);
+    }
     x.setBody(result.body, readsJson);
     this.#next(x);
   }

@@ -111,6 +111,10 @@ export interface ArrivingBody {
   readonly isWatched: true;
   /** Counts bytes that are kept. It may end this exchange or another one. */
   received(bytes: number): void;
-  /** Ends the watch. Does nothing if it has ended. */
+  /** Ends the watch of a body that is whole and kept. Its bytes stay counted until `close`. */
+  arrived(): void;
+  /** Sets the number of bytes that are kept, if they are within the bounds. */
+  resize(bytes: number): void;
+  /** Ends the watch and the count. Does nothing if they have ended. */
   close(): void;
 }

@@ -114,6 +114,35 @@ describe("the memory of requests that have not arrived completely", () => {
   });
 });
 
+describe("the memory of a whole request", () => {
+  test("stays counted while the model is silent, and is released with the first chunk or the end", async () => {
+    const { enclave, held, connect } = await startBounded();
+    const ask = async (): Promise<Connected> => {
+      const session = await connect("a");
+      for (const frame of session.client.request(1, {
+        model: "Demo/Echo-1",
+        messages: [{ role: "user", content: "x".repeat(pieceBytes - 1_000) }],
+      })) {
+        session.wire.binary(frame);
+      }
+      return session;
+    };
+    const one = await ask();
+    const two = await ask();
+    assert.equal(enclave.model.asked.length, 2);
+    const full = held();
+    assert.ok(full > 2 * (pieceBytes - 1_000), `${full} bytes`);
+    const three = await connect("a");
+    send(three);
+    assert.deepEqual(await ending(three.wire), { code: 4429, error: "RATE_LIMITED" });
+    enclave.model.asked[0]?.end();
+    assert.equal(held(), full / 2);
+    two.wire.session.abort();
+    assert.equal(held(), 0);
+    one.wire.session.abort();
+  });
+});
+
 describe("an exception in a callback", () => {
   test("ends only its own session and is logged", async () => {
     const enclave = await startEnclave();

@@ -51,6 +51,7 @@ function scene(): Scene {
   const head = Promise.withResolvers<Sink>();
   const x: Exchange = {
     ...fakeExchange(),
+    dropBody() {},
     stream() {
       events.push("head");
       return head.promise;
