@@ -5,8 +5,8 @@
 import type { Passable } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
-import * as check from "./check.ts";
-import type { Json } from "./check.ts";
+import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 
 /** What decides how a request is read. */
 export interface Reading {

@@ -6,8 +6,8 @@ import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { maxTokenLimit, readChatRequest, type CompletionRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { SessionHints } from "../session-key.ts";
-import * as check from "./check.ts";
-import type { Json } from "./check.ts";
+import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 import { Conversation, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
 

@@ -9,7 +9,6 @@ import { Output, type OutputOptions } from "./output.ts";
 export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
   readonly repeated: string;
-  readonly hasLogprobs: boolean;
 }
 
 /** Reasons why an answer is incomplete, by finish reason. */
@@ -76,7 +75,7 @@ export class ResponseStream implements StreamRenderer {
     const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
     if (typeof reasoning === "string") this.#output.addText("reasoning", reasoning);
     if (typeof content === "string") {
-      const tokens = this.#options.hasLogprobs && isObject(logprobs) ? logprobs["content"] : [];
+      const tokens = isObject(logprobs) ? logprobs["content"] : [];
       this.#output.addText("message", content, Array.isArray(tokens) ? tokens : []);
     }
     if (Array.isArray(calls)) for (const call of calls) this.#output.addCall(call);

@@ -1,20 +1,36 @@
 /** Checks of the values in a request. They throw `InvalidRequest` with the path of the member and the reason. */
 import type { Passable } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A request that is not valid. The message is for the client. */
-export class InvalidRequest extends Error {}
+export type ProblemCode = "invalid_value" | "unsupported_parameter";
 
-export function fail(path: string, problem: string): never {
-  throw new InvalidRequest(`${path}: ${problem}`);
+/** A request that is not valid. The message is for the client. `param`: the path, such as `input[3].type`. */
+export class InvalidRequest extends Error {
+  readonly param: string;
+  readonly code: ProblemCode;
+
+  constructor(param: string, problem: string, code: ProblemCode) {
+    super(`${param}: ${problem}`);
+    this.param = param;
+    this.code = code;
+  }
+}
+
+export function fail(path: string, problem: string, code: ProblemCode = "invalid_value"): never {
+  throw new InvalidRequest(path, problem, code);
+}
+
+/** Refuses a member that is valid but cannot be served. */
+export function unsupported(path: string, problem: string): never {
+  return fail(path, problem, "unsupported_parameter");
 }
 
 /** Refuses a part of a request that the network of the model does not pass on. */
 export function notPassed(path: string, part: Passable): never {
   const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
-  return fail(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
+  return unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
 }
 
 /** Refuses a type. Only a short word of the client is repeated. */
@@ -35,6 +51,19 @@ export function text(value: unknown, path: string): string {
   return typeof value === "string" ? value : fail(path, "expected a string");
 }
 
+export function boolean(value: unknown, path: string): boolean {
+  return typeof value === "boolean" ? value : fail(path, "expected true or false");
+}
+
 export function name(value: unknown, path: string): string {
   return text(value, path) === "" ? fail(path, "must not be empty") : text(value, path);
+}
+
+/** Reads a member that may be missing or null. Returns undefined without it. */
+export function optional<T>(
+  value: unknown,
+  path: string,
+  read: (value: unknown, path: string) => T,
+): T | undefined {
+  return isAbsent(value) ? undefined : read(value, path);
 }
