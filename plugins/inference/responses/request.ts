@@ -62,10 +62,11 @@ const repeated: Readonly<Record<string, unknown>> = {
 const maxRepeated = 16 * 1024;
 
 /** All other members are ignored. */
-const knownMembers = [
-  ...Object.keys({ ...carried, ...refused, ...repeated }),
-  ...["input", "include", "store"],
-];
+const knownMembers = Object.keys({ ...carried, ...refused, ...repeated }).concat(
+  "input",
+  "include",
+  "store",
+);
 
 /** Names that clients often get as ignored, for metrics. */
 export const countedNames: readonly string[] = [
