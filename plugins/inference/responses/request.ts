@@ -4,7 +4,7 @@
  * refused, because they are content.
  */
 import type { Passable, PromptOptions } from "sluice-gateway/services";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { ReadResult } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
@@ -93,8 +93,9 @@ export function readResponsesRequest(
   promptOptionsOf: (model: string) => PromptOptions | undefined,
   seal: ReasoningSeal,
 ): ReadResult {
+  if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
   try {
-    return read(check.object(body, "body"), promptOptionsOf, seal);
+    return read(body, promptOptionsOf, seal);
   } catch (error) {
     if (!(error instanceof check.InvalidRequest)) throw error;
     const { message, param, code } = error;
