@@ -3,6 +3,7 @@
  * client can find out why its tools or its temperature had no effect.
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
+import { isAbsent } from "sluice-gateway/toolkit";
 import { knownMembers } from "./messages.ts";
 import { knownFields } from "./passed-fields.ts";
 
@@ -21,6 +22,17 @@ export class IgnoredNames {
   add(name: string): void {
     const hasRoom = this.#names.size < maxNames - 1;
     this.#names.add(hasRoom && nameForm.test(name) ? name : "other");
+  }
+
+  /** Adds the members of an object that are not known. */
+  addOthers(
+    object: Readonly<Record<string, unknown>>,
+    known: readonly string[],
+    prefix: string,
+  ): void {
+    for (const [name, value] of Object.entries(object)) {
+      if (!known.includes(name) && !isAbsent(value)) this.add(prefix + name);
+    }
   }
 
   get names(): readonly string[] {

@@ -6,7 +6,7 @@ import type { Passable } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
 import type { Part } from "../completions/messages.ts";
-import * as check from "../completions/request-problem.ts";
+import * as check from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -45,15 +45,15 @@ export class Conversation {
   /** Returns the messages for the worker. Throws `RequestProblem`. */
   read(system: unknown, value: unknown): readonly Json[] {
     const messages = check
-      .listAt(value, "messages")
-      .map((one, index) => check.objectAt(one, `messages.${index}`));
+      .list(value, "messages")
+      .map((one, index) => check.object(one, `messages.${index}`));
     if (messages.at(-1)?.["role"] === "assistant") {
-      throw check.invalid("messages", "models do not continue a last message by the assistant");
+      throw check.fail("messages", "models do not continue a last message by the assistant");
     }
     if (!isAbsent(system)) this.#append("system", this.#texts(system, "system"));
     messages.forEach((one, index) => this.#message(one, `messages.${index}`));
     if (this.#drafts.every(({ role }) => role === "system")) {
-      throw check.invalid("messages", "expected at least one message of the user");
+      throw check.fail("messages", "expected at least one message of the user");
     }
     return this.#drafts.map(({ role, parts, members }) => ({
       role,
@@ -67,7 +67,7 @@ export class Conversation {
     if (role === "user") this.#user(content, at);
     else if (role === "assistant") this.#assistant(content, at);
     else if (role === "system") this.#append(this.#roleBefore(), this.#texts(content, at));
-    else throw check.invalid(`${path}.role`, "expected user, assistant or system");
+    else throw check.fail(`${path}.role`, "expected user, assistant or system");
   }
 
   /** A system text belongs to the message before it, but what follows the assistant is by the user. */
@@ -102,12 +102,12 @@ export class Conversation {
       const part = isReference ? this.#reference(each, at) : this.#part(each, at);
       (part.type === "text" ? parts : images).push(part);
     }
-    const members = { tool_call_id: check.nameAt(block["tool_use_id"], `${path}.tool_use_id`) };
+    const members = { tool_call_id: check.name(block["tool_use_id"], `${path}.tool_use_id`) };
     this.#drafts.push({ role: "tool", parts, members });
   }
 
   #reference(block: Json, path: string): Part {
-    const name = check.nameAt(block["tool_name"], `${path}.tool_name`);
+    const name = check.name(block["tool_name"], `${path}.tool_name`);
     this.referencedTools.add(name);
     return { type: "text", text: `The tool ${name} is available now.` };
   }
@@ -133,7 +133,7 @@ export class Conversation {
 
   /** Returns reasoning that the client shows, or that the gateway has sealed. That of other providers is dropped. */
   #thought({ thinking, signature }: Json, path: string): string {
-    const shown = check.textAt(thinking, `${path}.thinking`);
+    const shown = check.text(thinking, `${path}.thinking`);
     if (shown !== "" || typeof signature !== "string") return shown;
     const opened = this.#reading.seal.open(signature);
     if (opened === undefined) this.#reading.ignored.add("messages.content.thinking");
@@ -142,9 +142,9 @@ export class Conversation {
 
   #toolCall(block: Json, path: string): Json {
     check.needPassed(this.#reading.passes, "tools", "tools");
-    const id = check.nameAt(block["id"], `${path}.id`);
-    const name = check.nameAt(block["name"], `${path}.name`);
-    const input = check.objectAt(block["input"], `${path}.input`);
+    const id = check.name(block["id"], `${path}.id`);
+    const name = check.name(block["name"], `${path}.name`);
+    const input = check.object(block["input"], `${path}.input`);
     return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
   }
 
@@ -152,26 +152,25 @@ export class Conversation {
     const { type, citations } = block;
     if (type === "image") return this.#image(block["source"], path);
     if (this.#reading.isStrict && Array.isArray(citations) && citations.length > 0) {
-      throw check.invalid(`${path}.citations`, "Extra inputs are not permitted");
+      throw check.fail(`${path}.citations`, "Extra inputs are not permitted");
     }
     return { type: "text", text: this.#text(block, path) };
   }
 
   #image(value: unknown, path: string): Part {
     check.needPassed(this.#reading.passes, "images", path);
-    const { type, url, data, media_type: mediaType } = check.objectAt(value, `${path}.source`);
-    if (type === "url") return imagePart(check.textAt(url, `${path}.source.url`));
+    const { type, url, data, media_type: mediaType } = check.object(value, `${path}.source`);
+    if (type === "url") return imagePart(check.text(url, `${path}.source.url`));
     if (type !== "base64") throw check.unknownType(`${path}.source.type`, type, "base64 or url");
     const at = `${path}.source.media_type`;
-    if (!mediaTypes.includes(mediaType))
-      throw check.invalid(at, `expected ${mediaTypes.join(", ")}`);
-    const base64 = check.textAt(data, `${path}.source.data`);
+    if (!mediaTypes.includes(mediaType)) throw check.fail(at, `expected ${mediaTypes.join(", ")}`);
+    const base64 = check.text(data, `${path}.source.data`);
     return imagePart(`data:${String(mediaType)};base64,${base64}`);
   }
 
   #text({ type, text }: Json, path: string): string {
     if (type !== "text") throw check.unknownType(`${path}.type`, type, "another type of block");
-    return check.textAt(text, `${path}.text`);
+    return check.text(text, `${path}.text`);
   }
 
   #texts(content: unknown, path: string): Part[] {
@@ -184,9 +183,9 @@ export class Conversation {
   /** Returns the blocks of a content with their paths. A string is one block of text. */
   #blocks(content: unknown, path: string): (readonly [path: string, block: Json])[] {
     if (typeof content === "string") return [[path, { type: "text", text: content }]];
-    return check.listAt(content, path).map((one, index) => {
+    return check.list(content, path).map((one, index) => {
       const at = `${path}.${index}`;
-      const block = check.objectAt(one, at);
+      const block = check.object(one, at);
       for (const name of ["cache_control", "citations"]) {
         if (!isAbsent(block[name])) this.#reading.ignored.add(name);
       }

@@ -5,7 +5,7 @@ import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ChatRequestResult } from "../completions/request.ts";
-import * as check from "../completions/request-problem.ts";
+import * as check from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { Conversation, type Json, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
@@ -52,9 +52,9 @@ export function readMessagesRequest(
   options: ReadOptions,
 ): MessagesRequest {
   try {
-    return read(check.objectAt(body, "body"), x.request.headers, options);
+    return read(check.object(body, "body"), x.request.headers, options);
   } catch (error) {
-    if (error instanceof check.RequestProblem) return { ok: false, message: error.message };
+    if (error instanceof check.InvalidRequest) return { ok: false, message: error.message };
     throw error;
   }
 }
@@ -64,7 +64,7 @@ function read(
   headers: Exchange["request"]["headers"],
   { promptOptionsOf, seal, isCounted = false }: ReadOptions,
 ): MessagesRequest {
-  const model = check.nameAt(body["model"], "model");
+  const model = check.name(body["model"], "model");
   const prompt = promptOptionsOf(model) ?? allPassed;
   const ignored = new IgnoredNames();
   if (headers["anthropic-beta"] !== undefined) ignored.add("betas");
@@ -72,7 +72,7 @@ function read(
   const reading: Reading = { passes: prompt.passes, isStrict, ignored, seal };
   const conversation = new Conversation(reading);
   const stream = body["stream"] ?? false;
-  if (typeof stream !== "boolean") throw check.invalid("stream", "expected true or false");
+  if (typeof stream !== "boolean") throw check.fail("stream", "expected true or false");
   const thinking = readThinking(body["thinking"], ignored);
   const chat = {
     model,
@@ -96,11 +96,11 @@ function read(
 function readMaxTokens(value: unknown): number {
   const isValid = typeof value === "number" && Number.isInteger(value) && value > 0;
   if (isValid && value <= maxTokenLimit) return value;
-  throw check.invalid("max_tokens", `expected an integer from 1 to ${maxTokenLimit}`);
+  throw check.fail("max_tokens", `expected an integer from 1 to ${maxTokenLimit}`);
 }
 
 function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
-  const given = check.objectAt(value ?? { type: "disabled" }, "thinking");
+  const given = check.object(value ?? { type: "disabled" }, "thinking");
   const { type, display } = given;
   if (!isAbsent(given["budget_tokens"])) ignored.add("thinking.budget_tokens");
   if (type === "disabled") return "none";
@@ -110,10 +110,7 @@ function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
 
 /** Reads the format and the effort of the answer. */
 function readOutput(body: Json, { passes, ignored }: Reading): Json {
-  const { format, effort, ...others } = check.objectAt(
-    body["output_config"] ?? {},
-    "output_config",
-  );
+  const { format, effort, ...others } = check.object(body["output_config"] ?? {}, "output_config");
   if (!isAbsent(effort) && !efforts.has(effort)) ignored.add("output_config.effort");
   for (const name of Object.keys(others)) ignored.add(`output_config.${name}`);
   const path = isAbsent(format) ? "output_format" : "output_config.format";
@@ -126,20 +123,20 @@ function readOutput(body: Json, { passes, ignored }: Reading): Json {
 
 function readFormat(value: unknown, path: string, passes: Reading["passes"]): Json {
   check.needPassed(passes, "format", path);
-  const { type, schema: given } = check.objectAt(value, path);
+  const { type, schema: given } = check.object(value, path);
   if (type !== "json_schema") throw check.unknownType(`${path}.type`, type, "json_schema");
-  const schema = check.objectAt(given, `${path}.schema`);
+  const schema = check.object(given, `${path}.schema`);
   return { type: "json_schema", json_schema: { name: "answer", schema, strict: true } };
 }
 
 function readSampling(body: Json, { isStrict }: Reading): Json {
   const given = sampling.filter((name) => !isAbsent(body[name]));
   for (const name of given) {
-    if (isStrict) throw check.invalid(name, "Extra inputs are not permitted");
-    if (typeof body[name] !== "number") throw check.invalid(name, "expected a number");
+    if (isStrict) throw check.fail(name, "Extra inputs are not permitted");
+    if (typeof body[name] !== "number") throw check.fail(name, "expected a number");
   }
-  const stop = check.listAt(body["stop_sequences"] ?? [], "stop_sequences");
-  stop.forEach((one, index) => check.textAt(one, `stop_sequences.${index}`));
+  const stop = check.list(body["stop_sequences"] ?? [], "stop_sequences");
+  stop.forEach((one, index) => check.text(one, `stop_sequences.${index}`));
   const passed = Object.fromEntries(given.map((name) => [name, body[name]]));
   return stop.length === 0 ? passed : { ...passed, stop };
 }
@@ -147,7 +144,7 @@ function readSampling(body: Json, { isStrict }: Reading): Json {
 function noteOthers(body: Json, ignored: IgnoredNames): void {
   for (const name of ["container", "mcp_servers"]) {
     if (isAbsent(body[name]) || (Array.isArray(body[name]) && body[name].length === 0)) continue;
-    throw check.invalid(name, "is not supported, because models here run no tools by themselves");
+    throw check.fail(name, "is not supported, because models here run no tools by themselves");
   }
   for (const name of Object.keys(body)) {
     if (!known.has(name) && !isAbsent(body[name])) ignored.add(name);

@@ -1,6 +1,6 @@
 /** Translates tools and the choice of a tool to those of chat completions. */
 import { isAbsent } from "sluice-gateway/toolkit";
-import * as check from "../completions/request-problem.ts";
+import * as check from "../completions/check.ts";
 import type { Json, Reading } from "./conversation.ts";
 
 const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
@@ -11,10 +11,10 @@ const translated = ["type", "name", "description", "input_schema", "strict", "de
  */
 export function readTools(body: Json, referenced: ReadonlySet<string>, reading: Reading): Json {
   const { tools: value, tool_choice: choice } = body;
-  const given = check.listAt(value ?? [], "tools");
+  const given = check.list(value ?? [], "tools");
   if (given.length > 0) check.needPassed(reading.passes, "tools", "tools");
   const tools = given.flatMap((one, index) => {
-    const tool = check.objectAt(one, `tools.${index}`);
+    const tool = check.object(one, `tools.${index}`);
     const declared = readTool(tool, `tools.${index}`, reading);
     return tool["defer_loading"] !== true || referenced.has(declared.name) ? [declared] : [];
   });
@@ -25,7 +25,7 @@ export function readTools(body: Json, referenced: ReadonlySet<string>, reading: 
   const names = tools.map(({ name }) => name);
   return {
     tools: tools.map((declared) => ({ type: "function", function: declared })),
-    ...(!isAbsent(choice) && readChoice(check.objectAt(choice, "tool_choice"), names)),
+    ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), names)),
   };
 }
 
@@ -43,11 +43,11 @@ function readTool(
     ignored.add(member === "cache_control" ? member : `tools.${member}`);
   }
   return {
-    name: check.nameAt(name, `${path}.name`),
+    name: check.name(name, `${path}.name`),
     ...(!isAbsent(description) && {
-      description: check.textAt(description, `${path}.description`),
+      description: check.text(description, `${path}.description`),
     }),
-    parameters: check.objectAt(schema, `${path}.input_schema`),
+    parameters: check.object(schema, `${path}.input_schema`),
     ...(typeof strict === "boolean" && { strict }),
   };
 }
@@ -62,6 +62,6 @@ function readChoice(
   if (type !== "tool") throw check.unknownType("tool_choice.type", type, "auto, any, tool or none");
   const chosen = names.find((one) => one === name);
   if (chosen === undefined)
-    throw check.invalid("tool_choice.name", "expected the name of one of the tools");
+    throw check.fail("tool_choice.name", "expected the name of one of the tools");
   return { tool_choice: { type: "function", function: { name: chosen } }, ...parallel };
 }

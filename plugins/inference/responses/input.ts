@@ -3,16 +3,8 @@ import type { Passable } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/toolkit";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import {
-  invalid,
-  nameAt,
-  needPassed,
-  objectAt,
-  textAt,
-  unsupported,
-} from "../completions/request-problem.ts";
-
-type Json = Readonly<Record<string, unknown>>;
+import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 
 interface ImagePart {
   readonly type: "image_url";
@@ -40,6 +32,7 @@ const knownMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
   ["custom_tool_call_output", ["call_id", "output"]],
 ]);
 
+const textTypes = ["input_text", "output_text", "reasoning_text", "text"];
 const betweenTexts = "\n\n";
 
 /** Reads the input of one request. Its methods throw `RequestProblem`. */
@@ -61,20 +54,17 @@ export class InputReader {
     if (instructions !== undefined) this.#addSystemText(instructions);
     if (typeof input === "string") this.messages.push({ role: "user", content: input });
     else if (!Array.isArray(input) || input.length === 0) {
-      throw invalid("input", "expected a text, or a list of items that is not empty");
+      check.fail("input", "expected a text, or a list of items that is not empty");
     } else for (const [index, item] of input.entries()) this.#item(item, `input[${index}]`);
     this.#addImages();
   }
 
-  #item(one: unknown, path: string): void {
-    const item = objectAt(one, path);
+  #item(value: unknown, path: string): void {
+    const item = check.object(value, path);
     const type = item["type"] ?? (item["role"] === undefined ? undefined : "message");
     const known = knownMembers.get(type);
-    if (known === undefined || typeof type !== "string") throw unsupportedItem(type, path);
-    for (const [name, value] of Object.entries(item)) {
-      const isKnown = ["type", "id", "status"].includes(name) || known.includes(name);
-      if (!isKnown && !isAbsent(value)) this.#ignored.add(`input.${name}`);
-    }
+    if (known === undefined || typeof type !== "string") return refuseItem(type, path);
+    this.#ignored.addOthers(item, ["type", "id", "status", ...known], "input.");
     if (type.endsWith("_output")) return this.#result(item, path);
     this.#addImages();
     if (type === "message") this.#message(item, path);
@@ -90,7 +80,7 @@ export class InputReader {
       message.content = joined(message.content, this.#text(content, at));
     } else if (role === "system" || role === "developer") {
       this.#addSystemText(this.#text(content, at));
-    } else throw invalid(`${path}.role`, "expected user, assistant, system or developer");
+    } else check.fail(`${path}.role`, "expected user, assistant, system or developer");
   }
 
   /**
@@ -119,12 +109,12 @@ export class InputReader {
 
   #call(type: string, item: Json, path: string): void {
     this.#needTools(path);
-    const id = nameAt(item["call_id"], `${path}.call_id`);
-    const name = nameAt(item["name"], `${path}.name`);
+    const id = check.name(item["call_id"], `${path}.call_id`);
+    const name = check.name(item["name"], `${path}.name`);
     const text =
       type === "function_call"
-        ? textAt(item["arguments"], `${path}.arguments`)
-        : JSON.stringify({ input: textAt(item["input"], `${path}.input`) });
+        ? check.text(item["arguments"], `${path}.arguments`)
+        : JSON.stringify({ input: check.text(item["input"], `${path}.input`) });
     const message = this.#assistant();
     message.tool_calls ??= [];
     message.tool_calls.push({ id, type: "function", function: { name, arguments: text } });
@@ -139,11 +129,11 @@ export class InputReader {
     if (images.length > 0) texts.push("The images of this result follow in the next message.");
     this.#images.push(...images);
     const content = texts.join("\n");
-    this.messages.push({ role: "tool", content, tool_call_id: nameAt(id, `${path}.call_id`) });
+    this.messages.push({ role: "tool", content, tool_call_id: check.name(id, `${path}.call_id`) });
   }
 
   #needTools(path: string): void {
-    needPassed(this.#passes, "tools", `${path}.type`);
+    if (!this.#passes.includes("tools")) check.notPassed(`${path}.type`, "tools");
   }
 
   #addImages(): void {
@@ -168,10 +158,9 @@ export class InputReader {
   /** Returns a text if there are no images, because some templates accept nothing else. */
   #parts(value: unknown, path: string, allowed: "texts" | "images"): string | Part[] {
     if (typeof value === "string") return value;
-    if (!Array.isArray(value)) throw invalid(path, "expected a text or a list of parts");
-    const parts = value.map((one: unknown, index) => {
+    const parts = check.list(value, path).map((one, index) => {
       const at = `${path}[${index}]`;
-      const part = objectAt(one, at);
+      const part = check.object(one, at);
       return part["type"] === "input_image" && allowed === "images"
         ? this.#image(part, at)
         : textPart(part, at);
@@ -181,27 +170,21 @@ export class InputReader {
   }
 
   #image({ image_url: url, detail }: Json, path: string): ImagePart {
-    needPassed(this.#passes, "images", `${path}.type`);
+    if (!this.#passes.includes("images")) check.notPassed(`${path}.type`, "images");
     if (typeof url !== "string" || url === "") {
-      throw unsupported(`${path}.image_url`, "an image needs a URL, because no files are stored");
+      check.unsupported(`${path}.image_url`, "an image needs a URL, because no files are stored");
     }
     const shown = typeof detail === "string" ? { url, detail } : { url };
     return { type: "image_url", image_url: shown };
   }
 }
 
-function textPart({ type, text, refusal }: Json, path: string): Part {
-  switch (type) {
-    case "input_text":
-    case "output_text":
-    case "reasoning_text":
-    case "text":
-      return { type: "text", text: textAt(text, `${path}.text`) };
-    case "refusal":
-      return { type: "text", text: textAt(refusal, `${path}.refusal`) };
-    default:
-      throw unsupported(`${path}.type`, "parts of this type are not supported here");
-  }
+function textPart(part: Json, path: string): Part {
+  const { type } = part;
+  const isKnown = typeof type === "string" && (textTypes.includes(type) || type === "refusal");
+  if (!isKnown) check.unsupported(`${path}.type`, "parts of this type are not supported here");
+  const member = type === "refusal" ? type : "text";
+  return { type: "text", text: check.text(part[member], `${path}.${member}`) };
 }
 
 function textOfPart(part: Part): string[] {
@@ -215,8 +198,8 @@ function joined(content: ChatMessage["content"], text: string): string | Part[] 
   return content;
 }
 
-function unsupportedItem(type: unknown, path: string): Error {
-  return unsupported(
+function refuseItem(type: unknown, path: string): never {
+  return check.unsupported(
     `${path}.type`,
     type === "item_reference"
       ? "the gateway stores no items; send the item itself (some clients need the option `store: false` for that)"

@@ -5,151 +5,109 @@ import type { EventWriter } from "./event-writer.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
-/** The position of an item in the output, and its id. */
-interface Place {
+/** Per type of item: the beginning of its id, its events, the member with its text, and the type of its part. */
+const types = {
+  message: ["msg", "response.output_text", "text", "output_text"],
+  reasoning: ["rs", "response.reasoning_text", "text", "reasoning_text"],
+  function_call: ["fc", "response.function_call_arguments", "arguments", undefined],
+  custom_tool_call: ["ctc", "response.custom_tool_call_input", "input", undefined],
+} as const;
+
+interface ItemOptions {
+  readonly type: keyof typeof types;
+  /** The position in the output. */
   readonly index: number;
+  /** The id of the response. */
   readonly id: string;
+  /** The called tool. */
+  readonly call?: { readonly call_id: string; readonly name: string };
+  readonly seal?: ReasoningSeal | undefined;
 }
 
-/** A message with one text, or reasoning. */
-export class TextItem {
-  readonly kind: "message" | "reasoning";
+export class Item {
   readonly #events: EventWriter;
-  readonly #place: Place;
-  readonly #seal: ReasoningSeal | undefined;
+  readonly #options: ItemOptions;
+  readonly #id: string;
   #text = "";
   /** Kept for an answer in one piece only, because they are much larger than the text. */
   #logprobs: readonly unknown[] = [];
 
-  constructor(
-    kind: TextItem["kind"],
-    events: EventWriter,
-    place: Place,
-    seal: ReasoningSeal | undefined,
-  ) {
-    this.kind = kind;
+  constructor(events: EventWriter, options: ItemOptions) {
     this.#events = events;
-    this.#place = place;
-    this.#seal = seal;
-    const item = this.#item([], "in_progress");
-    events.write("response.output_item.added", { output_index: place.index, item });
-    this.#write("response.content_part.added", { part: this.#part() });
+    this.#options = options;
+    this.#id = `${types[options.type][0]}_${options.id}_${options.index}`;
+    this.#writeItem("added", this.#item("in_progress", []));
+    this.#writePart("added");
+  }
+
+  get type(): ItemOptions["type"] {
+    return this.#options.type;
+  }
+
+  get text(): string {
+    return this.#text;
   }
 
   /** `logprobs`: the tokens of the text as chat completions describe them, which is the same here. */
-  add(text: string, logprobs: readonly unknown[]): void {
+  add(text: string, logprobs: readonly unknown[] = []): void {
     this.#text += text;
     if (this.#events.isSilent) this.#logprobs = logprobs;
-    const delta = this.kind === "message" ? { delta: text, logprobs } : { delta: text };
-    this.#write(`${this.#eventType}.delta`, delta);
+    // The input of a custom tool is known at the end only, because the model writes it as JSON.
+    if (text === "" || this.type === "custom_tool_call") return;
+    this.#write("delta", { delta: text, ...(this.type === "message" && { logprobs }) });
   }
 
   /** Returns the item. */
   close(status: ItemStatus): object {
-    const part = this.#part();
-    const text = { text: this.#text };
-    this.#write(
-      `${this.#eventType}.done`,
-      this.kind === "message" ? { ...text, logprobs: [] } : text,
-    );
-    this.#write("response.content_part.done", { part });
-    const item = this.#item([part], status);
-    this.#events.write("response.output_item.done", { output_index: this.#place.index, item });
+    const [, , member] = types[this.type];
+    if (this.type === "custom_tool_call") {
+      this.#text = customInput(this.#text, status);
+      if (this.#text !== "") this.#write("delta", { delta: this.#text });
+    }
+    const others = this.type === "message" ? { logprobs: [] } : { name: this.#options.call?.name };
+    this.#write("done", { ...others, [member]: this.#text });
+    this.#writePart("done");
+    const item = this.#item(status, [this.#part()]);
+    this.#writeItem("done", item);
     return item;
-  }
-
-  get #eventType(): string {
-    return this.kind === "message" ? "response.output_text" : "response.reasoning_text";
   }
 
   #part(): object {
-    return this.kind === "message"
-      ? { type: "output_text", text: this.#text, annotations: [], logprobs: this.#logprobs }
-      : { type: "reasoning_text", text: this.#text };
+    const [, , , type] = types[this.type];
+    const part = { type, text: this.#text };
+    return type === "output_text" ? { ...part, annotations: [], logprobs: this.#logprobs } : part;
   }
 
-  #item(content: readonly object[], status: ItemStatus): object {
-    const { id } = this.#place;
-    if (this.kind === "message") {
-      return { type: "message", id, status, role: "assistant", content };
-    }
-    const sealed = this.#seal?.seal(this.#text);
-    return {
-      type: "reasoning",
-      id,
-      summary: [],
-      content,
-      ...(sealed !== undefined && { encrypted_content: sealed }),
-    };
+  #item(status: ItemStatus, content: readonly object[]): object {
+    const { type, call, seal } = this.#options;
+    const item = { type, id: this.#id };
+    if (type === "message") return { ...item, status, role: "assistant", content };
+    if (call !== undefined) return { ...item, status, ...call, [types[type][2]]: this.#text };
+    return { ...item, summary: [], content, encrypted_content: seal?.seal(this.#text) };
   }
 
-  #write(type: string, members: object): void {
-    const { id, index } = this.#place;
-    this.#events.write(type, { item_id: id, output_index: index, content_index: 0, ...members });
-  }
-}
-
-interface CalledTool {
-  /** Id of the call, for its result. */
-  readonly id: string;
-  readonly name: string;
-  /** True for a tool whose input is free text. */
-  readonly isCustom: boolean;
-}
-
-/** A call of a function or of a custom tool. */
-export class CallItem {
-  readonly #tool: CalledTool;
-  readonly #events: EventWriter;
-  readonly #place: Place;
-
-  constructor(tool: CalledTool, events: EventWriter, place: Place) {
-    this.#tool = tool;
-    this.#events = events;
-    this.#place = place;
-    const item = this.#item("", "in_progress");
-    events.write("response.output_item.added", { output_index: place.index, item });
+  #writeItem(end: "added" | "done", item: object): void {
+    const { index } = this.#options;
+    this.#events.write(`response.output_item.${end}`, { output_index: index, item });
   }
 
-  get callId(): string {
-    return this.#tool.id;
+  #writePart(end: "added" | "done"): void {
+    if (this.#options.call !== undefined) return;
+    this.#writeAt(`response.content_part.${end}`, { part: this.#part() });
   }
 
-  /** The input of a custom tool is known at the end only, because the model writes it as JSON. */
-  add(text: string): void {
-    if (text === "" || this.#tool.isCustom) return;
-    this.#write("response.function_call_arguments.delta", { delta: text });
+  #write(end: "delta" | "done", members: object): void {
+    this.#writeAt(`${types[this.type][1]}.${end}`, members);
   }
 
-  /** `text`: the complete arguments. Returns the item. */
-  close(text: string, status: ItemStatus): object {
-    const { isCustom, name } = this.#tool;
-    if (isCustom) {
-      const input = customInput(text, status);
-      if (input !== "") this.#write("response.custom_tool_call_input.delta", { delta: input });
-      this.#write("response.custom_tool_call_input.done", { input });
-      return this.#close(input, status);
-    }
-    this.#write("response.function_call_arguments.done", { name, arguments: text });
-    return this.#close(text, status);
-  }
-
-  #close(text: string, status: ItemStatus): object {
-    const item = this.#item(text, status);
-    this.#events.write("response.output_item.done", { output_index: this.#place.index, item });
-    return item;
-  }
-
-  #item(text: string, status: ItemStatus): object {
-    const { id, name, isCustom } = this.#tool;
-    const type = isCustom ? "custom_tool_call" : "function_call";
-    const called = isCustom ? { input: text } : { arguments: text };
-    return { type, id: this.#place.id, status, call_id: id, name, ...called };
-  }
-
-  #write(type: string, members: object): void {
-    const { id, index } = this.#place;
-    this.#events.write(type, { item_id: id, output_index: index, ...members });
+  #writeAt(type: string, members: object): void {
+    const { index, call } = this.#options;
+    const place = { item_id: this.#id, output_index: index };
+    this.#events.write(type, {
+      ...place,
+      ...(call === undefined && { content_index: 0 }),
+      ...members,
+    });
   }
 }
 
@@ -158,11 +116,16 @@ export class CallItem {
  * is empty, because a client could run it.
  */
 function customInput(text: string, status: ItemStatus): string {
-  try {
-    const value = parseJson(text);
-    if (isObject(value) && typeof value["input"] === "string") return value["input"];
-  } catch {
-    // The arguments are not JSON.
-  }
+  const value = parsed(text);
+  if (isObject(value) && typeof value["input"] === "string") return value["input"];
   return status === "incomplete" ? "" : text;
+}
+
+/** Returns the value of a JSON text; undefined if it is not JSON. */
+export function parsed(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -40,7 +40,7 @@ const request = {
     },
     temperature: nullable("number", "Reaches the model if the network passes `sampling`."),
     top_p: nullable("number", "Reaches the model if the network passes `sampling`."),
-    metadata: nullable("object", "At most 16 texts, which the response repeats."),
+    metadata: nullable("object", "Texts, which the response repeats."),
     prompt_cache_key: nullable("string", "Name of the session, for the choice of a worker."),
   },
   required: ["model", "input"],

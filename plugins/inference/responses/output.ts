@@ -3,10 +3,10 @@
  * texts, because the last events repeat them. Their size is limited by the token limit of the answer, which the call path
  * enforces; everything that does not count as a token is limited here.
  */
-import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { EventWriter } from "./event-writer.ts";
-import { CallItem, TextItem, type ItemStatus } from "./items.ts";
+import { Item, parsed, type ItemStatus } from "./items.ts";
 
 export interface OutputOptions {
   /** Names of the tools whose input is free text. */
@@ -21,9 +21,10 @@ interface Call {
   readonly index: number | undefined;
   id: string;
   name: string;
+  /** The text before it is opened. */
   text: string;
   /** Undefined before it is opened. */
-  item: CallItem | undefined;
+  item: Item | undefined;
   isClosed: boolean;
 }
 
@@ -38,7 +39,9 @@ export class Output {
   readonly #events: EventWriter;
   readonly #id: string;
   readonly #options: OutputOptions;
-  #text: TextItem | undefined;
+  #text: Item | undefined;
+  /** The ids of the calls that were opened. */
+  readonly #callIds = new Set<string>();
   readonly #calls: Call[] = [];
   /** False if the worker sent something that cannot be an answer. */
   #isValid = true;
@@ -51,11 +54,11 @@ export class Output {
 
   addText(kind: "message" | "reasoning", text: string, logprobs: readonly unknown[] = []): void {
     if (text === "" || !this.#isValid) return;
-    if (this.#text?.kind !== kind) {
+    if (this.#text?.type !== kind) {
       this.#closeAll("completed");
       if (!this.#hasRoom()) return;
-      const place = this.#place(kind === "message" ? "msg" : "rs");
-      this.#text = new TextItem(kind, this.#events, place, this.#options.seal);
+      const { seal } = this.#options;
+      this.#text = new Item(this.#events, { type: kind, ...this.#place(), seal });
     }
     this.#text.add(text, logprobs);
   }
@@ -77,11 +80,11 @@ export class Output {
     // Arguments after the end of a call cannot be added to what the client has already got.
     if (call.isClosed && text.trim() !== "") this.#isValid = false;
     if (call.isClosed) return;
-    call.text += text;
     if (call.id === "") call.id = id;
-    if (call.item !== undefined) call.item.add(text);
+    if (call.item !== undefined) return call.item.add(text);
+    call.text += text;
     // Only here, because a check for every delta would take quadratic time.
-    else if (call.name === "" && name !== "") {
+    if (call.name === "" && name !== "") {
       call.name = name;
       this.#openCalls();
     }
@@ -97,13 +100,11 @@ export class Output {
   #openCalls(): void {
     for (const call of this.#calls) {
       if (call.isClosed) continue;
-      if (call.item === undefined) {
-        if (call.name === "") return;
-        this.#closeText("completed");
-        this.#open(call);
-      }
-      if (call === this.#calls.at(-1) || !isComplete(call.text)) return;
-      this.#closeCall(call, "completed");
+      if (call.name === "") return;
+      this.#closeText("completed");
+      call.item ??= this.#open(call);
+      if (call === this.#calls.at(-1) || !isComplete(call.item)) return;
+      this.#closeCall(call, call.item, "completed");
     }
   }
 
@@ -111,8 +112,8 @@ export class Output {
     this.#closeText(status);
     for (const call of this.#calls) {
       if (call.isClosed || call.name === "") continue;
-      if (call.item === undefined) this.#open(call);
-      this.#closeCall(call, isComplete(call.text) ? "completed" : status);
+      call.item ??= this.#open(call);
+      this.#closeCall(call, call.item, isComplete(call.item) ? "completed" : status);
     }
   }
 
@@ -121,22 +122,19 @@ export class Output {
     this.#text = undefined;
   }
 
-  #open(call: Call): void {
-    const { name, text } = call;
-    const isCustom = this.#options.customTools.has(name);
-    const place = this.#place(isCustom ? "ctc" : "fc");
-    const isOwnId = call.id === "" || call.id.length > maxIdLength || this.#isUsed(call);
-    const id = isOwnId ? `call_${this.#id}_${place.index}` : call.id;
-    call.item = new CallItem({ id, name, isCustom }, this.#events, place);
-    call.item.add(text);
+  #open({ id, name, text }: Call): Item {
+    const type = this.#options.customTools.has(name) ? "custom_tool_call" : "function_call";
+    const place = this.#place();
+    const isOwnId = id === "" || id.length > maxIdLength || this.#callIds.has(id);
+    const callId = isOwnId ? `call_${this.#id}_${place.index}` : id;
+    this.#callIds.add(callId);
+    const item = new Item(this.#events, { type, ...place, call: { call_id: callId, name } });
+    item.add(text);
+    return item;
   }
 
-  #isUsed(call: Call): boolean {
-    return this.#calls.some((each) => each !== call && each.item?.callId === call.id);
-  }
-
-  #closeCall(call: Call, status: ItemStatus): void {
-    if (call.item !== undefined) this.items.push(call.item.close(call.text, status));
+  #closeCall(call: Call, item: Item, status: ItemStatus): void {
+    this.items.push(item.close(status));
     call.isClosed = true;
   }
 
@@ -146,9 +144,8 @@ export class Output {
     return false;
   }
 
-  #place(prefix: string): { readonly index: number; readonly id: string } {
-    const index = this.items.length;
-    return { index, id: `${prefix}_${this.#id}_${index}` };
+  #place(): { readonly index: number; readonly id: string } {
+    return { index: this.items.length, id: this.#id };
   }
 }
 
@@ -176,11 +173,7 @@ function beginsAnother(call: Call, index: number | undefined, id: string, name: 
   return id === "" ? index === undefined : call.id !== id;
 }
 
-/** Returns true for a JSON object: nothing can follow it. */
-function isComplete(text: string): boolean {
-  try {
-    return isObject(parseJson(text));
-  } catch {
-    return false;
-  }
+/** Returns true if the text is a JSON object: nothing can follow it. */
+function isComplete({ text }: Item): boolean {
+  return isObject(parsed(text));
 }

@@ -2,15 +2,14 @@
 import type { WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
-import { readChoice } from "../completions/choice.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
+import { parsed } from "./items.ts";
 import { Output, type OutputOptions } from "./output.ts";
 
 export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
   readonly repeated: string;
-  readonly hasLogprobs: boolean;
 }
 
 /** Reasons why an answer is incomplete, by finish reason. */
@@ -65,8 +64,10 @@ export class ResponseStream implements StreamRenderer {
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
-    const { delta, logprobs } = readChoice(bytes, start, end);
-    if (isObject(delta)) this.add(delta, logprobs);
+    const choice = parsed(bytes.toString("utf8", start, end));
+    if (isObject(choice) && isObject(choice["delta"])) {
+      this.add(choice["delta"], choice["logprobs"]);
+    }
     return this.#events.take();
   }
 
@@ -75,7 +76,7 @@ export class ResponseStream implements StreamRenderer {
     const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
     if (typeof reasoning === "string") this.#output.addText("reasoning", reasoning);
     if (typeof content === "string") {
-      const tokens = this.#options.hasLogprobs && isObject(logprobs) ? logprobs["content"] : [];
+      const tokens = isObject(logprobs) ? logprobs["content"] : [];
       this.#output.addText("message", content, Array.isArray(tokens) ? tokens : []);
     }
     if (Array.isArray(calls)) for (const call of calls) this.#output.addCall(call);
@@ -90,25 +91,16 @@ export class ResponseStream implements StreamRenderer {
 
   failed({ message }: CompletionError, charged: Charged): string {
     this.#begin();
-    const json = this.#json("failed", charged, { error: { code: "server_error", message } });
-    this.#events.writeResponse("response.failed", json);
+    this.#events.writeResponse("response.failed", this.#json("failed", charged, message));
     return this.#events.take();
   }
 
   /** Closes all items. Returns the complete response and the type of its event. */
   last(charged: Charged): { readonly type: string; readonly json: string } {
-    const reason = incompleteReasons.get(charged.result.finishReason);
-    const isWhole = this.#output.close(reason === undefined ? "completed" : "incomplete");
-    if (!isWhole) {
-      const { message } = completionError("UPSTREAM_ERROR");
-      const json = this.#json("failed", charged, { error: { code: "server_error", message } });
-      return { type: "response.failed", json };
-    }
-    if (reason === undefined) {
-      return { type: "response.completed", json: this.#json("completed", charged) };
-    }
-    const json = this.#json("incomplete", charged, { incomplete_details: { reason } });
-    return { type: "response.incomplete", json };
+    const isCut = incompleteReasons.has(charged.result.finishReason);
+    const wanted = isCut ? "incomplete" : "completed";
+    const status = this.#output.close(wanted) ? wanted : "failed";
+    return { type: `response.${status}`, json: this.#json(status, charged) };
   }
 
   /** Writes the first two events, once. */
@@ -123,7 +115,7 @@ export class ResponseStream implements StreamRenderer {
   #json(
     status: "in_progress" | "completed" | "incomplete" | "failed",
     charged: Charged | undefined,
-    members: object = {},
+    message = completionError("UPSTREAM_ERROR").message,
   ): string {
     const { id, created, request, clock } = this.#completion;
     const now = Math.floor(clock.now() / 1000);
@@ -134,8 +126,11 @@ export class ResponseStream implements StreamRenderer {
       completed_at: status === "completed" ? Math.max(created, now) : null,
       status,
       background: false,
-      error: null,
-      incomplete_details: null,
+      error: status === "failed" ? { code: "server_error", message } : null,
+      incomplete_details:
+        status === "incomplete"
+          ? { reason: incompleteReasons.get(charged?.result.finishReason) }
+          : null,
       model: request.model,
       output: charged === undefined ? [] : this.#output.items,
       previous_response_id: null,
@@ -146,7 +141,6 @@ export class ResponseStream implements StreamRenderer {
       truncation: "disabled",
       usage: charged === undefined ? null : usageOf(charged),
       user: null,
-      ...members,
     };
     return `${JSON.stringify(own).slice(0, -1)},${this.#options.repeated.slice(1)}`;
   }

@@ -6,31 +6,66 @@
 import type { Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { ReadResult } from "../completions/api.ts";
+import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
+import { maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
-import {
-  invalid,
-  nameAt,
-  needPassed,
-  objectAt,
-  RequestProblem,
-  textAt,
-  unsupported,
-} from "../completions/request-problem.ts";
 import { ResponseRenderer } from "./renderer.ts";
-import { readTools, type ToolMembers } from "./tools.ts";
+import { readTools } from "./tools.ts";
 
-type Json = Readonly<Record<string, unknown>>;
+type Read = (value: unknown, path: string) => unknown;
 
-/** Members that are read below. All others are ignored. */
-const readMembers: ReadonlySet<string> = new Set(
-  [
-    "model input instructions stream max_output_tokens text reasoning tools tool_choice parallel_tool_calls",
-    "prompt_cache_key metadata include temperature top_p presence_penalty frequency_penalty top_logprobs",
-    "store background truncation previous_response_id conversation prompt n",
-  ].flatMap((line) => line.split(" ")),
+/** Members that the worker gets: how they are read, and their names in chat completions. */
+const carried: Readonly<Record<string, readonly [read: Read, name: string]>> = {
+  model: [check.name, "model"],
+  stream: [check.boolean, "stream"],
+  max_output_tokens: [integer(1, maxTokenLimit), "max_tokens"],
+  temperature: [number, "temperature"],
+  top_p: [number, "top_p"],
+  presence_penalty: [number, "presence_penalty"],
+  frequency_penalty: [number, "frequency_penalty"],
+  top_logprobs: [integer(0, 20), "top_logprobs"],
+  prompt_cache_key: [check.text, "prompt_cache_key"],
+};
+
+const nothingStored = "nothing is stored here; send the whole conversation in `input`";
+/** Members that are refused unless they have this value, because they need a state or would change the input. */
+const refused: Readonly<Record<string, readonly [accepted: unknown, reason: string]>> = {
+  previous_response_id: [undefined, nothingStored],
+  conversation: [undefined, nothingStored],
+  prompt: [undefined, nothingStored],
+  background: [false, "the gateway does not run requests in the background"],
+  truncation: ["disabled", "the gateway does not shorten the input"],
+  n: [1, "a request has one response"],
+};
+
+/** Members that the response repeats, with what it says if they are missing, ignored or long. */
+const repeated: Readonly<Record<string, unknown>> = {
+  instructions: null,
+  tools: [],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  text: { format: { type: "text" } },
+  temperature: 1,
+  top_p: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  top_logprobs: 0,
+  reasoning: { effort: null, summary: null },
+  max_output_tokens: null,
+  metadata: {},
+  prompt_cache_key: null,
+};
+/** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
+const maxRepeated = 16 * 1024;
+
+/** All other members are ignored. */
+const knownMembers = Object.keys({ ...carried, ...refused, ...repeated }).concat(
+  "input",
+  "include",
+  "store",
 );
 
 /** Names that clients often get as ignored, for metrics. */
@@ -40,11 +75,11 @@ export const countedNames: readonly string[] = [
   "text.verbosity tools.namespace tools.web_search top_logprobs top_p user",
 ].flatMap((line) => line.split(" "));
 
-const sampling = {
-  temperature: 1,
-  top_p: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
+/** Options for a model that no network lists. The request is read completely and then answered with 404. */
+const anything: PromptOptions = {
+  passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
+  imageTokens: 0,
+  contextTokens: undefined,
 };
 
 /** Names of chat completions in the list of ignored fields, and their names here. */
@@ -52,9 +87,6 @@ const renamed: Readonly<Record<string, string | undefined>> = {
   reasoning_effort: "reasoning.effort",
   logprobs: "top_logprobs",
 };
-
-/** Maximum size of the request's members that the events of a response repeat, in characters of JSON. */
-const maxRepeated = 64 * 1024;
 
 export function readResponsesRequest(
   body: unknown,
@@ -65,7 +97,7 @@ export function readResponsesRequest(
   try {
     return read(body, promptOptionsOf, seal);
   } catch (error) {
-    if (!(error instanceof RequestProblem)) throw error;
+    if (!(error instanceof check.InvalidRequest)) throw error;
     const { message, param, code } = error;
     return { ok: false, message, param, apiCode: code };
   }
@@ -76,199 +108,97 @@ function read(
   promptOptionsOf: (model: string) => PromptOptions | undefined,
   seal: ReasoningSeal,
 ): ReadResult {
-  const model = nameAt(body["model"], "model");
-  refuseState(body);
-  const options = promptOptionsOf(model) ?? allPassed;
+  const options = promptOptionsOf(check.name(body["model"], "model")) ?? anything;
   const { passes } = options;
+  for (const [name, [accepted, reason]] of Object.entries(refused)) {
+    if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
+  }
   const ignored = new IgnoredNames();
-  const instructions = optional(body, "instructions", textAt);
   const input = new InputReader(passes, ignored, seal);
-  input.read(instructions, body["input"]);
+  input.read(check.optional(body["instructions"], "instructions", check.text), body["input"]);
   const tools = readTools(body, passes, ignored);
-  const { format, shownFormat } = readFormat(body["text"], passes, ignored);
-  const reasoning = readReasoning(body["reasoning"], ignored);
-  const include = readInclude(body["include"], passes, ignored);
-  const topLogprobs = optional(body, "top_logprobs", countUpTo(20)) ?? 0;
-  const wantsLogprobs = include.logprobs || topLogprobs > 0;
-  const maxTokens = optional(body, "max_output_tokens", countUpTo(maxTokenLimit, 1));
-  const chat = {
-    model,
+  const text = check.object(body["text"] ?? {}, "text");
+  ignored.addOthers(text, ["format"], "text.");
+  const reasoning = check.object(body["reasoning"] ?? {}, "reasoning");
+  ignored.addOthers(reasoning, ["effort"], "reasoning.");
+  const effort = check.optional(reasoning["effort"], "reasoning.effort", check.name);
+  const metadata = check.object(body["metadata"] ?? {}, "metadata");
+  const include = check.list(body["include"] ?? [], "include");
+  const isSealed = include.includes("reasoning.encrypted_content");
+  const chat: Record<string, unknown> = {
     messages: input.messages,
-    stream: optional(body, "stream", booleanAt) ?? false,
-    ...(maxTokens !== undefined && { max_tokens: maxTokens }),
-    ...readSampling(body),
     ...tools.forWorker,
-    ...(format !== undefined && { response_format: format }),
-    ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs }),
-    ...(reasoning.effort !== undefined && { reasoning_effort: reasoning.effort }),
-    ...(reasoning.isOn && { chat_template_kwargs: { enable_thinking: true } }),
-    prompt_cache_key: optional(body, "prompt_cache_key", textAt),
+    response_format: readFormat(text["format"], passes),
+    reasoning_effort: effort,
+    chat_template_kwargs: {
+      // The model thinks if the client asks for reasoning in any way.
+      enable_thinking:
+        effort !== "none" && Object.values(reasoning).some((each) => !isAbsent(each)),
+    },
+    logprobs: Number(body["top_logprobs"]) > 0 ? true : undefined,
   };
+  for (const [name, [readValue, chatName]] of Object.entries(carried)) {
+    chat[chatName] = check.optional(body[name], name, readValue);
+  }
   const result = readChatRequest(chat, () => options);
   if (!result.ok) return result;
-  for (const [name, value] of Object.entries(body)) {
-    if (!readMembers.has(name) && !isAbsent(value)) ignored.add(name);
-  }
+  if (include.length > Number(isSealed)) ignored.add("include");
+  ignored.addOthers(body, knownMembers, "");
   if (body["store"] === true) ignored.add("store");
-  for (const name of result.request.ignored) ignored.add(renamed[name] ?? name);
-  const isPassed = (part: Passable): boolean => passes.includes(part);
+  const dropped = result.request.ignored;
+  for (const name of dropped) ignored.add(renamed[name] ?? name);
+  const shown = Object.entries(body).filter(([name]) => !dropped.includes(name));
+  const shownEffort = dropped.includes("reasoning_effort") ? null : (effort ?? null);
   const renderer = new ResponseRenderer({
     repeated: repeatedJson({
-      instructions: instructions ?? null,
+      ...Object.fromEntries(shown),
       tools: tools.shown,
-      tool_choice: tools.shownChoice,
-      parallel_tool_calls: body["parallel_tool_calls"] ?? true,
-      text: { format: shownFormat },
-      ...sampling,
-      ...(isPassed("sampling") && readSampling(body)),
-      top_logprobs: isPassed("logprobs") ? topLogprobs : 0,
-      reasoning: {
-        effort: isPassed("reasoning") ? (reasoning.effort ?? null) : null,
-        summary: null,
-      },
-      max_output_tokens: maxTokens ?? null,
-      metadata: readMetadata(body["metadata"]),
-      prompt_cache_key: chat.prompt_cache_key ?? null,
+      text: { format: shownFormat(text["format"]) },
+      reasoning: { effort: shownEffort, summary: null },
+      metadata,
     }),
     customTools: tools.custom,
-    seal: include.sealed ? seal : undefined,
-    hasLogprobs: wantsLogprobs && isPassed("logprobs"),
+    seal: isSealed ? seal : undefined,
   });
   return { ...result, request: { ...result.request, ignored: ignored.names }, renderer };
 }
 
-/** Refuses what needs a state that the gateway does not have, and what would change the input silently. */
-function refuseState(body: Json): void {
-  const whole = "nothing is stored here; send the whole conversation in `input`";
-  for (const name of ["previous_response_id", "conversation", "prompt"]) {
-    if (!isAbsent(body[name])) throw unsupported(name, whole);
-  }
-  const { background, truncation, n } = body;
-  if (!isAbsent(background) && background !== false) {
-    throw unsupported("background", "the gateway does not run requests in the background");
-  }
-  if (!isAbsent(truncation) && truncation !== "disabled") {
-    throw unsupported("truncation", "the gateway does not shorten the input");
-  }
-  if (!isAbsent(n) && n !== 1) throw unsupported("n", "a request has one response");
+function number(value: unknown, path: string): number {
+  return typeof value === "number" ? value : check.fail(path, "expected a number");
 }
 
-function optional<T>(
-  body: Json,
-  name: string,
-  readValue: (value: unknown, path: string) => T,
-): T | undefined {
-  const value = body[name];
-  return isAbsent(value) ? undefined : readValue(value, name);
-}
-
-function booleanAt(value: unknown, path: string): boolean {
-  if (typeof value === "boolean") return value;
-  throw invalid(path, "expected true or false");
-}
-
-function countUpTo(max: number, min = 0): (value: unknown, path: string) => number {
-  return (value, path) => {
-    if (Number.isInteger(value) && Number(value) >= min && Number(value) <= max) {
-      return Number(value);
-    }
-    throw invalid(path, `expected an integer from ${min} to ${max}`);
-  };
-}
-
-function readSampling(body: Json): Json {
-  const given: Record<string, unknown> = {};
-  for (const name of Object.keys(sampling)) {
-    const value = body[name];
-    if (isAbsent(value)) continue;
-    if (typeof value !== "number") throw invalid(name, "expected a number");
-    given[name] = value;
-  }
-  return given;
+function integer(min: number, max: number): Read {
+  return (value, path) =>
+    Number.isInteger(value) && Number(value) >= min && Number(value) <= max
+      ? value
+      : check.fail(path, `expected an integer from ${min} to ${max}`);
 }
 
 /** Returns the format for the worker, undefined for plain text. A format that is silently ignored would break agents. */
-function readFormat(
-  text: unknown,
-  passes: readonly Passable[],
-  ignored: IgnoredNames,
-): { readonly format: Json | undefined; readonly shownFormat: Json } {
-  const plain = { format: undefined, shownFormat: { type: "text" } };
-  if (isAbsent(text)) return plain;
-  const { format, ...others } = objectAt(text, "text");
-  for (const [name, value] of Object.entries(others)) {
-    if (!isAbsent(value)) ignored.add(`text.${name}`);
-  }
-  if (isAbsent(format)) return plain;
-  const { type, name, schema, description, strict } = objectAt(format, "text.format");
-  if (type === "text") return plain;
+function readFormat(value: unknown, passes: readonly Passable[]): Json | undefined {
+  const { type, ...format } = check.object(value ?? { type: "text" }, "text.format");
+  if (type === "text") return undefined;
   if (type !== "json_object" && type !== "json_schema") {
-    throw invalid("text.format.type", "expected text, json_object or json_schema");
+    check.fail("text.format.type", "expected text, json_object or json_schema");
   }
-  needPassed(passes, "format", "text.format");
-  if (type === "json_object") return { format: { type }, shownFormat: { type } };
-  nameAt(name, "text.format.name");
-  if (!isObject(schema)) throw invalid("text.format.schema", "expected a JSON schema");
-  const given = { name, schema, description, strict };
-  const shownFormat = {
-    type,
-    name,
-    schema,
-    description: description ?? null,
-    strict: strict ?? false,
-  };
-  return { format: { type, json_schema: given }, shownFormat };
+  if (!passes.includes("format")) check.notPassed("text.format", "format");
+  if (type === "json_object") return { type };
+  check.name(format["name"], "text.format.name");
+  check.object(format["schema"], "text.format.schema");
+  return { type, json_schema: format };
 }
 
-/** The model thinks if the client asks for reasoning in any way. */
-function readReasoning(
-  value: unknown,
-  ignored: IgnoredNames,
-): { readonly effort: string | undefined; readonly isOn: boolean } {
-  if (isAbsent(value)) return { effort: undefined, isOn: false };
-  const { effort, ...others } = objectAt(value, "reasoning");
-  const given = Object.entries(others).filter(([, each]) => !isAbsent(each));
-  for (const [name] of given) ignored.add(`reasoning.${name}`);
-  if (isAbsent(effort)) return { effort: undefined, isOn: given.length > 0 };
-  return { effort: nameAt(effort, "reasoning.effort"), isOn: effort !== "none" };
+function shownFormat(value: unknown): Json {
+  const format = check.object(value ?? { type: "text" }, "text.format");
+  const isSchema = format["type"] === "json_schema";
+  return isSchema ? { description: null, strict: false, ...format } : format;
 }
 
-function readInclude(
-  value: unknown,
-  passes: readonly Passable[],
-  ignored: IgnoredNames,
-): { readonly sealed: boolean; readonly logprobs: boolean } {
-  if (isAbsent(value)) return { sealed: false, logprobs: false };
-  if (!Array.isArray(value)) throw invalid("include", "expected a list");
-  const sealed = value.includes("reasoning.encrypted_content");
-  const logprobs = passes.includes("logprobs") && value.includes("message.output_text.logprobs");
-  if (value.length > Number(sealed) + Number(logprobs)) ignored.add("include");
-  return { sealed, logprobs };
-}
-
-/** The limits are those of OpenAI. */
-function readMetadata(value: unknown): Json {
-  if (isAbsent(value)) return {};
-  if (!isObject(value)) throw invalid("metadata", "expected an object");
-  const entries = Object.entries(value);
-  const isText = entries.every(
-    ([name, each]) => name.length <= 64 && typeof each === "string" && each.length <= 512,
-  );
-  if (entries.length <= 16 && isText) return value;
-  throw invalid("metadata", "expected at most 16 texts of at most 512 characters");
-}
-
-/**
- * Returns the members of a response that repeat the request, as JSON. Long tools and instructions are left out: several
- * events would repeat them, and they would stay in memory until the end of the answer.
- */
-function repeatedJson(repeated: Json & { readonly tools: ToolMembers["shown"] }): string {
-  const json = JSON.stringify(repeated);
-  if (json.length <= maxRepeated) return json;
-  return JSON.stringify({
-    ...repeated,
-    tools: [],
-    instructions: null,
-    text: { format: { type: "text" } },
+/** Returns the members of a response that repeat the request, as JSON. */
+function repeatedJson(body: Json): string {
+  const members = Object.entries(repeated).map(([name, missing]) => {
+    const json = JSON.stringify(body[name] ?? missing);
+    return `"${name}":${json.length <= maxRepeated ? json : JSON.stringify(missing)}`;
   });
+  return `{${members.join(",")}}`;
 }

@@ -4,18 +4,10 @@
  * every request.
  */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/toolkit";
+import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 import type { IgnoredNames } from "../completions/ignored-fields.ts";
-import {
-  invalid,
-  listAt,
-  nameAt,
-  needPassed,
-  objectAt,
-  unsupported,
-} from "../completions/request-problem.ts";
-
-type Json = Readonly<Record<string, unknown>>;
 
 export interface ToolMembers {
   /** Members of the chat request; empty without tools. */
@@ -24,13 +16,13 @@ export interface ToolMembers {
   readonly custom: ReadonlySet<string>;
   /** The tools as the response repeats them. */
   readonly shown: readonly Json[];
-  readonly shownChoice: unknown;
 }
 
 interface Tool {
   readonly type: "function" | "custom";
   readonly name: string;
-  readonly forWorker: Json;
+  /** The function that the worker gets. */
+  readonly declared: Json;
   readonly shown: Json;
 }
 
@@ -46,110 +38,75 @@ export function readTools(
   passes: readonly Passable[],
   ignored: IgnoredNames,
 ): ToolMembers {
-  const tools = readList(body["tools"], ignored);
-  if (tools.length > 0) needPassed(passes, "tools", "tools");
-  const { tool_choice: wanted, parallel_tool_calls: parallel } = body;
-  if (!isAbsent(parallel) && typeof parallel !== "boolean") {
-    throw invalid("parallel_tool_calls", "expected true or false");
-  }
-  const { choice, chosen } = readChoice(wanted, tools);
-  return {
-    forWorker:
-      chosen.length === 0
-        ? {}
-        : {
-            tools: chosen.map((tool) => tool.forWorker),
-            ...(choice !== undefined && { tool_choice: choice }),
-            ...(!isAbsent(parallel) && { parallel_tool_calls: parallel }),
-          },
-    custom: new Set(tools.filter(({ type }) => type === "custom").map(({ name }) => name)),
-    shown: tools.map((tool) => tool.shown),
-    shownChoice: wanted ?? "auto",
-  };
-}
-
-function readList(value: unknown, ignored: IgnoredNames): Tool[] {
-  if (isAbsent(value)) return [];
   const tools: Tool[] = [];
-  const names = new Set<string>();
-  for (const [index, one] of listAt(value, "tools").entries()) {
+  for (const [index, one] of check.list(body["tools"] ?? [], "tools").entries()) {
     const path = `tools[${index}]`;
-    const tool = objectAt(one, path);
-    const type = nameAt(tool["type"], `${path}.type`);
-    if (type !== "function" && type !== "custom") {
-      ignored.add(`tools.${type}`);
-      continue;
-    }
-    const name = nameAt(tool["name"], `${path}.name`);
-    if (names.has(name)) throw invalid(`${path}.name`, "another tool has the same name");
-    names.add(name);
-    tools.push(type === "function" ? functionTool(name, tool, path) : customTool(name, tool, path));
+    const tool = check.object(one, path);
+    const type = check.name(tool["type"], `${path}.type`);
+    if (type === "function") tools.push(functionTool(tool, path));
+    else if (type === "custom") tools.push(customTool(tool, path));
+    else ignored.add(`tools.${type}`);
   }
-  return tools;
+  if (tools.length > 0 && !passes.includes("tools")) check.notPassed("tools", "tools");
+  const names = tools.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) check.fail("tools", "two tools have the same name");
+  const choice = check.optional(body["tool_choice"], "tool_choice", choiceAmong(names));
+  const parallel = check.optional(
+    body["parallel_tool_calls"],
+    "parallel_tool_calls",
+    check.boolean,
+  );
+  const forWorker = {
+    tools: tools.map(({ declared }) => ({ type: "function", function: declared })),
+    tool_choice: choice,
+    parallel_tool_calls: parallel,
+  };
+  return {
+    forWorker: tools.length === 0 ? {} : forWorker,
+    custom: new Set(tools.filter(({ type }) => type === "custom").map(({ name }) => name)),
+    shown: tools.map(({ shown }) => shown),
+  };
 }
 
-function functionTool(name: string, tool: Json, path: string): Tool {
-  const { description = null, parameters = null, strict = null } = tool;
-  if (description !== null && typeof description !== "string") {
-    throw invalid(`${path}.description`, "expected a text");
-  }
-  if (parameters !== null && !isObject(parameters)) {
-    throw invalid(`${path}.parameters`, "expected a JSON schema");
-  }
-  const given = Object.entries({ description, parameters, strict }).filter(
-    ([, value]) => value !== null,
-  );
-  return {
-    type: "function",
-    name,
-    forWorker: { type: "function", function: { name, ...Object.fromEntries(given) } },
-    shown: { type: "function", name, description, parameters, strict },
+function functionTool(tool: Json, path: string): Tool {
+  const declared = {
+    name: check.name(tool["name"], `${path}.name`),
+    description: check.optional(tool["description"], `${path}.description`, check.text),
+    parameters: check.optional(tool["parameters"], `${path}.parameters`, check.object),
+    strict: tool["strict"] ?? undefined,
   };
+  const shown = { description: null, parameters: null, strict: null, ...tool };
+  return { type: "function", name: declared.name, declared, shown };
 }
 
 /** The model learns the grammar of a custom tool from its description, because workers cannot enforce it. */
-function customTool(name: string, tool: Json, path: string): Tool {
-  const { description = "", format } = tool;
-  if (typeof description !== "string") throw invalid(`${path}.description`, "expected a text");
-  const { syntax, definition } = isObject(format) ? format : {};
+function customTool(tool: Json, path: string): Tool {
+  const name = check.name(tool["name"], `${path}.name`);
+  const text = check.text(tool["description"] ?? "", `${path}.description`);
+  const { syntax, definition } = isObject(tool["format"]) ? tool["format"] : {};
   const grammar =
     typeof definition === "string"
       ? `\n\nThe input must match this ${typeof syntax === "string" ? syntax : ""} grammar:\n${definition}`
       : "";
-  const declared = { name, description: description + grammar, parameters: customParameters };
-  return {
-    type: "custom",
-    name,
-    forWorker: { type: "function", function: declared },
-    shown: { type: "custom", name, description, format: format ?? { type: "text" } },
-  };
+  const declared = { name, description: text + grammar, parameters: customParameters };
+  return { type: "custom", name, declared, shown: tool };
 }
 
-/** Returns the choice for the worker, and the tools that the model may call. */
-function readChoice(
-  value: unknown,
-  tools: readonly Tool[],
-): { readonly choice: unknown; readonly chosen: readonly Tool[] } {
-  if (isAbsent(value)) return { choice: undefined, chosen: tools };
-  if (value === "auto" || value === "none") return { choice: value, chosen: tools };
-  if (value === "required") {
-    if (tools.length > 0) return { choice: value, chosen: tools };
-    throw unsupported("tool_choice", "the request has no tool that the client can run");
-  }
-  if (!isObject(value)) throw invalid("tool_choice", "expected a text or an object");
-  const { type, mode } = value;
-  if (type === "function" || type === "custom") {
-    const name = nameAt(value["name"], "tool_choice.name");
-    if (!tools.some((tool) => tool.name === name)) {
-      throw invalid("tool_choice.name", "`tools` has no such tool");
+/** Returns a function that reads the choice for the worker. */
+function choiceAmong(names: readonly string[]): (value: unknown, path: string) => unknown {
+  return (value, path) => {
+    if (value === "auto" || value === "none") return value;
+    if (value === "required") {
+      if (names.length > 0) return value;
+      check.unsupported(path, "the request has no tool that the client can run");
     }
-    return { choice: { type: "function", function: { name } }, chosen: tools };
-  }
-  if (type !== "allowed_tools") {
-    throw unsupported("tool_choice.type", "only tools that the client runs can be chosen");
-  }
-  const allowed = listAt(value["tools"], "tool_choice.tools");
-  const names = new Set(allowed.map((one) => (isObject(one) ? one["name"] : undefined)));
-  const chosen = tools.filter(({ name }) => names.has(name));
-  return readChoice(mode === "required" ? mode : "auto", chosen);
+    const { type, name } = check.object(value, path);
+    if (type !== "function" && type !== "custom") {
+      check.unsupported(`${path}.type`, "only one tool that the client runs can be chosen");
+    }
+    const chosen = names.find((one) => one === name);
+    if (chosen === undefined) check.fail(`${path}.name`, "`tools` has no such tool");
+    return { type: "function", function: { name: chosen } };
+  };
 }

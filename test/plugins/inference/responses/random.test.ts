@@ -126,7 +126,6 @@ function rendererOf(
     }),
     customTools,
     seal: random.int(2) === 0 ? seal : undefined,
-    hasLogprobs: random.int(2) === 0,
   });
 }
 

@@ -45,6 +45,7 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     [input({ role: "system", content: [{ type: "input_image" }] }), "input[0].content[0].type"],
     [{ tool_choice: "required", tools: [{ type: "web_search" }] }, "tool_choice"],
     [{ tool_choice: { type: "web_search_preview" }, tools: [tool] }, "tool_choice.type"],
+    [{ tool_choice: { type: "allowed_tools" }, tools: [tool] }, "tool_choice.type"],
     [{ model: 7 }, "model", "invalid_value"],
     [{ model: undefined }, "model", "invalid_value"],
     [{ input: undefined }, "input", "invalid_value"],
@@ -78,7 +79,7 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     [{ tools: ["f"] }, "tools[0]", "invalid_value"],
     [{ tools: [{ name: "f" }] }, "tools[0].type", "invalid_value"],
     [{ tools: [{ type: "function" }] }, "tools[0].name", "invalid_value"],
-    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools[1].name", "invalid_value"],
+    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools", "invalid_value"],
     [{ tools: [{ ...tool, parameters: "x" }] }, "tools[0].parameters", "invalid_value"],
     [
       { tools: [tool], tool_choice: { type: "function", name: "g" } },
@@ -96,7 +97,7 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     [{ reasoning: "high" }, "reasoning", "invalid_value"],
     [{ reasoning: { effort: 3 } }, "reasoning.effort", "invalid_value"],
     [{ include: "x" }, "include", "invalid_value"],
-    [{ metadata: { a: 1 } }, "metadata", "invalid_value"],
+    [{ metadata: "a" }, "metadata", "invalid_value"],
     [{ prompt_cache_key: 1 }, "prompt_cache_key", "invalid_value"],
   ];
   for (const [members, param, code = "unsupported_parameter"] of cases) {
@@ -282,21 +283,11 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
     }
   });
 
-  it("the choice of a tool, of a custom tool and of some tools", async () => {
+  it("the choice of a custom tool", async () => {
     const tools = [tool, { type: "custom", name: "g" }];
     const chosen = { type: "function", function: { name: "g" } };
     const one = await bodyOf({ tools, tool_choice: { type: "custom", name: "g" } });
     assert.deepEqual(one["tool_choice"], chosen);
-    const some = await bodyOf({
-      tools,
-      tool_choice: {
-        type: "allowed_tools",
-        mode: "required",
-        tools: [{ type: "function", name: "f" }],
-      },
-    });
-    assert.equal(some["tool_choice"], "required");
-    assert.deepEqual(some["tools"], [{ type: "function", function: { name: "f" } }]);
   });
 
   it("one system message at the beginning; later texts stay where they are", async () => {

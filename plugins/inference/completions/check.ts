@@ -1,0 +1,74 @@
+/** Checks of the values in a request. They throw `InvalidRequest` with the path of the member and the reason. */
+import type { Passable } from "sluice-gateway/services";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export type ProblemCode = "invalid_value" | "unsupported_parameter";
+
+/** A request that is not valid. The message is for the client. `param`: the path, such as `input[3].type`. */
+export class InvalidRequest extends Error {
+  readonly param: string;
+  readonly code: ProblemCode;
+
+  constructor(param: string, problem: string, code: ProblemCode) {
+    super(`${param}: ${problem}`);
+    this.param = param;
+    this.code = code;
+  }
+}
+
+export function fail(path: string, problem: string, code: ProblemCode = "invalid_value"): never {
+  throw new InvalidRequest(path, problem, code);
+}
+
+/** Refuses a member that is valid but cannot be served. */
+export function unsupported(path: string, problem: string): never {
+  return fail(path, problem, "unsupported_parameter");
+}
+
+/** Refuses a part of a request that the network of the model does not pass on. */
+export function notPassed(path: string, part: Passable): never {
+  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
+  return unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
+}
+
+/** Refuses a part of a request unless the network of the model passes it on. */
+export function needPassed(passes: readonly Passable[], part: Passable, path: string): void {
+  if (!passes.includes(part)) notPassed(path, part);
+}
+
+/** Refuses a type. Only a short word of the client is repeated. */
+export function unknownType(path: string, type: unknown, expected: string): never {
+  const isWord = typeof type === "string" && /^[a-z0-9_]{1,40}$/.test(type);
+  return fail(path, `${isWord ? `"${type}"` : "this type"} is not supported, expected ${expected}`);
+}
+
+export function object(value: unknown, path: string): Json {
+  return isObject(value) ? value : fail(path, "expected an object");
+}
+
+export function list(value: unknown, path: string): readonly unknown[] {
+  return Array.isArray(value) ? value : fail(path, "expected a list");
+}
+
+export function text(value: unknown, path: string): string {
+  return typeof value === "string" ? value : fail(path, "expected a string");
+}
+
+export function boolean(value: unknown, path: string): boolean {
+  return typeof value === "boolean" ? value : fail(path, "expected true or false");
+}
+
+export function name(value: unknown, path: string): string {
+  return text(value, path) === "" ? fail(path, "must not be empty") : text(value, path);
+}
+
+/** Reads a member that may be missing or null. Returns undefined without it. */
+export function optional<T>(
+  value: unknown,
+  path: string,
+  read: (value: unknown, path: string) => T,
+): T | undefined {
+  return isAbsent(value) ? undefined : read(value, path);
+}
