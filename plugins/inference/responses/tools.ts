@@ -49,8 +49,7 @@ export function readTools(
   }
   if (tools.length > 0 && !passes.includes("tools")) check.notPassed("tools", "tools");
   const names = tools.map(({ name }) => name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) check.fail("tools", "two tools have the same name");
+  if (new Set(names).size < names.length) check.fail("tools", "two tools have the same name");
   const choice = check.optional(body["tool_choice"], "tool_choice", choiceAmong(names));
   const parallel = check.optional(
     body["parallel_tool_calls"],
