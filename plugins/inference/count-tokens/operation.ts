@@ -5,7 +5,7 @@ export const countOperation = operationOf(
   "Estimate the tokens of a message",
   "A third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
   {
-    description: "The estimate.",
+    description: "The estimated number of tokens.",
     content: {
       "application/json": {
         type: "object",

@@ -41,6 +41,14 @@ const answer: JsonSchema = {
     },
   },
   required: ["object", "data", "model", "usage"],
+  examples: [
+    {
+      object: "list",
+      data: [{ object: "embedding", index: 0, embedding: [0.25, -0.5] }],
+      model: "Provider/Embed-1",
+      usage: { prompt_tokens: 2, total_tokens: 2, usedCUMilli: 6 },
+    },
+  ],
 };
 
 export const operation: Operation = {
@@ -53,7 +61,7 @@ export const operation: Operation = {
   },
   body: { content: { "application/json": requestSchema }, required: true },
   answers: {
-    200: { description: "The embeddings.", content: { "application/json": answer } },
+    200: { description: "The embeddings of the inputs.", content: { "application/json": answer } },
     400: openaiFailure("The request is not valid.", ["invalid_value", "invalid_request"]),
     404: openaiFailure("No network lists the model, or its network has no embeddings.", [
       "model_not_found",

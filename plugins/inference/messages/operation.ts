@@ -41,15 +41,28 @@ const requestSchema: JsonSchema = {
   ],
 };
 
-const answerSchema = objectOf({
-  id: { ...text, pattern: "^msg_" },
-  type: { const: "message" },
-  role: { const: "assistant" },
-  model: text,
-  content: { type: "array", items: objectOf({ type: text }) },
-  stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
-  usage: objectOf({ input_tokens: count, output_tokens: count, usedCUMilli: count }),
-});
+const answerSchema: JsonSchema = {
+  ...objectOf({
+    id: { ...text, pattern: "^msg_" },
+    type: { const: "message" },
+    role: { const: "assistant" },
+    model: text,
+    content: { type: "array", items: objectOf({ type: text }) },
+    stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
+    usage: objectOf({ input_tokens: count, output_tokens: count, usedCUMilli: count }),
+  }),
+  examples: [
+    {
+      id: "msg_7c9e6679-7425-40de-944b-e07fc1f90ae7",
+      type: "message",
+      role: "assistant",
+      model: "Provider/Name-1",
+      content: [{ type: "text", text: "Hello!" }],
+      stop_reason: "end_turn",
+      usage: { input_tokens: 5, output_tokens: 2, usedCUMilli: 21 },
+    },
+  ],
+};
 const event = { ...text, examples: ['event: ping\ndata: {"type":"ping"}\n\n'] };
 
 const error = objectOf({ type: text, message: text });

@@ -77,6 +77,19 @@ const response = {
     usage,
   },
   required: ["id", "object", "created_at", "status", "model", "output", "usage"],
+  examples: [
+    {
+      id: "resp_7c9e6679-7425-40de-944b-e07fc1f90ae7",
+      object: "response",
+      created_at: 1795253400,
+      status: "completed",
+      model: "Provider/Name-1",
+      output: [
+        { type: "message", id: "msg_1", content: [{ type: "output_text", text: "Hello!" }] },
+      ],
+      usage: { input_tokens: 5, output_tokens: 2, total_tokens: 7, usedCUMilli: 21 },
+    },
+  ],
 };
 
 const stream = {
