@@ -44,6 +44,7 @@ const inGateways: ReadonlySet<string> = new Set([
   "ledger-rpc",
   "ledger-tools",
   "ledger-ws",
+  "messages",
   "responses",
 ]);
 
