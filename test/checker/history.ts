@@ -107,7 +107,7 @@ export interface History {
   readonly revocations: readonly Revocation[];
   readonly rates: readonly RateLimit[];
   readonly sums: readonly KeptSum[];
-  /** What an audit in the store has found. */
+  /** The findings of an audit of the store. */
   readonly exceeded: readonly Exceeded[];
   /** The faults, from their beginning to their repair. */
   readonly faults: readonly Interval[];

@@ -5,7 +5,7 @@ import { number } from "sluice-gateway/store";
 import { attemptName, type MemoryRetryCredits } from "./retry-credits.ts";
 import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 
-/** What is used of an amount for a cost: the smaller one of the two. All members of SET see the row as it was before. */
+/** The part of an amount that covers a cost: the smaller of the two. All members of SET see the row as it was before. */
 const usedPart = "CASE WHEN milli < $3 THEN milli ELSE $3 END";
 
 /**

@@ -53,7 +53,7 @@ function statusOf({ code, status }: DocumentedRefusal): number {
   return status ?? refuse(code).status;
 }
 
-/** What all responses of an operation share. */
+/** The members that all responses of an operation share. */
 interface Documented {
   readonly headers: DocumentedHeaders;
   /** Schema of the surface's refusals, if they do not have the canonical envelope. */

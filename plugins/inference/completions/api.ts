@@ -1,4 +1,4 @@
-/** What an API for models adds to the call path that all of them share: how it reads requests and renders answers. */
+/** The part of an API for models that differs from the others: how it reads requests and renders answers. */
 import type { Clock, Exchange, Reply } from "sluice-gateway/plugin";
 import type { Charge, InferenceResult, PromptOptions, WholeMessage } from "sluice-gateway/services";
 import type { SessionHints } from "../session-key.ts";

@@ -32,7 +32,7 @@ export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCod
   timedOut: "UPSTREAM_ERROR",
 };
 
-/** What an error says in addition to its code. `message` replaces the general one. */
+/** The members of an error besides its code. `message` replaces the general one. */
 type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "contextExceeded">>;
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {

@@ -4,7 +4,7 @@ import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts"
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Thinking } from "./request.ts";
 
-/** What the renderers of an answer know about its request. */
+/** The facts about a request that the renderers of its answer need. */
 export interface Rendering {
   readonly thinking: Thinking;
   readonly seal: ReasoningSeal;
@@ -79,7 +79,7 @@ function inputOf(text: string): object {
     const input = parseJson(text);
     if (isObject(input)) return input;
   } catch {
-    // It is not JSON, so it is no object either.
+    // It is not JSON, so it is not an object.
   }
   return { malformed_arguments: text };
 }

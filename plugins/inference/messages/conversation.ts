@@ -11,7 +11,7 @@ import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** What decides how a request is read. */
+/** The settings that decide how a request is read. */
 export interface Reading {
   /** The parts of requests that the network of the model passes on. */
   readonly passes: readonly Passable[];

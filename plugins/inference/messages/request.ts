@@ -10,7 +10,7 @@ import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { Conversation, type Json, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
 
-/** What the client gets of the model's reasoning: nothing, only sealed text that it sends back, or the text. */
+/** The form in which the client gets the model's reasoning: none, sealed text that it sends back, or plain text. */
 export type Thinking = "none" | "sealed" | "shown";
 
 export type MessagesRequest =

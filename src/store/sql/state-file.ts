@@ -13,7 +13,7 @@ export const stateFile = "state.db";
 /** Schema version of a file whose rows have been taken over. Earlier releases refuse it as newer than themselves. */
 export const takenOverVersion = 2;
 
-/** What a thread needs to open the file: plain data. */
+/** The plain data with which a thread opens the file. */
 export interface StateFile {
   readonly file: string;
   /** The scripts in the dialect of SQLite, in the order in which they run. */
