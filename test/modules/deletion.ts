@@ -1,6 +1,6 @@
 /** Makes a copy of the repository without one module: without its folder, its tests and its lines in pipeline.yaml. */
 import { cpSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import type { Plugin, Service } from "../../src/plugin.ts";
@@ -28,9 +28,10 @@ export const modules = globSync("plugins/*/", { cwd: root })
 /** Folders that a build of the site removes while it runs, perhaps while they are copied. */
 const temporary = [".temp", "cache"].map((name) => join(root, "docs/.vitepress", name));
 
-/** Copies the repository to `folder`, which is empty. */
+/** Copies the repository to `folder`, which is empty, without the installed packages. */
 export function copyAll(folder: string): void {
-  const filter = (path: string): boolean => !temporary.includes(path);
+  const filter = (path: string): boolean =>
+    !temporary.includes(path) && basename(path) !== "node_modules";
   for (const path of copied) {
     cpSync(join(root, path), join(folder, path), { recursive: true, filter });
   }

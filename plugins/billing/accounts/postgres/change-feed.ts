@@ -41,7 +41,8 @@ export class PostgresChangeFeed {
   readonly #id = randomUUID();
   /** Number of the last change that `changed` has returned. */
   #seen = 0;
-  #isReporting = false;
+  /** Ends when the last report is written, or has failed. Undefined before the first. */
+  #reported: Promise<unknown> | undefined;
 
   constructor(query: RunStatement, replica: string) {
     this.#query = query;
@@ -59,8 +60,9 @@ export class PostgresChangeFeed {
    * applied.
    */
   async changed(): Promise<StoreChanges> {
-    this.#isReporting = true;
-    const [row] = await this.#query(read, [this.#id, this.#replica, this.#seen]);
+    const report = this.#query(read, [this.#id, this.#replica, this.#seen]);
+    this.#reported = report.catch(() => {});
+    const [row] = await report;
     const newest = optionalNumber(row ?? {}, "newest") ?? 0;
     if (newest < this.#seen) {
       const changes = {
@@ -102,7 +104,9 @@ export class PostgresChangeFeed {
 
   /** Removes the reports of this replica, and those of replicas that have been killed. */
   async leave(): Promise<void> {
-    if (!this.#isReporting) return;
+    if (this.#reported === undefined) return;
+    // A report that is still on its way would write the row again.
+    await this.#reported;
     const old = `heard_at < sluice.now_ms() - ${forgottenAfterMs}`;
     await this.#query(`DELETE FROM sluice.followers WHERE id = $1 OR ${old}`, [this.#id]);
   }
