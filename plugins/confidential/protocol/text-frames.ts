@@ -1,6 +1,7 @@
 /**
  * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
  */
+import type { TokenCounts } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
@@ -134,6 +135,16 @@ export interface OpenAiUsage {
   readonly total_tokens: number;
   readonly prompt_tokens_details: { readonly cached_tokens: number };
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
+}
+
+/** Converts the tokens of a report to those that a price is for. */
+export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): TokenCounts {
+  return {
+    promptTokens: prompt,
+    completionTokens: completion,
+    cachedTokens: cached,
+    reasoningTokens: reasoning,
+  };
 }
 
 /** Converts the tokens of a report to OpenAI's `usage`. */

@@ -28,7 +28,7 @@ export function tracedOffer(
     prompt,
     speaks,
     usesSessions,
-    maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
+    maxMilliCu: (prompt, completion) => offer.maxMilliCu(prompt, completion),
     send(request, reader) {
       const operation = request.api ?? "chat";
       const span = trace.child(`${operation} ${model}`, "client", {

@@ -134,11 +134,11 @@ export class CallMetrics {
 
   implausibleUsage(worker: AttemptedWorker, reported: TokenUsage, limit: UsageLimit): void {
     this.#implausibleReports(worker.id).add(1);
-    const { promptTokens, completionTokens } = reported;
+    const { estimated: _, ...counts } = reported;
     this.#warn(
       worker,
       {
-        reported: { promptTokens, completionTokens },
+        reported: counts,
         max: { promptTokens: limit.promptTokens, completionTokens: limit.completionTokens },
       },
       "a worker reported more usage than the request allows; its tokens were estimated instead",

@@ -23,11 +23,13 @@ export type ReadWhole = (bytes: Buffer) => WholeDocument | undefined;
 /** Maximum size of an answer whose request has no other limit. */
 const maxWholeBytes = 16 * 1024 * 1024;
 
+const nothing: PartialAnswer = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
+
 /** Buffers an answer until it is complete. */
 export class WholeAnswer implements WorkerAnswer {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
-  produced: PartialAnswer = { chunks: 0, bytes: 0 };
+  produced: PartialAnswer = nothing;
   readonly #sink: AnswerSink;
   readonly #read: ReadWhole;
   readonly #maxBytes: number;
@@ -57,7 +59,7 @@ export class WholeAnswer implements WorkerAnswer {
     const { finishReason, usage, message, native } = document;
     this.finishReason = finishReason;
     this.reported = usage;
-    if (message !== undefined) this.produced = { chunks: 0, bytes: bytesOf(message) };
+    if (message !== undefined) this.produced = producedIn(message);
     this.#sink.onEnd(message, native);
   }
 }
@@ -109,10 +111,11 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
   return calls;
 }
 
-/** Returns the number of UTF-8 bytes of everything that the model has written. */
-function bytesOf({ content, reasoningContent = "", toolCalls }: WholeMessage): number {
+/** Returns the size of everything that the model has written. */
+function producedIn({ content, reasoningContent = "", toolCalls }: WholeMessage): PartialAnswer {
   const calls = toolCalls.map((call) => call.name + call.arguments);
-  return Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  const bytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  return { ...nothing, bytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
 }
 
 /** Returns undefined if the bytes are not JSON. */
