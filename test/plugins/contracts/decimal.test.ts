@@ -187,10 +187,7 @@ test("a cost by classes is the exact sum of the products, rounded once, and at m
         const over = prices
           .map((price, at) => (BigInt(counts[at] ?? 0) * price.over * under) / price.under)
           .reduce((sum, product) => sum + product, 0n);
-        const exact = nearest(
-          over * BigInt(coefficient) * rate.over,
-          under * 1000n * rate.under,
-        );
+        const exact = nearest(over * BigInt(coefficient) * rate.over, under * 1000n * rate.under);
         const most = BigInt(Number.MAX_SAFE_INTEGER);
         const [prompt, cachedPrice, completion, reasoningPrice] = prices.map(({ text }) => text);
         const read = readTokenPrices({

@@ -197,7 +197,10 @@ test(
     await using worker = await startWorker();
     worker.documents.set("/status", { workers: [{ id: "w1", model }] });
     const statusUrl = `${worker.url}/status`;
-    await using opened = await openNetwork(worker.url, { statusUrl, prices: { pricePerTokenNano: "4" } });
+    await using opened = await openNetwork(worker.url, {
+      statusUrl,
+      prices: { pricePerTokenNano: "4" },
+    });
     const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
     assert.equal(shown(), 1);
     list(worker, [{ id: "w1" }]);

@@ -80,7 +80,10 @@ test("reasoning is estimated in the same way if its price can differ", () => {
     const produced = { chunks: 9, bytes: 40, reasoningChunks, reasoningBytes };
     return estimateUsage(9, produced, limit, hasClasses).reasoningTokens;
   };
-  assert.deepEqual([count(3, 5), count(1, 5), count(0, 0), count(3, 5, false)], [3, 2, 0, undefined]);
+  assert.deepEqual(
+    [count(3, 5), count(1, 5), count(0, 0), count(3, 5, false)],
+    [3, 2, 0, undefined],
+  );
 });
 
 test("a report is accepted up to both limits", () => {
