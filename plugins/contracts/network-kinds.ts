@@ -14,7 +14,7 @@ import type {
   WholeMessage,
   WorkerApi,
 } from "./inference.ts";
-import type { Price, TokenPrices } from "./pricing.ts";
+import type { Price, TokenCounts, TokenPrices } from "./pricing.ts";
 
 /**
  * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
@@ -195,10 +195,8 @@ export interface CallRecords {
   firstToken(model: string, since: number): void;
   /** Records the end of an answer. `why`: empty if the answer is complete. */
   ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
-  used(
-    model: string,
-    tokens: { readonly promptTokens: number; readonly completionTokens: number },
-  ): void;
+  /** `worker`: the id of the worker that has reported the tokens. */
+  used(model: string, tokens: TokenCounts, worker?: string): void;
 }
 
 /** An open network, for services that send requests to its workers in their own way. */

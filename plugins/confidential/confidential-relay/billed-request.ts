@@ -167,8 +167,9 @@ export class BilledRequest {
     // An unverified report can claim any number, and sums over the journal must stay exact.
     const inputTokens = Math.min(prompt, this.#frameBytes + maxUnseenTokens);
     const outputTokens = Math.min(completion, hello.maxOutputTokens);
-    const tokens = { promptTokens: inputTokens, completionTokens: outputTokens };
-    upstream.records?.used(hello.model, tokens);
+    const cachedTokens = cached > prompt ? 0 : Math.min(cached, inputTokens);
+    const tokens = { promptTokens: inputTokens, completionTokens: outputTokens, cachedTokens };
+    upstream.records?.used(hello.model, tokens, upstream.workerId);
     this.#recordEnd(endReasonOf[report?.finish ?? "error"]);
     return charge.settle({
       method: "confidential.stream",
@@ -177,7 +178,7 @@ export class BilledRequest {
       inputTokens,
       outputTokens,
       ...(pricing.classes !== undefined && {
-        cachedTokens: cached > prompt ? 0 : Math.min(cached, inputTokens),
+        cachedTokens,
         reasoningTokens: reasoning > completion ? 0 : Math.min(reasoning, outputTokens),
       }),
       outcome: outcomeOf[report?.finish ?? "error"],

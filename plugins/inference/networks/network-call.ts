@@ -282,7 +282,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const { pricing } = price;
     const hasClasses = pricing.classes !== undefined;
     const usage = this.#usageOf(attempt, produced ?? attempt.produced, hasClasses);
-    this.network.callMetrics.used(this.modelId, usage);
+    this.network.callMetrics.used(this.modelId, usage, attempt.worker.id);
     this.#countUnpriced(price);
     return {
       worker: { network: pricing.network, id: attempt.worker.id, pricing },

@@ -163,6 +163,23 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
     assert.equal(json.usage.usedCUMilli, 6 * milli.prompt + 4 * milli.cached);
   });
 
+  it("counts the cached tokens by worker", async () => {
+    const counts = (): Promise<(number | undefined)[]> =>
+      Promise.all(
+        ["reported_prompt", "cached"].map((name) => {
+          return chat.metric(
+            `sluice_inference_${name}_tokens_total{network="classes",worker="Test`,
+          );
+        }),
+      );
+    const [prompts = 0, cached = 0] = await counts();
+    for (const usage of [report, usageOf(5, 2), "none"]) {
+      chat.worker.script(whole({ usage }));
+      await ask({ messages: [{ role: "user", content: long }] });
+    }
+    assert.deepEqual(await counts(), [prompts + 40, cached + 32]);
+  });
+
   it("lists the price of each class, and a network with one price lists what it always did", async () => {
     const pricesOf = async (network: string): Promise<unknown> => {
       const path = `/${network}/v1/models`;
