@@ -32,16 +32,6 @@ function withoutExponent(text: string): string {
   return places === undefined ? text : `0.${"0".repeat(Number(places) - 1)}${whole}${fraction}`;
 }
 
-/** Returns the digits of decimals that all have the same number of places. */
-export function aligned(decimals: readonly Decimal[]): {
-  readonly digits: readonly bigint[];
-  readonly places: number;
-} {
-  const places = Math.max(...decimals.map((decimal) => decimal.places));
-  const digits = decimals.map((one) => one.digits * 10n ** BigInt(places - one.places));
-  return { digits, places };
-}
-
 /** Returns the product of a count and decimals, rounded half up to an integer. It is rounded only once. */
 export function productHalfUp(count: bigint, ...factors: readonly Decimal[]): bigint {
   let digits = count;

@@ -4,7 +4,7 @@
  * in nano-USD, and one nano-USD is one milli-CU.
  */
 import { isObject } from "sluice-gateway/toolkit";
-import { aligned, decimalText, parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
+import { decimalText, parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 import type { ClassPrices, Price, Pricing, TokenPrices } from "./pricing.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };
@@ -15,7 +15,7 @@ const zero: Decimal = { digits: 0n, places: 0 };
  */
 export function createPrice(pricing: Pricing): Price {
   const { pricePerTokenNano: one, classes = allAt(one) } = pricing;
-  const { places, digits } = aligned(textsOf(classes).map(decimalOf));
+  const { places, digits } = aligned(classes);
   const [prompt, cached, completion, reasoning] = digits as [bigint, bigint, bigint, bigint];
   const nano: Decimal = { digits: 1n, places };
   const coefficient: Decimal = { digits: BigInt(pricing.coefficient), places: 3 };
@@ -67,7 +67,7 @@ export function readTokenPrices(value: unknown): TokenPrices | undefined {
   if (prompt === undefined || completion === undefined) return undefined;
   if (cached === undefined || reasoning === undefined) return undefined;
   const classes = { prompt, cached, completion, reasoning };
-  const { digits } = aligned(textsOf(classes).map(decimalOf));
+  const { digits } = aligned(classes);
   const highest = textsOf(classes)[digits.indexOf(digits.reduce(higher))] ?? prompt;
   return { pricePerTokenNano: highest, classes };
 }
@@ -82,6 +82,17 @@ function textsOf({ prompt, cached, completion, reasoning }: ClassPrices): readon
 
 function decimalOf(text: string): Decimal {
   return parseDecimal(text) ?? zero;
+}
+
+/** Returns the digits of the prices with the same number of places for all. */
+function aligned(classes: ClassPrices): {
+  readonly digits: readonly bigint[];
+  readonly places: number;
+} {
+  const decimals = textsOf(classes).map(decimalOf);
+  const places = Math.max(...decimals.map((decimal) => decimal.places));
+  const digits = decimals.map((one) => one.digits * 10n ** BigInt(places - one.places));
+  return { digits, places };
 }
 
 /** Returns the size of a part. A part that is larger than its whole is not believed. */

@@ -1,9 +1,17 @@
 /** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
-import { createPrice, parseDecimal, type ClassPrices } from "sluice-gateway/services";
+import { createPrice, parseDecimal } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import { countsOf } from "../protocol/text-frames.ts";
+
+/** Prices per token of each class, in billionths of the native token. */
+export interface ClassPrices {
+  readonly prompt: string;
+  readonly cached: string;
+  readonly completion: string;
+  readonly reasoning: string;
+}
 
 /** The prices that a charge was computed with, from the `done` frame. The decimals are exact. */
 export interface StreamPricing {

@@ -1,7 +1,6 @@
 /**
  * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
  */
-import type { TokenCounts } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
@@ -138,7 +137,12 @@ export interface OpenAiUsage {
 }
 
 /** Converts the tokens of a report to those that a price is for. */
-export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): TokenCounts {
+export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
+} {
   return {
     promptTokens: prompt,
     completionTokens: completion,
