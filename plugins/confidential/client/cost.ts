@@ -42,7 +42,10 @@ export function recomputeCost(
 ): number {
   const { pricePerTokenNano, tokenUsdRate, classes } = pricing;
   const coefficient = Math.min(report.coefficient, pricing.coefficient ?? Infinity);
-  const prices = classes === undefined ? [pricePerTokenNano] : Object.values(classes);
+  const prices =
+    classes === undefined
+      ? [pricePerTokenNano]
+      : [classes.prompt, classes.cached, classes.completion, classes.reasoning];
   for (const decimal of [...prices, tokenUsdRate ?? "0"]) {
     if (parseDecimal(decimal) === undefined) {
       throw new RangeError(`expected a decimal, got "${decimal}"`);

@@ -28,7 +28,7 @@ export function tracedOffer(
     prompt,
     speaks,
     usesSessions,
-    maxMilliCu: (prompt, completion) => offer.maxMilliCu(prompt, completion),
+    maxMilliCu: (...tokens) => offer.maxMilliCu(...tokens),
     send(request, reader) {
       const operation = request.api ?? "chat";
       const span = trace.child(`${operation} ${model}`, "client", {

@@ -62,7 +62,15 @@ for (const [name, price, highest, classes] of [
 }
 
 const wrongPrices = [
-  ...["-1", "1e3", "", "twelve", -1, 1e300, true, [], {}],
+  "-1",
+  "1e3",
+  "",
+  "twelve",
+  -1,
+  1e300,
+  true,
+  [],
+  {},
   { prompt: "1" },
   { completion: "1", cached: "1", reasoning: "1" },
   { prompt: "1", completion: "-1" },
