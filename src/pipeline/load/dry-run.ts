@@ -21,7 +21,6 @@ import { createSeal } from "../../store/seal.ts";
 import { noSql } from "../../store/sql/no-sql.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
-import { isDataOnly } from "./plugin-file.ts";
 import { coreMetrics } from "../observe/stats.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -36,10 +35,7 @@ export async function dryRun(
   return { validated: all.length === 0 ? validated : undefined, faults: all };
 }
 
-async function startFaults(whole: ValidatedConfig, env: Env): Promise<readonly Fault[]> {
-  // The code of plugins whose manifests were read from files does not run.
-  const hasCode = ({ name }: PluginUse): boolean => !isDataOnly(whole.plugins.get(name));
-  const startable = { ...whole, config: startablePart(whole.config, hasCode) };
+async function startFaults(startable: ValidatedConfig, env: Env): Promise<readonly Fault[]> {
   const resources = inertResources(env);
   const core = coreMetrics(resources.metrics);
   // The clock keeps no process alive, and a plugin that hangs must be reported.

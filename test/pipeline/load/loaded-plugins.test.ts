@@ -67,7 +67,7 @@ test("plugins are reported with their origin, version, contract and grants", asy
     contract: "^1.1",
     origin: "package",
     source: "acme-kit/dice",
-    isLocked: true,
+    hasGrants: true,
     grants: {
       services: [],
       hosts: ["dice.acme.com:443"],
@@ -82,6 +82,7 @@ test("plugins are reported with their origin, version, contract and grants", asy
     description: "Lists the plugins.",
     origin: "path",
     source: "./acme-plugins.js",
+    hasGrants: false,
     grants: {
       services: ["acme-clock", "gateway"],
       hosts: [],
@@ -94,22 +95,6 @@ test("plugins are reported with their origin, version, contract and grants", asy
   assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
   // A service that runs because a plugin uses it.
   assert.equal(found.get("tool-catalogue")?.kind, "service");
-});
-
-test("the facts of an installed package are data: they are known although its code does not load", async (t) => {
-  const folder = temporaryFolder(t);
-  writeThirdParty(folder, { broken: true });
-  writeFileSync(join(folder, "pipeline.yaml"), pipeline);
-  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
-  const parsed = await readPipeline(join(folder, "pipeline.yaml"), env);
-  const { startable, faults } = await checkParsed(parsed, { asData: true });
-  assert.deepEqual(faults, []);
-  const facts = startable && pluginFacts(startable.plugins, startable.origins);
-  const dice = facts?.find(({ name }) => name === "acme-dice");
-  assert.deepEqual(
-    [dice?.version, dice?.contract, dice?.isLocked, dice?.grants.hosts],
-    ["2.3.4", "^1.1", true, ["dice.acme.com:443"]],
-  );
 });
 
 test("the calls of a plugin's tools are counted for the plugin", async () => {
