@@ -1,6 +1,6 @@
 /** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";

@@ -211,7 +211,7 @@ function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plu
   const entries = Object.entries(plugins).flatMap(([name, given]) => {
     const at = nodes?.kind === "map" ? nodes.entries.get(name)?.keyAt : undefined;
     if (given === null || at === undefined) return [];
-    const { from: source, grants = undefined } =
+    const { from: source, grants }: GrantedPlugin =
       typeof given === "string" ? { from: given } : given;
     return [[name, { source, grants, at }] as const];
   });

@@ -197,7 +197,7 @@ function checkPresent({ source, plugin }: Added, present: unknown): void {
   }
   const grants = isObject(present) ? present["grants"] : undefined;
   // A file with other values is refused when it is checked.
-  const missing = isObject(grants) ? missingGrants(plugin, grants as Partial<Grants>) : [];
+  const missing = isObject(grants) ? missingGrants(plugin, grants) : [];
   if (missing.length === 0) return;
   throw new Error(
     `the plugin ${name} asks for more than its grants: ${missing.join(", ")}; review it, and add this to \`grants\` under \`plugins:\``,

@@ -3,9 +3,8 @@
  * node, no log) and stops them again. A gateway may run on the same files meanwhile.
  */
 import { systemClock } from "../../clock.ts";
-import type { Config, PluginUse } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
-import { startablePart } from "../../config/startable.ts";
 import { readTls, TlsError } from "../../http/tls.ts";
 import { createLog } from "../../log.ts";
 import { messageOf } from "../../message-of.ts";

@@ -1,10 +1,7 @@
 /** What the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";
-import { readPipeline, checkParsed } from "../../../src/pipeline/load/check-file.ts";
 import { pluginFacts, withCounts } from "../../../src/pipeline/load/loaded-plugins.ts";
 import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
 import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
@@ -12,7 +9,6 @@ import type { HookStatus, LoadedPlugin } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { version } from "../../../src/version.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
-import { temporaryFolder } from "../../store/folder.ts";
 import { thirdParty, writeThirdParty } from "../../third-party-plugins.ts";
 
 const pipeline = `version: 1
