@@ -17,6 +17,14 @@ const reportMilli =
   8 * milli.prompt + 32 * milli.cached + 6 * milli.completion + 3 * milli.reasoning;
 const long = "x".repeat(200);
 const priced = Object.entries(classes).map(([name, price]) => `${name}: "${price}"`);
+const networks = `
+  classes:
+    kind: openai
+    url: "\${WORKER_URL}"
+    maxOutputTokens: 100
+    price_per_token_nano: { ${priced.join(", ")} }
+`;
+const chatPath = "/classes/v1/chat/completions";
 
 /** A request of each API, and its usage in the answer. */
 const apis = {
@@ -61,9 +69,7 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
   let chat: ChatGateway;
   let earlier: number;
   before(async () => {
-    const network = `kind: openai, url: "\${WORKER_URL}", maxOutputTokens: 100`;
-    const price = `price_per_token_nano: { ${priced.join(", ")} }`;
-    chat = await startChat({ networks: `  classes: { ${network}, ${price} }` });
+    chat = await startChat({ networks });
   });
   after(() => chat[Symbol.asyncDispose]());
   beforeEach(() => {
@@ -74,9 +80,8 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
     return (await chat.charged(earlier + 1)).at(-1);
   }
 
-  function ask(members: object, key?: string): Promise<Answer> {
-    const options = key === undefined ? {} : { key };
-    return chat.ask(members, { path: "/classes/v1/chat/completions", ...options });
+  function ask(members: object): Promise<Answer> {
+    return chat.ask(members, { path: chatPath });
   }
 
   for (const [name, { path, body, usage }] of Object.entries(apis)) {
@@ -143,8 +148,8 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
       [reserved, 200],
       [reserved - 1, 429],
     ] as const) {
-      const { key } = chat.gateway.issue({ cuLimit24hMilli });
-      const { status: got, text } = await ask({ max_tokens: 20 }, key);
+      await using limited = await startChat({ networks, account: { cuLimit24hMilli } });
+      const { status: got, text } = await limited.ask({ max_tokens: 20 }, { path: chatPath });
       assert.equal(got, status, text);
     }
   });
