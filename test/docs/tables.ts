@@ -78,6 +78,7 @@ const sdks = [
   "@ai-sdk/open-responses",
   "@ai-sdk/anthropic",
   "@langchain/openai",
+  "@langchain/anthropic",
   "@openai/agents",
 ];
 
