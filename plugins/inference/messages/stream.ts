@@ -8,7 +8,7 @@ import { readChoice } from "../completions/choice.ts";
 import type { CompletionError } from "../completions/errors.ts";
 import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
 import * as answer from "./answer.ts";
-import { errorJson } from "./errors.ts";
+import { errorEvent, eventOf, startEvents } from "./events.ts";
 
 /** A block that is open or waits. */
 interface Block {
@@ -70,18 +70,13 @@ export class MessagesStream implements StreamRenderer {
 
   /** No `message_stop` follows, so that clients do not treat the answer as complete. */
   failed({ message }: CompletionError): string {
-    const error = errorJson("api_error", message, this.#completion.x);
-    return `${this.#begin()}event: error\ndata: ${error}\n\n`;
+    return this.#begin() + errorEvent(message, this.#completion.x);
   }
 
-  /** The usage is not known until the end. */
   #begin(): string {
     if (this.#hasBegun) return "";
     this.#hasBegun = true;
-    const usage = { input_tokens: 0, output_tokens: 0 };
-    const empty = { content: [], stop_reason: null, stop_sequence: null, usage };
-    const message = { ...answer.messageHead(this.#completion), ...empty };
-    return eventOf("message_start", { message }) + eventOf("ping", {});
+    return startEvents(this.#completion);
   }
 
   /** Returns the last block if it is of this kind, else a new one. */
@@ -172,10 +167,6 @@ export class MessagesStream implements StreamRenderer {
   #delta(delta: object): string {
     return eventOf("content_block_delta", { index: this.#index, delta });
   }
-}
-
-function eventOf(type: string, members: object): string {
-  return `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
 }
 
 function isText(value: unknown): value is string {

@@ -31,7 +31,7 @@ export interface WorkerAnswer {
 }
 
 /** Maximum size of one event. */
-const maxEventBytes = 1024 * 1024;
+export const maxEventBytes = 1024 * 1024;
 
 /** The chunk that was read last. All answers share it, because chunks are read one at a time. */
 const found = emptyChunk();
@@ -118,7 +118,7 @@ function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): b
 }
 
 /** Returns true for `[DONE]`, with or without surrounding space. */
-function isDone(bytes: Buffer, start: number, end: number): boolean {
+export function isDone(bytes: Buffer, start: number, end: number): boolean {
   return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
 }
 

@@ -2,6 +2,7 @@
 import type { CompletionApi } from "../completions/api.ts";
 import { openaiErrors } from "../completions/openai-errors.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
+import { nativeResponses } from "./native.ts";
 import { readResponsesRequest } from "./request.ts";
 
 // OpenAI has null, but `@ai-sdk/open-responses` shows only messages of errors whose members are all texts.
@@ -11,6 +12,7 @@ export function createResponsesApi(seal: ReasoningSeal): CompletionApi {
   return {
     method: "responses",
     idPrefix: "resp_",
+    native: nativeResponses,
     read: (body, promptOptionsOf) => readResponsesRequest(body, promptOptionsOf, seal),
     renderError: errors.renderError,
   };

@@ -2,21 +2,18 @@
 import type { WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
-import { completionError, type CompletionError } from "../completions/errors.ts";
+import { readChoice } from "../completions/choice.ts";
+import type { CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
 import { parsed } from "./items.ts";
+import { NativeResponseStream, nativeOutput } from "./native-stream.ts";
 import { Output, type OutputOptions } from "./output.ts";
+import { endStatus, responseJson, type ResponseState } from "./response-json.ts";
 
 export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
   readonly repeated: string;
 }
-
-/** Reasons why an answer is incomplete, by finish reason. */
-const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
-  ["length", "max_output_tokens"],
-  ["content_filter", "content_filter"],
-]);
 
 export class ResponseRenderer implements AnswerRenderer {
   readonly #options: RenderOptions;
@@ -41,8 +38,19 @@ export class ResponseRenderer implements AnswerRenderer {
     return response.last(charged).json;
   }
 
-  stream(completion: Completion): ResponseStream {
-    return new ResponseStream(completion, this.#options, false);
+  native(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[] {
+    const output = nativeOutput(readChoice(native, 0, native.length));
+    const state = { status: endStatus(charged), output, charged };
+    return [Buffer.from(responseJson(completion, this.#options.repeated, state))];
+  }
+
+  stream(completion: Completion): StreamRenderer {
+    if (completion.request.api === undefined) {
+      return new ResponseStream(completion, this.#options, false);
+    }
+    const json = (state: ResponseState): string =>
+      responseJson(completion, this.#options.repeated, state);
+    return new NativeResponseStream(json);
   }
 }
 
@@ -91,70 +99,28 @@ export class ResponseStream implements StreamRenderer {
 
   failed({ message }: CompletionError, charged: Charged): string {
     this.#begin();
-    this.#events.writeResponse("response.failed", this.#json("failed", charged, message));
+    const json = this.#json({ status: "failed", output: this.#output.items, charged, message });
+    this.#events.writeResponse("response.failed", json);
     return this.#events.take();
   }
 
   /** Closes all items. Returns the complete response and the type of its event. */
   last(charged: Charged): { readonly type: string; readonly json: string } {
-    const isCut = incompleteReasons.has(charged.result.finishReason);
-    const wanted = isCut ? "incomplete" : "completed";
+    const wanted = endStatus(charged);
     const status = this.#output.close(wanted) ? wanted : "failed";
-    return { type: `response.${status}`, json: this.#json(status, charged) };
+    const json = this.#json({ status, output: this.#output.items, charged });
+    return { type: `response.${status}`, json };
   }
 
   /** Writes the first two events, once. */
   #begin(): void {
     if (!this.#events.isEmpty) return;
-    const json = this.#json("in_progress", undefined);
+    const json = this.#json({ status: "in_progress" });
     this.#events.writeResponse("response.created", json);
     this.#events.writeResponse("response.in_progress", json);
   }
 
-  /** Returns a response with all members that Open Responses requires. */
-  #json(
-    status: "in_progress" | "completed" | "incomplete" | "failed",
-    charged: Charged | undefined,
-    message = completionError("UPSTREAM_ERROR").message,
-  ): string {
-    const { id, created, request, clock } = this.#completion;
-    const now = Math.floor(clock.now() / 1000);
-    const own = {
-      id,
-      object: "response",
-      created_at: created,
-      completed_at: status === "completed" ? Math.max(created, now) : null,
-      status,
-      background: false,
-      error: status === "failed" ? { code: "server_error", message } : null,
-      incomplete_details:
-        status === "incomplete"
-          ? { reason: incompleteReasons.get(charged?.result.finishReason) }
-          : null,
-      model: request.model,
-      output: charged === undefined ? [] : this.#output.items,
-      previous_response_id: null,
-      max_tool_calls: null,
-      safety_identifier: null,
-      service_tier: "default",
-      store: false,
-      truncation: "disabled",
-      usage: charged === undefined ? null : usageOf(charged),
-      user: null,
-    };
-    return `${JSON.stringify(own).slice(0, -1)},${this.#options.repeated.slice(1)}`;
+  #json(state: ResponseState): string {
+    return responseJson(this.#completion, this.#options.repeated, state);
   }
-}
-
-/** Returns OpenAI's members, and `usedCUMilli`, the charge. */
-function usageOf({ result, usedMilliCu }: Charged): object {
-  const { promptTokens, completionTokens, cachedTokens = 0, reasoningTokens = 0 } = result.usage;
-  return {
-    input_tokens: promptTokens,
-    input_tokens_details: { cached_tokens: cachedTokens },
-    output_tokens: completionTokens,
-    output_tokens_details: { reasoning_tokens: reasoningTokens },
-    total_tokens: promptTokens + completionTokens,
-    usedCUMilli: usedMilliCu,
-  };
 }
