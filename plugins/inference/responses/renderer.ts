@@ -3,17 +3,21 @@ import type { WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import { readChoice } from "../completions/choice.ts";
-import type { CompletionError } from "../completions/errors.ts";
+import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
-import { parsed } from "./items.ts";
-import { NativeResponseStream, nativeOutput } from "./native-stream.ts";
+import { NativeOutput } from "./native-output.ts";
 import { Output, type OutputOptions } from "./output.ts";
-import { endStatus, responseJson, type ResponseState } from "./response-json.ts";
 
 export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
   readonly repeated: string;
 }
+
+/** Reasons why an answer is incomplete, by finish reason. */
+const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
+  ["length", "max_output_tokens"],
+  ["content_filter", "content_filter"],
+]);
 
 export class ResponseRenderer implements AnswerRenderer {
   readonly #options: RenderOptions;
@@ -39,18 +43,12 @@ export class ResponseRenderer implements AnswerRenderer {
   }
 
   native(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[] {
-    const output = nativeOutput(readChoice(native, 0, native.length));
-    const state = { status: endStatus(charged), output, charged };
-    return [Buffer.from(responseJson(completion, this.#options.repeated, state))];
+    const response = new ResponseStream(completion, this.#options, true);
+    return [Buffer.from(response.last(charged, readChoice(native, 0, native.length)).json)];
   }
 
-  stream(completion: Completion): StreamRenderer {
-    if (completion.request.api === undefined) {
-      return new ResponseStream(completion, this.#options, false);
-    }
-    const json = (state: ResponseState): string =>
-      responseJson(completion, this.#options.repeated, state);
-    return new NativeResponseStream(json);
+  stream(completion: Completion): ResponseStream {
+    return new ResponseStream(completion, this.#options, false);
   }
 }
 
@@ -60,67 +58,117 @@ export class ResponseStream implements StreamRenderer {
   readonly #completion: Completion;
   readonly #options: RenderOptions;
   readonly #events: EventWriter;
-  readonly #output: Output;
+  readonly #chat: Output;
+  /** The output of a worker that has this API itself. */
+  readonly #native: NativeOutput | undefined;
 
   constructor(completion: Completion, options: RenderOptions, isWhole: boolean) {
     this.#completion = completion;
     this.#options = options;
     this.#events = new EventWriter(isWhole);
     const id = completion.id.slice(completion.api.idPrefix.length);
-    this.#output = new Output(this.#events, id, options);
+    this.#chat = new Output(this.#events, id, options);
+    if (completion.request.api !== undefined) this.#native = new NativeOutput(this.#events);
+  }
+
+  get #output(): Output | NativeOutput {
+    return this.#native ?? this.#chat;
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
-    const choice = parsed(bytes.toString("utf8", start, end));
-    if (isObject(choice) && isObject(choice["delta"])) {
-      this.add(choice["delta"], choice["logprobs"]);
-    }
+    const choice = readChoice(bytes, start, end);
+    if (this.#native !== undefined) this.#native.add(choice, end - start);
+    else if (isObject(choice["delta"])) this.add(choice["delta"], choice["logprobs"]);
     return this.#events.take();
   }
 
   /** Adds a part of the answer: a delta or a message of chat completions. */
   add(delta: Readonly<Record<string, unknown>>, logprobs: unknown): void {
     const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
-    if (typeof reasoning === "string") this.#output.addText("reasoning", reasoning);
+    if (typeof reasoning === "string") this.#chat.addText("reasoning", reasoning);
     if (typeof content === "string") {
       const tokens = isObject(logprobs) ? logprobs["content"] : [];
-      this.#output.addText("message", content, Array.isArray(tokens) ? tokens : []);
+      this.#chat.addText("message", content, Array.isArray(tokens) ? tokens : []);
     }
-    if (Array.isArray(calls)) for (const call of calls) this.#output.addCall(call);
+    if (Array.isArray(calls)) for (const call of calls) this.#chat.addCall(call);
   }
 
-  end(charged: Charged): string {
+  end(charged: Charged, native?: Buffer): string {
     this.#begin();
-    const { type, json } = this.last(charged);
+    const event = native === undefined ? {} : readChoice(native, 0, native.length);
+    const { type, json } = this.last(charged, event["response"]);
     this.#events.writeResponse(type, json);
     return this.#events.take();
   }
 
   failed({ message }: CompletionError, charged: Charged): string {
     this.#begin();
-    const json = this.#json({ status: "failed", output: this.#output.items, charged, message });
-    this.#events.writeResponse("response.failed", json);
+    this.#events.writeResponse("response.failed", this.#json("failed", charged, message));
     return this.#events.take();
   }
 
-  /** Closes all items. Returns the complete response and the type of its event. */
-  last(charged: Charged): { readonly type: string; readonly json: string } {
-    const wanted = endStatus(charged);
+  /** Closes all items. Returns the complete response and the type of its event. `native`: the response of the worker. */
+  last(charged: Charged, native?: unknown): { readonly type: string; readonly json: string } {
+    this.#native?.complete(native);
+    const isCut = incompleteReasons.has(charged.result.finishReason);
+    const wanted = isCut ? "incomplete" : "completed";
     const status = this.#output.close(wanted) ? wanted : "failed";
-    const json = this.#json({ status, output: this.#output.items, charged });
-    return { type: `response.${status}`, json };
+    return { type: `response.${status}`, json: this.#json(status, charged) };
   }
 
   /** Writes the first two events, once. */
   #begin(): void {
     if (!this.#events.isEmpty) return;
-    const json = this.#json({ status: "in_progress" });
+    const json = this.#json("in_progress", undefined);
     this.#events.writeResponse("response.created", json);
     this.#events.writeResponse("response.in_progress", json);
   }
 
-  #json(state: ResponseState): string {
-    return responseJson(this.#completion, this.#options.repeated, state);
+  /** Returns a response with all members that Open Responses requires. */
+  #json(
+    status: "in_progress" | "completed" | "incomplete" | "failed",
+    charged: Charged | undefined,
+    message = completionError("UPSTREAM_ERROR").message,
+  ): string {
+    const { id, created, request, clock } = this.#completion;
+    const now = Math.floor(clock.now() / 1000);
+    const own = {
+      id,
+      object: "response",
+      created_at: created,
+      completed_at: status === "completed" ? Math.max(created, now) : null,
+      status,
+      background: false,
+      error: status === "failed" ? { code: "server_error", message } : null,
+      incomplete_details:
+        status === "incomplete"
+          ? { reason: incompleteReasons.get(charged?.result.finishReason) }
+          : null,
+      model: request.model,
+      output: charged === undefined ? [] : this.#output.items,
+      previous_response_id: null,
+      max_tool_calls: null,
+      safety_identifier: null,
+      service_tier: "default",
+      store: false,
+      truncation: "disabled",
+      usage: charged === undefined ? null : usageOf(charged),
+      user: null,
+    };
+    return `${JSON.stringify(own).slice(0, -1)},${this.#options.repeated.slice(1)}`;
   }
+}
+
+/** Returns OpenAI's members, and `usedCUMilli`, the charge. */
+function usageOf({ result, usedMilliCu }: Charged): object {
+  const { promptTokens, completionTokens, cachedTokens = 0, reasoningTokens = 0 } = result.usage;
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: promptTokens + completionTokens,
+    usedCUMilli: usedMilliCu,
+  };
 }
