@@ -90,7 +90,9 @@ export function messageEvents(): ReadEvent {
     usage = { ...usage, ...Object.fromEntries(counts) };
   };
   return ({ type, message, delta, usage: more }) => {
-    if (type === "message_start") add(isObject(message) ? message["usage"] : undefined);
+    const begun = type === "message_start" && isObject(message) ? message["usage"] : undefined;
+    // The tokens of the answer are not known yet.
+    if (isObject(begun)) add({ ...begun, output_tokens: undefined });
     if (type === "message_stop") return { step: "done" };
     if (type === "error") return { step: "failed" };
     if (type !== "message_delta") return {};
