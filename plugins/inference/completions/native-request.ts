@@ -64,17 +64,16 @@ function withoutIgnored(
   );
 }
 
+const imageTypes: readonly unknown[] = ["image", "input_image"];
+
 /** Returns the number of bytes of the JSON without its images. If more than `images` look like one, all bytes count. */
 function textBytes(text: string, members: Json, images: number): number {
-  const bytes = Buffer.byteLength(text);
-  if (images === 0) return bytes;
+  if (images === 0) return Buffer.byteLength(text);
   let found = 0;
   const rest = JSON.stringify(members, (_, value: unknown) => {
-    if (!isObject(value) || (value["type"] !== "image" && value["type"] !== "input_image")) {
-      return value;
-    }
-    found++;
-    return null;
+    const isImage = isObject(value) && imageTypes.includes(value["type"]);
+    if (isImage) found++;
+    return isImage ? null : value;
   });
-  return found > images ? bytes : Buffer.byteLength(rest);
+  return Buffer.byteLength(found <= images ? rest : text);
 }

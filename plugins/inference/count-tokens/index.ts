@@ -3,18 +3,18 @@
  * are estimated. Both are free.
  */
 import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
-import type { Networks, Offer } from "sluice-gateway/services";
+import type { InferenceResult, Networks, Offer } from "sluice-gateway/services";
 import { maxRequestBytes } from "../completions/answer.ts";
 import { errorReply } from "../completions/error-reply.ts";
 import { completionError, type CompletionErrorCode } from "../completions/errors.ts";
 import { createReasoningSeal, type ReasoningSeal } from "../completions/sealed-reasoning.ts";
+import type { CompletionRequest } from "../completions/request.ts";
 import { requestFor, type NativeApi } from "../completions/native-request.ts";
 import { renderError, renderRefusal, requestIdHeader } from "../messages/errors.ts";
 import { nativeMessages } from "../messages/native.ts";
 import { readMessagesRequest } from "../messages/request.ts";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
-import { countAtWorker } from "./ask-worker.ts";
 import { countOperation } from "./operation.ts";
 
 /** Few texts have more tokens than a third of their bytes. */
@@ -72,4 +72,28 @@ async function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Pro
   const input_tokens = texts + tokensPerMessage * read.session.messages.length + imageTokens;
   headers.push("x-sluice-estimate", "input_tokens");
   return { status: 200, headers, body: JSON.stringify({ input_tokens }) };
+}
+
+/** Resolves to undefined if no worker has counted the tokens, or if the count cannot be right. */
+function countAtWorker(
+  x: Exchange,
+  offer: Offer,
+  { api, body, imageTokens }: CompletionRequest,
+): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const end = (result?: InferenceResult): void => {
+      x.onAbort = undefined;
+      resolve(result?.usage.estimated === false ? result.usage.promptTokens : undefined);
+    };
+    const call = offer.send(
+      { api, body, imageTokens, streamed: false, promptBytes: 0, maxTokens: 0 },
+      { onChoice() {}, onRead() {}, onEnd: end, onError: () => end() },
+    );
+    x.onAbort = {
+      aborted() {
+        call.abort();
+        end();
+      },
+    };
+  });
 }

@@ -43,10 +43,11 @@ export default defineSurface({
           headers: requestIdHeader(x),
           whole: wholeMessage(rendering),
           native: nativeMessage,
-          stream: (completion) =>
-            completion.request.api === undefined
-              ? new MessagesStream(completion, rendering)
-              : new NativeMessagesStream(completion),
+          stream(completion) {
+            const isNative = completion.request.api !== undefined;
+            const Stream = isNative ? NativeMessagesStream : MessagesStream;
+            return new Stream(completion, rendering);
+          },
         };
         return { ...read, renderer };
       },

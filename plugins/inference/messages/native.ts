@@ -1,13 +1,13 @@
 /** Requests to workers that have the Messages API themselves, and their answers. */
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
-import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
+import type { AnswerRenderer, Charged } from "../completions/api.ts";
 import { readChoice } from "../completions/choice.ts";
-import { completionError, type CompletionError } from "../completions/errors.ts";
+import { completionError } from "../completions/errors.ts";
 import type { NativeApi } from "../completions/native-request.ts";
 import { messageHead, stopReason, usageOf } from "./answer.ts";
-import { billingHeader } from "./conversation.ts";
-import { errorEvent, eventOf, startEvents } from "./events.ts";
+import { billingHeader, type Json } from "./conversation.ts";
 import { known } from "./request.ts";
+import { eventOf, MessagesStream } from "./stream.ts";
 
 const keptNames = /^(?:messages|tools|thinking|output_config)\.|^(?:cache_control|citations)$/;
 
@@ -44,22 +44,15 @@ export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
 const maxBlocks = 512;
 
 /** Renders the stream of a worker: passes the events of its blocks on, and writes the first and the last events. */
-export class NativeMessagesStream implements StreamRenderer {
-  readonly encoding = "utf8";
-  readonly #completion: Completion;
-  #hasBegun = false;
+export class NativeMessagesStream extends MessagesStream {
   /** The numbers of the open blocks. Some servers end all blocks together. */
   readonly #open = new Set<unknown>();
   #blocks = 0;
   /** False if the worker sent something that cannot be an answer. */
   #isValid = true;
 
-  constructor(completion: Completion) {
-    this.#completion = completion;
-  }
-
-  choice(bytes: Buffer, start: number, end: number): string {
-    const first = this.#begin();
+  override choice(bytes: Buffer, start: number, end: number): string {
+    const first = this.begin();
     const { type, ...members } = readChoice(bytes, start, end);
     const isOfBlock = typeof type === "string" && type.startsWith("content_block_");
     if (!isOfBlock || !this.#isValid) return first;
@@ -68,9 +61,9 @@ export class NativeMessagesStream implements StreamRenderer {
   }
 
   /** Without the event of the worker, the gateway has ended the answer at its token limit. */
-  end(charged: Charged, native?: Buffer): string {
-    const first = this.#begin();
-    if (!this.#isValid) return first + this.failed(completionError("UPSTREAM_ERROR"));
+  override end(charged: Charged, native?: Buffer): string {
+    if (!this.#isValid) return this.failed(completionError("UPSTREAM_ERROR"));
+    const first = this.begin();
     const stops = Array.from(this.#open, (index) => eventOf("content_block_stop", { index }));
     const { delta = { stop_reason: stopReason(charged, false), stop_sequence: null } } =
       native === undefined ? {} : readChoice(native, 0, native.length);
@@ -78,18 +71,8 @@ export class NativeMessagesStream implements StreamRenderer {
     return first + stops.join("") + last + eventOf("message_stop", {});
   }
 
-  failed({ message }: CompletionError): string {
-    return this.#begin() + errorEvent(message, this.#completion.x);
-  }
-
-  #begin(): string {
-    if (this.#hasBegun) return "";
-    this.#hasBegun = true;
-    return startEvents(this.#completion);
-  }
-
   /** Returns false for an event that cannot follow the earlier ones. */
-  #follow(type: string, { index, content_block: block, delta }: Members): boolean {
+  #follow(type: string, { index, content_block: block, delta }: Json): boolean {
     if (type === "content_block_delta") return this.#open.has(index) && isObject(delta);
     if (type === "content_block_stop") return this.#open.delete(index);
     if (type !== "content_block_start" || !isObject(block)) return false;
@@ -97,5 +80,3 @@ export class NativeMessagesStream implements StreamRenderer {
     return index === this.#blocks++ && this.#blocks <= maxBlocks;
   }
 }
-
-type Members = Readonly<Record<string, unknown>>;

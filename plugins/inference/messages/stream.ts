@@ -8,7 +8,7 @@ import { readChoice } from "../completions/choice.ts";
 import type { CompletionError } from "../completions/errors.ts";
 import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
 import * as answer from "./answer.ts";
-import { errorEvent, eventOf, startEvents } from "./events.ts";
+import { errorJson } from "./errors.ts";
 
 /** A block that is open or waits. */
 interface Block {
@@ -44,7 +44,7 @@ export class MessagesStream implements StreamRenderer {
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
-    let events = this.#begin();
+    let events = this.begin();
     const { delta } = readChoice(bytes, start, end);
     const {
       reasoning_content: reasoning,
@@ -60,7 +60,7 @@ export class MessagesStream implements StreamRenderer {
   }
 
   end(charged: Charged): string {
-    let events = this.#begin();
+    let events = this.begin();
     while (this.#blocks.length > 0) events += this.#open() + this.#close();
     const stop_reason = answer.stopReason(charged, this.#hasToolCalls);
     const delta = { stop_reason, stop_sequence: null };
@@ -70,13 +70,18 @@ export class MessagesStream implements StreamRenderer {
 
   /** No `message_stop` follows, so that clients do not treat the answer as complete. */
   failed({ message }: CompletionError): string {
-    return this.#begin() + errorEvent(message, this.#completion.x);
+    const error = errorJson("api_error", message, this.#completion.x);
+    return `${this.begin()}event: error\ndata: ${error}\n\n`;
   }
 
-  #begin(): string {
+  /** The usage is not known until the end. */
+  protected begin(): string {
     if (this.#hasBegun) return "";
     this.#hasBegun = true;
-    return startEvents(this.#completion);
+    const usage = { input_tokens: 0, output_tokens: 0 };
+    const empty = { content: [], stop_reason: null, stop_sequence: null, usage };
+    const message = { ...answer.messageHead(this.#completion), ...empty };
+    return eventOf("message_start", { message }) + eventOf("ping", {});
   }
 
   /** Returns the last block if it is of this kind, else a new one. */
@@ -167,6 +172,10 @@ export class MessagesStream implements StreamRenderer {
   #delta(delta: object): string {
     return eventOf("content_block_delta", { index: this.#index, delta });
   }
+}
+
+export function eventOf(type: string, members: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
 }
 
 function isText(value: unknown): value is string {

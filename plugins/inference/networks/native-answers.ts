@@ -5,7 +5,7 @@
 import type { TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { isCount, readUsage } from "./token-usage.ts";
-import { parse, type ReadWhole } from "./whole-answer.ts";
+import { parse, type ReadWhole, type WholeDocument } from "./whole-answer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -105,7 +105,7 @@ export function messageEvents(): ReadEvent {
 /** Returns undefined unless the response has ended as the model or a limit wanted. */
 function endOfResponse(
   response: unknown,
-): { readonly finishReason: string; readonly usage: TokenUsage | undefined } | undefined {
+): Pick<WholeDocument, "finishReason" | "usage"> | undefined {
   if (!isObject(response) || !isListOfObjects(response["output"])) return undefined;
   const { status, incomplete_details: details } = response;
   if (status !== "completed" && status !== "incomplete") return undefined;

@@ -66,11 +66,12 @@ interface ApiOfWorkers {
   /** The path below `/v1`. */
   readonly path: string;
   readonly readWhole: ReadWhole;
-  /** Undefined if its answers are not streamed. */
+  /** Undefined if its streams, if it has any, are those of chat completions. */
   readonly events?: () => ReadEvent;
 }
 
-const apis: Readonly<Record<WorkerApi, ApiOfWorkers>> = {
+const apis: Readonly<Record<WorkerApi | "chat", ApiOfWorkers>> = {
+  chat: { path: "/chat/completions", readWhole: readChatCompletion },
   embeddings: { path: "/embeddings", readWhole: readEmbeddings },
   responses: { path: "/responses", readWhole: readWholeResponse, events: responseEvents },
   messages: { path: "/messages", readWhole: readWholeMessage, events: messageEvents },
@@ -79,7 +80,7 @@ const apis: Readonly<Record<WorkerApi, ApiOfWorkers>> = {
 
 /** Returns the path of an API below `/v1`. */
 export function pathOf(api: WorkerApi | undefined): string {
-  return api === undefined ? "/chat/completions" : apis[api].path;
+  return apis[api ?? "chat"].path;
 }
 
 /** Returns the object that parses the answer to a request. */
@@ -87,10 +88,7 @@ export function createAnswer(
   { api, streamed, maxAnswerBytes }: InferenceRequest,
   sink: AnswerSink,
 ): WorkerAnswer {
-  const events = api === undefined ? undefined : apis[api].events;
-  if (streamed) {
-    return events === undefined ? new StreamedAnswer(sink) : new NativeStream(sink, events());
-  }
-  const readWhole = api === undefined ? readChatCompletion : apis[api].readWhole;
-  return new WholeAnswer(sink, readWhole, maxAnswerBytes);
+  const { readWhole, events } = apis[api ?? "chat"];
+  if (!streamed) return new WholeAnswer(sink, readWhole, maxAnswerBytes);
+  return events === undefined ? new StreamedAnswer(sink) : new NativeStream(sink, events());
 }

@@ -38,7 +38,8 @@ export class NativeOutput {
 
   /** The items that are done. */
   get items(): readonly unknown[] {
-    return this.#complete ?? Array.from(this.#items.values()).flatMap(doneItem);
+    const items = Array.from(this.#items.values());
+    return this.#complete ?? items.flatMap(({ item, isDone }) => (isDone ? [item] : []));
   }
 
   /** Adds an event of the worker. `size`: its size in bytes. */
@@ -82,8 +83,4 @@ export class NativeOutput {
     const call = { call_id: callId, name };
     return [new Item(this.#events, { ...options, call }).close("incomplete")];
   }
-}
-
-function doneItem({ item, isDone }: NativeItem): Json[] {
-  return isDone ? [item] : [];
 }
