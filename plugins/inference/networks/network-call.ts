@@ -239,7 +239,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#end("");
     attempt.abort();
     try {
-      this.#reader.onChoice(capReached, 0, capReached.length);
+      if (this.request.api === undefined) this.#reader.onChoice(capReached, 0, capReached.length);
     } catch (error) {
       return this.#logBroken(error);
     }
@@ -282,8 +282,10 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const { pricing } = price;
     const hasClasses = pricing.classes !== undefined;
     const usage = this.#usageOf(attempt, produced ?? attempt.produced, hasClasses);
-    this.network.callMetrics.used(this.modelId, usage, attempt.worker.id);
-    this.#countUnpriced(price);
+    if (this.request.api !== "count_tokens") {
+      this.network.callMetrics.used(this.modelId, usage, attempt.worker.id);
+      this.#countUnpriced(price);
+    }
     return {
       worker: { network: pricing.network, id: attempt.worker.id, pricing },
       usage,
@@ -326,7 +328,8 @@ function finalFailure(
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404 || (status === 501 && api !== undefined)) return "notServed";
   // A healthy worker can fail in an API that its model does not have. It must stay available for chat.
-  const isOfApi = api !== undefined && (kind === "status" || kind === "garbage");
+  const isOptional = api === "embeddings" || api === "count_tokens";
+  const isOfApi = isOptional && (kind === "status" || kind === "garbage");
   // 429 is not a fault of the worker, and it ends soon.
   if (status !== 429 && !isOfApi) worker.failed(cause);
   return undefined;

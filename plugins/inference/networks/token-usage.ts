@@ -85,6 +85,7 @@ function detail(details: unknown, name: string): number | undefined {
   return isCount(count) ? count : undefined;
 }
 
-function isCount(value: unknown): value is number {
+/** Returns true if the value is a number of tokens that can be read. */
+export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= maxTokens;
 }

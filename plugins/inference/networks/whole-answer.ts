@@ -12,6 +12,10 @@ export interface WholeDocument {
   readonly finishReason: string;
   /** The worker's usage report. Undefined if it has none, or none that is valid. */
   readonly usage: TokenUsage | undefined;
+  /** Number of UTF-8 bytes that the model has written. */
+  readonly writtenBytes: number;
+  /** The same number for reasoning alone. Default: 0. */
+  readonly reasoningBytes?: number;
   /** The answer of an API other than chat completions, as the worker wrote it. */
   readonly native?: Buffer;
   readonly message?: WholeMessage;
@@ -56,10 +60,10 @@ export class WholeAnswer implements WorkerAnswer {
     const document = this.#read(Buffer.concat(this.#pieces));
     this.#pieces = [];
     if (document === undefined) return this.#sink.onError();
-    const { finishReason, usage, message, native } = document;
+    const { finishReason, usage, message, native, writtenBytes, reasoningBytes = 0 } = document;
     this.finishReason = finishReason;
     this.reported = usage;
-    if (message !== undefined) this.produced = producedIn(message);
+    this.produced = { ...nothing, bytes: writtenBytes, reasoningBytes };
     this.#sink.onEnd(message, native);
   }
 }
@@ -73,7 +77,8 @@ export const readChatCompletion: ReadWhole = (bytes) => {
   if (!isObject(document) || !isObject(choice) || message === undefined) return undefined;
   const { finish_reason: reason } = choice;
   const finishReason = typeof reason === "string" ? reason : "stop";
-  return { finishReason, usage: readUsage(document["usage"]), message };
+  const usage = readUsage(document["usage"]);
+  return { finishReason, usage, ...sizeOf(message), message };
 };
 
 function readMessage({
@@ -112,10 +117,14 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
 }
 
 /** Returns the size of everything that the model has written. */
-function producedIn({ content, reasoningContent = "", toolCalls }: WholeMessage): PartialAnswer {
+function sizeOf({
+  content,
+  reasoningContent = "",
+  toolCalls,
+}: WholeMessage): Pick<WholeDocument, "writtenBytes" | "reasoningBytes"> {
   const calls = toolCalls.map((call) => call.name + call.arguments);
-  const bytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
-  return { ...nothing, bytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
+  const writtenBytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  return { writtenBytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
 }
 
 /** Returns undefined if the bytes are not JSON. */

@@ -24,6 +24,7 @@ const networks = `
     maxOutputTokens: 100
     price_per_token_nano: { ${priced.join(", ")} }
 `;
+const native = networks.replace("classes:", "native:") + "    speaks: [responses, messages]\n";
 const chatPath = "/classes/v1/chat/completions";
 
 /** A request of each API, and its usage in the answer. */
@@ -69,7 +70,7 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
   let chat: ChatGateway;
   let earlier: number;
   before(async () => {
-    chat = await startChat({ networks });
+    chat = await startChat({ networks: networks + native });
   });
   after(() => chat[Symbol.asyncDispose]());
   beforeEach(() => {
@@ -124,6 +125,40 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
       [cost, 10, 12, true],
     );
   });
+
+  for (const [api, events] of [
+    [
+      "responses",
+      [
+        { type: "response.reasoning_text.delta", delta: "a".repeat(40) },
+        { type: "response.output_text.delta", delta: "word" },
+      ],
+    ],
+    [
+      "messages",
+      [
+        {
+          type: "content_block_delta",
+          delta: { type: "thinking_delta", thinking: "a".repeat(40) },
+        },
+        { type: "content_block_delta", delta: { type: "text_delta", text: "word" } },
+      ],
+    ],
+  ] as const) {
+    it(`charges a native stream of ${api} that breaks for its reasoning`, async () => {
+      chat.worker.script(async (exchange) => {
+        exchange.begin();
+        for (const event of events) await exchange.push(eventOf(event));
+        exchange.cut();
+      });
+      const { path, body } = apis[api];
+      await chat.send({ model, stream: true, ...body }, { path: `/native${path}` });
+      const row = await lastCharge();
+      // The prompt has 200 bytes.
+      const cost = 50 * milli.prompt + 1 * milli.completion + 10 * milli.reasoning;
+      assert.deepEqual([row?.usedMilliCu, row?.outputTokens, row?.estimated], [cost, 11, true]);
+    });
+  }
 
   for (const [name, lie] of [
     ["cached", { prompt_tokens_details: { cached_tokens: 41 } }],
