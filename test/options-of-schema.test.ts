@@ -4,13 +4,11 @@ import { test } from "node:test";
 import { defineStep, defineSurface } from "../src/plugin.ts";
 import { testStep } from "../plugins/contracts/testing.ts";
 
-type Equal<A, B> =
-  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-type Flat<T> = { readonly [K in keyof T]: T[K] };
+type Equal<A, B> = [A] extends [B] ? ([B] extends [A] ? true : false) : false;
 
-/** Compiles only if the type of the value is exactly `Expected`. */
+/** A call of the result compiles only with a value of exactly this type. */
 function hasType<Expected>() {
-  return <T>(_: T, ..._same: Equal<Flat<T>, Expected> extends true ? [] : [never]): void => {};
+  return <T>(_: T, ..._same: Equal<T, Expected> extends true ? [] : [never]): void => {};
 }
 
 const step = defineStep({

@@ -99,7 +99,7 @@ export class Batch implements LedgerRpc {
   release(): void {
     this.#isReleased = true;
     for (const item of this.#items) if (item.kind === "call") item.params = "";
-    for (const { waitsFor } of [...this.#listeners]) waitsFor?.release();
+    for (const { waitsFor } of this.#listeners) waitsFor?.release();
   }
 
   refuse(error: string): string {
