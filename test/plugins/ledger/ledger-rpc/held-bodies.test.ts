@@ -16,7 +16,7 @@ store: { data: "\${DATA_DIR}" }
 server: { port: "\${PORT}", drainDelaySeconds: 0, unfinishedBodyBytes: ${8 * mebibyte} }
 admin: { port: "\${ADMIN_PORT}" }
 upstreams:
-  ledger: { urls: "\${NODE_URL}", connections: 2 }
+  ledger: { urls: "\${NODE_URL}", connections: 2, connectMs: 600000, headersMs: 600000 }
 routes:
   - path: /v1/ledger/rpc
     methods: [POST]
