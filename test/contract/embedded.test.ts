@@ -1,5 +1,4 @@
 /** Runs the tests of the contracts on the stores of the data folder. */
-import type { TestContext } from "node:test";
 import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";

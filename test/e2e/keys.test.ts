@@ -42,7 +42,7 @@ async function start(): Promise<Keyed> {
   const clock = manualClock();
   const gateway = await startTestGateway({ pipeline, clock, account: { createdAt: clock.now() } });
   const stack = new AsyncDisposableStack();
-  const closing = { after: (close: () => Promise<void>) => void stack.defer(close) };
+  const closing = { after: (close: () => Promise<void>) => stack.defer(close) };
   const { store } = await openFolderAccounts(closing, join(gateway.folder, "data"), clock);
   const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   return {

@@ -13,12 +13,10 @@ export interface OpenStore {
 }
 
 /** Rejects with a StoreError. */
-export async function openGatewayStore(
-  { folder, sql, postgres: shared }: Store,
-  clock: Clock,
-): Promise<OpenStore> {
+export async function openGatewayStore(tables: Store, clock: Clock): Promise<OpenStore> {
+  const { folder, postgres: shared } = tables;
   if (shared !== undefined) refuseUnmoved(folder);
-  const joined = joinTransactions(sql("accounts"));
+  const joined = joinTransactions(tables.sql("accounts"));
   const store = await openAccountStore({ sql: joined, clock, follower: shared?.replica });
   await store.loadHashes();
   return { store, slots: createSlots(joined) };

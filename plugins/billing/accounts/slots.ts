@@ -22,9 +22,10 @@ const takeSlot = `INSERT INTO sluice.idempotency_slots AS slot (api_key_id, key,
   WHERE slot.until <= sluice.now_ms() RETURNING 1`;
 
 /** Creates the slots. Inside a transaction of `sql`, they are a part of it. */
-export function createSlots({ query, transaction }: JoinedSql): SlotStore {
+export function createSlots(sql: JoinedSql): SlotStore {
+  const { query } = sql;
   return {
-    transaction: (work) => transaction(work),
+    transaction: (work) => sql.transaction(work),
     async take(request, owner) {
       const { apiKeyId, key, fingerprint } = request;
       const taken = await query(takeSlot, [apiKeyId, key, fingerprint, owner]);

@@ -23,7 +23,6 @@ interface BreakableStore {
 /** Returns a store that a test can make unreadable. */
 async function breakableStore({ sql, clock }: AccountsFixture): Promise<BreakableStore> {
   const { store: whole } = await openAccountsOn(sql, clock);
-  const { findWorkspace, changed } = whole;
   const store = { ...whole };
   const breakable: BreakableStore = { store, reads: [], isUnavailable: false };
   const readable = (): void => {
@@ -32,11 +31,11 @@ async function breakableStore({ sql, clock }: AccountsFixture): Promise<Breakabl
   store.findWorkspace = async (id) => {
     breakable.reads.push(id);
     readable();
-    return findWorkspace(id);
+    return whole.findWorkspace(id);
   };
   store.changed = async () => {
     readable();
-    return changed();
+    return whole.changed();
   };
   return breakable;
 }

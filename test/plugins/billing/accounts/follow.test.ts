@@ -8,7 +8,6 @@ import { newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { runModule, sourceUrl } from "../../../store/run-module.ts";
 import { accountsFixture, day, hour, known, refusal, type AccountsFixture } from "./fixture.ts";
-import { withFolderAccounts } from "./open-accounts.ts";
 
 const pollMs = 250;
 
@@ -135,7 +134,7 @@ test("many changes at once are all seen", async (t) => {
 });
 
 test("changes that a lock delays are seen after its release, and cached keys work meanwhile", async (t) => {
-  const { db, by, clock, issue, open, store, idle } = await accountsFixture(t);
+  const { db, clock, issue, open, idle } = await accountsFixture(t);
   const { key, text } = await issue();
   const stranger = await issue();
   const accounts = await open();
@@ -154,7 +153,7 @@ test("changes that a lock delays are seen after its release, and cached keys wor
 });
 
 test("a change that is rolled back is never seen", async (t) => {
-  const { db, by, clock, issue, open, store, idle } = await accountsFixture(t);
+  const { db, clock, issue, open, idle } = await accountsFixture(t);
   const { key, text } = await issue();
   const accounts = await open();
   const principal = await known(accounts.identify(`Bearer ${text}`));
@@ -167,7 +166,7 @@ test("a change that is rolled back is never seen", async (t) => {
 });
 
 test("an unreadable database is logged once, cached keys work, and reading recovers", async (t) => {
-  const { db, by, clock, issue, open, lines, idle } = await accountsFixture(t);
+  const { db, clock, issue, open, lines, idle } = await accountsFixture(t);
   const { key, text } = await issue();
   const stranger = await issue();
   const accounts = await open();
@@ -293,7 +292,7 @@ test("a closed service identifies cached keys, refuses others and does not throw
 });
 
 test("changes by another process are seen by a running service", async (t) => {
-  const { folder, db, workspace, issue, open, store } = await accountsFixture(t);
+  const { folder, workspace, issue, open, store } = await accountsFixture(t);
   const { key, text } = await issue();
   const accounts = await open({ clock: systemClock });
   await known(accounts.identify(`Bearer ${text}`));

@@ -79,10 +79,10 @@ test("the log is printed after a given change, or for one workspace", async (t) 
 test("a long log is printed completely", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
-  const id = String(made["id"]);
+  const workspace = String(made["id"]);
   await withFolderAccounts(line.data, async (store) => {
     const all = Array.from({ length: 2_000 }, (_, at) =>
-      store.setWorkspace(id, { plan: "free" }, { actor: "test", at }),
+      store.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
     );
     await Promise.all(all);
   });
