@@ -37,7 +37,7 @@ export default {
   },
   disposable: ["spend.db"],
   async migrations() {
-    const { chargeMigrations } = await import("./shipping/schema.ts");
+    const { chargeMigrations } = await import("./leases/schema.ts");
     return chargeMigrations;
   },
   positions: {

@@ -1,6 +1,4 @@
 /** The daily and monthly sums of charges in PostgreSQL. */
-import { placesPerCommit } from "../metering/charge-number.ts";
-import type { Migration } from "sluice-gateway/postgres";
 
 /**
  * `spend` has one row per scope, member, span, start and name. `scope`: a workspace, or an empty text for all. An empty
@@ -8,13 +6,13 @@ import type { Migration } from "sluice-gateway/postgres";
  * the last charge that the sums include.
  */
 const tables = `
-CREATE TABLE sluice.spend (
+CREATE TABLE IF NOT EXISTS sluice.spend (
   scope text, member text, span text, start date, name text,
   calls bigint NOT NULL, included bigint NOT NULL, purchased bigint NOT NULL,
   overage bigint NOT NULL, input_tokens bigint NOT NULL, output_tokens bigint NOT NULL,
   PRIMARY KEY (scope, member, span, start, name)
 ) WITH (fillfactor = 80);
-CREATE TABLE sluice.spend_read (replica bigint PRIMARY KEY, seq bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS sluice.spend_read (replica bigint PRIMARY KEY, seq bigint NOT NULL);
 `;
 
 /**
@@ -33,8 +31,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(7582149);
   FOR v_replica IN
     SELECT * FROM (
-      SELECT r.id, coalesce(s.seq, -1) AS after,
-        CASE mode WHEN 'local' THEN (posted + 1) * ${placesPerCommit} - 1 ELSE posted END AS last
+      SELECT r.id, coalesce(s.seq, -1) AS after, posted AS last
       FROM sluice.replicas r LEFT JOIN sluice.spend_read s ON s.replica = r.id) AS each
     WHERE last > after ORDER BY id
   LOOP
@@ -80,6 +77,4 @@ BEGIN
 END $$;
 `;
 
-export const spendMigrations: readonly Migration[] = [
-  { name: "spend", sql: [tables, addCharges].join("\n") },
-];
+export const spend: string = [tables, addCharges].join("\n");
