@@ -8,7 +8,6 @@ import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
 import type { ModuleErrors } from "./errors.ts";
 import type { Awaitable, Plugin, Service, ServiceName, ServiceTypes } from "./plugin.ts";
-import type { EmbeddedDatabase } from "./store/postgres/move-store.ts";
 import type { Migration } from "./store/postgres/migrations.ts";
 import type { Tables } from "./store/sql/tables.ts";
 
@@ -36,8 +35,6 @@ export interface Module {
   readonly disposable?: readonly string[];
   /** The scripts that make the tables of the module in PostgreSQL. Those of the core run before them. */
   readonly migrations?: () => Promise<readonly Migration[]>;
-  /** The databases in the data folder whose rows `sluice store migrate` copies to the tables of the module. */
-  readonly movedDatabases?: () => Promise<readonly EmbeddedDatabase[]>;
   /**
    * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A backup
    * contains them, but a restore never replaces one, so that the position does not go back. The values are notes for the

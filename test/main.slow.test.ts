@@ -157,7 +157,7 @@ test("dev with the file that ships with Sluice keeps its data in the working fol
     await exited;
     assert.equal(lines[0], `Sluice ${version} is running.`);
     assert.match(lines.join("\n"), /config +the file that ships with Sluice/);
-    assert.ok(existsSync(join(cwd, data, "accounts.db")), "accounts");
+    assert.ok(existsSync(join(cwd, data, "state.db")), "accounts");
   }
 });
 
@@ -217,9 +217,9 @@ test("--env-file sets the variables that are not set already", (t) => {
     "my.env",
   ];
   assert.equal(sluice(create, { cwd }).status, 0);
-  assert.ok(existsSync(join(cwd, "from-file", "accounts.db")));
+  assert.ok(existsSync(join(cwd, "from-file", "state.db")));
   assert.equal(sluice(create, { cwd, env: { DATA_DIR: "./from-shell" } }).status, 0);
-  assert.ok(existsSync(join(cwd, "from-shell", "accounts.db")));
+  assert.ok(existsSync(join(cwd, "from-shell", "state.db")));
 });
 
 test("an --env-file that is missing is named, and nothing is done", (t) => {

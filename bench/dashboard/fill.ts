@@ -3,9 +3,6 @@
  * inserted directly, many per transaction.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { createKey, listKeys } from "../../plugins/billing/accounts/embedded/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
-import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { chargeText } from "../../plugins/billing/metering/charge-text.ts";
 import { openJournalDatabase } from "../../plugins/billing/metering/journal-schema.ts";
 import { maxRecordBytes, writeCharge } from "../../plugins/billing/metering/records.ts";
@@ -23,6 +20,7 @@ import { shippedTables } from "../../src/pipeline/load/databases.ts";
 import { openSqliteSql } from "../../src/store/sql/sqlite-sql.ts";
 import { stateFileOf } from "../../src/store/sql/state-file.ts";
 import { transaction } from "../../src/store/sqlite.ts";
+import { withFolderAccounts } from "../../test/plugins/billing/accounts/open-accounts.ts";
 import { createRandom, type Random } from "../soak/random.ts";
 
 export interface Amount {
@@ -68,7 +66,7 @@ export async function fillDataFolder(
   now: number,
 ): Promise<number> {
   const random = createRandom(1);
-  const keys = makeKeys(dataDir, amount, now - amount.days * dayMs);
+  const keys = await makeKeys(dataDir, amount, now - amount.days * dayMs);
   const charges = makeCharges(dataDir, amount, keys, random, now);
   await makeHistory(dataDir, amount, random, now);
   return charges;
@@ -79,44 +77,46 @@ interface Key {
   readonly workspaceId: string;
 }
 
-function makeKeys(dataDir: string, { workspaces, keys }: Amount, at: number): Key[] {
-  const db = openAccountsDatabase(dataDir);
-  try {
+/** Number of keys that are created at the same time, so that they share commits. */
+const keysAtOnce = 1_000;
+
+function makeKeys(dataDir: string, { workspaces, keys }: Amount, at: number): Promise<Key[]> {
+  return withFolderAccounts(dataDir, async (store) => {
     const by = { at, actor: "bench", requestId: undefined };
-    return transaction(db, () => {
-      const ids = Array.from({ length: workspaces }, (_, n) => {
-        const name = workspaceNames[n] ?? `Workspace ${n}`;
-        const wanted = { name, plan: "enterprise" } as const;
-        return createWorkspace(db, wanted, by).id;
-      });
-      return Array.from({ length: keys }, (_, n) => {
-        const workspaceId = ids[n % ids.length] ?? "";
-        const about = { workspaceId, name: `key ${n}`, environment: "dev" } as const;
-        const issued = createKey(db, { ...about, ...windows, capabilities: ["ledger:read"] }, by);
-        if (!("text" in issued)) throw new Error("a key was not created");
-        return { id: issued.key.id, workspaceId };
-      });
-    });
-  } finally {
-    db.close();
-  }
+    const ids: string[] = [];
+    for (let n = 0; n < workspaces; n++) {
+      const name = workspaceNames[n] ?? `Workspace ${n}`;
+      ids.push((await store.createWorkspace({ name, plan: "enterprise" }, by)).id);
+    }
+    const create = async (n: number): Promise<Key> => {
+      const workspaceId = ids[n % ids.length] ?? "";
+      const about = { workspaceId, name: `key ${n}`, environment: "dev" } as const;
+      const wanted = { ...about, ...windows, capabilities: ["ledger:read"] } as const;
+      const issued = await store.createKey(wanted, by);
+      if (!("text" in issued)) throw new Error("a key was not created");
+      return { id: issued.key.id, workspaceId };
+    };
+    const made: Key[] = [];
+    while (made.length < keys) {
+      const length = Math.min(keysAtOnce, keys - made.length);
+      made.push(...(await Promise.all(Array.from({ length }, (_, n) => create(made.length + n)))));
+    }
+    return made;
+  });
 }
 
 /** Adds a key with `platform:admin` to a filled data folder. */
-export function addAdministrator(dataDir: string, at: number): Filled {
-  const db = openAccountsDatabase(dataDir);
-  try {
-    const [first] = listKeys(db);
+export function addAdministrator(dataDir: string, at: number): Promise<Filled> {
+  return withFolderAccounts(dataDir, async (store) => {
+    const [first] = await store.listKeys();
     if (first === undefined) throw new Error("expected a data folder with keys");
     const { id: someKey, workspaceId } = first;
     const about = { workspaceId, name: "operator", environment: "dev" } as const;
     const by = { at, actor: "bench", requestId: undefined };
-    const issued = createKey(db, { ...about, capabilities: ["platform:admin"] }, by);
+    const issued = await store.createKey({ ...about, capabilities: ["platform:admin"] }, by);
     if (!("text" in issued)) throw new Error("a key was not created");
     return { adminKey: issued.text, workspaceId, someKey };
-  } finally {
-    db.close();
-  }
+  });
 }
 
 /** Charges at even intervals until now, with random keys and names. Returns their number. */

@@ -217,7 +217,7 @@ export async function measureDashboard(given: string | undefined): Promise<void>
       console.log(`${amount.keys} keys and ${amount.days} days of charges, made in ${seconds} s`);
     }
     console.log(`load average: ${loadavg()[0]?.toFixed(1)}`);
-    await measureViews(folder, addAdministrator(join(folder, "data"), Date.now()));
+    await measureViews(folder, await addAdministrator(join(folder, "data"), Date.now()));
     await measureAlerts(folder);
     console.log(`load average: ${loadavg()[0]?.toFixed(1)}`);
   } finally {

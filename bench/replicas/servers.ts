@@ -2,11 +2,10 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { Redis } from "ioredis";
 import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
-import { openPostgresAccountStore } from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
-import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { openPostgresAccounts } from "../../test/plugins/billing/accounts/open-accounts.ts";
 import { upgrade } from "../../test/plugins/billing/shipping/fixture.ts";
 import { startPostgres } from "../../test/store/postgres-server.ts";
 import { findProgram, installedPostgres } from "../../test/store/programs.ts";
@@ -56,7 +55,7 @@ export async function createKeys(
 ): Promise<string[]> {
   const metrics = createMetrics();
   const pool = openPostgres({ url, replica: "keys", metrics, statementMs: 4_000 });
-  const store = await openPostgresAccountStore(pool, systemClock);
+  const { store } = await openPostgresAccounts(pool);
   try {
     const by = { actor: "operator", at: Date.now() };
     const { id: workspaceId } = await store.createWorkspace(

@@ -30,20 +30,15 @@ export default {
     const { headers: _, ...destination } = exported ?? {};
     return { plans, metering: { ...rest, export: destination } };
   },
+  tables: async () => (await import("./accounts/tables.ts")).accountTables,
   async databases() {
-    const { accountsVersion } = await import("./accounts/embedded/schema.ts");
     const { journalVersion } = await import("./metering/journal-schema.ts");
-    return { "accounts.db": accountsVersion, "journal.db": journalVersion };
+    return { "journal.db": journalVersion };
   },
   disposable: ["spend.db"],
   async migrations() {
     const { chargeMigrations } = await import("./leases/schema.ts");
-    const { accountMigrations } = await import("./accounts/postgres/schema.ts");
-    return [...chargeMigrations, ...accountMigrations];
-  },
-  async movedDatabases() {
-    const { accountsDatabase } = await import("./accounts/postgres/moved-tables.ts");
-    return [accountsDatabase];
+    return chargeMigrations;
   },
   positions: {
     "usage-export.json":

@@ -2,15 +2,13 @@
  * Tests of plugins, exported as `sluice-gateway/testing`: a single plugin (`testStep` and the like), or a whole gateway
  * with a workspace and a key.
  */
-import type { Awaitable, Environment } from "sluice-gateway/plugin";
+import type { Environment } from "sluice-gateway/plugin";
 import {
   startBareGateway,
   type BareGateway,
   type BareGatewayOptions,
 } from "sluice-gateway/bare-gateway";
-import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsAdmin } from "./accounts-admin.ts";
-import { atOnce } from "./at-once.ts";
 import type { Capability, PlanName } from "./principal.ts";
 
 export {
@@ -61,8 +59,8 @@ export interface TestKey {
 }
 
 export interface TestGateway extends TestKey, BareGateway {
-  /** Creates another workspace and key. The running gateway accepts the key at once. Not with `store.postgres`. */
-  issue(wanted: WantedKey): TestKey;
+  /** Creates another workspace and key. The running gateway accepts the key at once. */
+  issue(wanted: WantedKey): Promise<TestKey>;
 }
 
 /**
@@ -72,29 +70,27 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   await using starting = new AsyncDisposableStack();
   const bare = starting.use(await startBareGateway(options));
   const { admin } = bare.gateway.use("accounts") ?? noAccounts();
-  const issue = (wanted: WantedKey): TestKey => atOnce(issueKey(admin, bare.environment, wanted));
-  const account = await issueKey(admin, bare.environment, options.account ?? {});
+  const issue = (wanted: WantedKey): Promise<TestKey> => issueKey(admin, bare.environment, wanted);
+  const account = await issue(options.account ?? {});
   starting.move();
   return { ...bare, ...account, issue };
 }
 
 /** Creates a workspace and a key in the accounts of the running gateway. */
-function issueKey(
+async function issueKey(
   admin: AccountsAdmin,
   environment: Environment,
   wanted: WantedKey,
-): Awaitable<TestKey> {
+): Promise<TestKey> {
   const { plan = "enterprise", overageLimitCuMilli, ...limits } = wanted;
   const by = { actor: "test", at: wanted.createdAt ?? Date.now() };
-  const created = admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by);
-  return andThen(created, ({ id: workspaceId }) => {
-    const capabilities = admin.defaultCapabilities;
-    const key = { name: "test", workspaceId, environment, capabilities, ...limits };
-    return andThen(admin.createKey(key, by), (issued) => {
-      if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
-      return { workspaceId, keyId: issued.key.id, key: issued.text };
-    });
-  });
+  const created = await admin.createWorkspace({ name: "test", plan, overageLimitCuMilli }, by);
+  const { id: workspaceId } = created;
+  const capabilities = admin.defaultCapabilities;
+  const key = { name: "test", workspaceId, environment, capabilities, ...limits };
+  const issued = await admin.createKey(key, by);
+  if (!("text" in issued)) throw new Error(`no test key: ${issued.message}`);
+  return { workspaceId, keyId: issued.key.id, key: issued.text };
 }
 
 function noAccounts(): never {

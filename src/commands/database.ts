@@ -2,14 +2,21 @@
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
+import { systemClock } from "../clock.ts";
 import { createMetrics } from "../metrics.ts";
+import { shippedTables } from "../pipeline/load/databases.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import { shippedMigrations } from "../pipeline/load/migrations.ts";
-import type { Seal } from "../plugin.ts";
+import type { Seal, Store } from "../plugin.ts";
+import { lockStore } from "../store/lock.ts";
+import { refuseMoved } from "../store/moved-marker.ts";
 import { explainPostgres } from "../store/postgres/failure.ts";
 import { checkSchema } from "../store/postgres/migrations.ts";
 import { openPostgres, type PostgresPool } from "../store/postgres/postgres.ts";
 import { createSeal } from "../store/seal.ts";
+import { postgresSql } from "../store/sql/postgres-sql.ts";
+import { openSqliteSql } from "../store/sql/sqlite-sql.ts";
+import { needsTakeover, stateFileOf } from "../store/sql/state-file.ts";
 import type { CommandContext } from "./command.ts";
 
 export interface CommandDatabase {
@@ -36,6 +43,38 @@ export async function checkTables({ database, seal }: CommandDatabase): Promise<
   } catch (error) {
     throw explainPostgres(error, database.place);
   }
+}
+
+/** The tables of pipeline.yaml for a command, in PostgreSQL or in the data folder, which a gateway may use, too. */
+export interface CommandStore extends AsyncDisposable {
+  readonly sql: Store["sql"];
+  /** Undefined without `store.postgres`. */
+  readonly database: PostgresPool | undefined;
+}
+
+/** Rejects with StoreError if the tables cannot be used by this release. */
+export async function openCommandStore(config: Config): Promise<CommandStore> {
+  await using stack = new AsyncDisposableStack();
+  const opened = openCommandDatabase(config);
+  if (opened !== undefined) {
+    const { database } = opened;
+    stack.defer(() => database.close());
+    await checkTables(opened);
+    const sql: Store["sql"] = (lane) => postgresSql(database, lane);
+    return { sql, database, ...closing(stack.move()) };
+  }
+  const { data: dataDir } = config.store;
+  refuseMoved(dataDir);
+  const tables = await shippedTables();
+  // A gateway of an earlier release would lose the files that it uses.
+  using _lock = needsTakeover(dataDir, tables) ? lockStore(dataDir) : undefined;
+  const state = await openSqliteSql(stateFileOf(dataDir, tables), systemClock);
+  stack.defer(() => state.close());
+  return { sql: () => state, database: undefined, ...closing(stack.move()) };
+}
+
+function closing(stack: AsyncDisposableStack): AsyncDisposable {
+  return { [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
 /** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */

@@ -5,6 +5,7 @@
 export {
   checkTables,
   openCommandDatabase,
+  openCommandStore,
   withDatabase,
   type CommandDatabase,
 } from "../commands/database.ts";

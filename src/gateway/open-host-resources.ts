@@ -127,7 +127,8 @@ async function openPostgresStore(
   const settings = await sharedSettings(config);
   const replicas = await PostgresReplicas.open({ ...parts, database, version, settings });
   stack.add("list of gateways", () => replicas.close());
-  return { database, sql: (lane) => postgresSql(database, lane), replicas };
+  const { clock } = parts;
+  return { database, sql: (lane) => postgresSql(database, lane, clock), replicas };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */

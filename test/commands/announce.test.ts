@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
-import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { announce } from "../../src/commands/announce.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import { createLog } from "../../src/log.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { version } from "../../src/version.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { temporaryFolder } from "../store/folder.ts";
 
 const pipeline = `version: 1
@@ -36,8 +35,10 @@ async function announced(
   const configFile = join(folder, "pipeline.yaml");
   writeFileSync(configFile, pipeline);
   if (hasWorkspace) {
-    using db = openAccountsDatabase(join(folder, "data"));
-    createWorkspace(db, { name: "acme", plan: "free" }, { actor: "test", at: Date.now() });
+    const by = { actor: "test", at: Date.now() };
+    await withFolderAccounts(join(folder, "data"), (store) =>
+      store.createWorkspace({ name: "acme", plan: "free" }, by),
+    );
   }
   const lines: string[] = [];
   const gatewayLog = createLog({

@@ -1,15 +1,11 @@
 /** Runs the tests of the contracts on the stores of the data folder. */
-import type { TestContext } from "node:test";
-import {
-  openGatewayAccountStore,
-  type EmbeddedAccountStore,
-} from "../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import { embeddedSlots } from "../../plugins/billing/accounts/embedded/embedded-slots.ts";
+import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import { systemClock } from "../../src/clock.ts";
+import type { Clock } from "../../src/plugin.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
 import { createJournalReports } from "../../plugins/billing/metering/journal-reports.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -18,13 +14,13 @@ import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";
-import { atOnce } from "../../plugins/contracts/at-once.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { openFolderSql, withFolderSql, type TestSql } from "../store/open-sql.ts";
 import { describeAccountStore } from "./accounts.ts";
 import { describeBuckets, type OpenBuckets } from "./buckets.ts";
 import { describeClaims } from "./claims.ts";
+import { openFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { meterFixture } from "../plugins/billing/metering/fixture.ts";
 import { describeMeter, type RecordedCharge } from "./meter.ts";
 import { describeIdempotency, type IdempotencyReplica } from "./idempotency.ts";
@@ -34,41 +30,44 @@ import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
 import { silentLog } from "../test-log.ts";
 
-function openStore(t: TestContext, folder: string, clock = manualClock()): EmbeddedAccountStore {
-  const store = openGatewayAccountStore(folder, clock);
-  t.after(() => store.close());
-  return store;
-}
+/** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
+const renewMs = 20_000;
 
-describeAccountStore("embedded", (t) => {
+describeAccountStore("embedded", async (t) => {
   const folder = temporaryFolder(t);
-  const one = openStore(t, folder);
-  const other = openStore(t, folder);
-  const restart = (): EmbeddedAccountStore => {
-    one.close();
-    other.close();
-    return openStore(t, folder);
+  const one = await openFolderAccounts(t, folder);
+  const other = await openFolderAccounts(t, folder);
+  const restart = async (): Promise<AccountStore> => {
+    await Promise.all([one.sql.close(), other.sql.close()]);
+    return (await openFolderAccounts(t, folder)).store;
   };
-  return { one, other, restart };
+  return { one: one.store, other: other.store, restart };
 });
 
-describeIdempotency("embedded", (t) => {
+describeIdempotency("embedded", async (t) => {
   const folder = temporaryFolder(t);
   const clock = manualClock();
-  const replica = (): IdempotencyReplica & { readonly store: EmbeddedAccountStore } => {
-    const store = openStore(t, folder, clock);
-    const idempotency = openIdempotency({
-      slots: embeddedSlots(store, clock),
-      clock,
-      log: silentLog,
-    });
+  let storeTime = clock.now();
+  const ofStore: Clock = { ...systemClock, now: () => storeTime };
+  const replica = async (): Promise<IdempotencyReplica & { readonly sql: TestSql }> => {
+    const { store, slots, sql } = await openFolderAccounts(t, folder, ofStore);
+    const idempotency = openIdempotency({ slots, clock, log: silentLog });
     t.after(() => idempotency.close());
-    return { idempotency, store, die: () => idempotency.close() };
+    return { idempotency, store, sql, die: () => idempotency.close() };
   };
-  const [one, other] = [replica(), replica()];
+  const [one, other] = [await replica(), await replica()];
   const workspace = { name: "Acme", plan: "developer" } as const;
-  const { id } = atOnce(one.store.createWorkspace(workspace, { actor: "test", at: 1 }));
-  return { one, other, workspaceId: id, pass: (ms) => clock.advance(ms) };
+  const { id } = await one.store.createWorkspace(workspace, { actor: "test", at: 1 });
+  const pass = async (ms: number): Promise<void> => {
+    storeTime += ms;
+    // As in real time, leases are renewed before a sweep can delete their slots.
+    const untilRenewed = Math.min(ms, renewMs);
+    for (const step of [untilRenewed, ms - untilRenewed]) {
+      clock.advance(step);
+      await Promise.all([one.sql.idle(), other.sql.idle()]);
+    }
+  };
+  return { one, other, workspaceId: id, pass };
 });
 
 describeStreamStore("embedded", async (t) => {

@@ -1,11 +1,7 @@
 /** Runs the tests of the contracts on PostgreSQL, directly and through PgBouncer in transaction mode. */
 import type { TestContext } from "node:test";
 import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
-import {
-  openPostgresAccountStore,
-  type PostgresAccountStore,
-} from "../../plugins/billing/accounts/postgres/postgres-account-store.ts";
-import { postgresSlots } from "../../plugins/billing/accounts/postgres/postgres-slots.ts";
+import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import type { Sql } from "../../src/plugin.ts";
@@ -14,8 +10,8 @@ import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";
 import { postgresSql } from "../../src/store/sql/postgres-sql.ts";
-import { systemClock } from "../../src/clock.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { openPostgresAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { accountsDatabase } from "../plugins/billing/accounts/postgres/database.ts";
 import { runSql } from "../store/servers.ts";
 import { describeAccountStore } from "./accounts.ts";
@@ -42,8 +38,8 @@ function describeStores(name: string, port: () => number | undefined): void {
 
   describeAccountStore(name, async (t) => {
     const database = await openDatabase(t);
-    const open = (): Promise<PostgresAccountStore> =>
-      openPostgresAccountStore(database.open(), systemClock);
+    const open = async (): Promise<AccountStore> =>
+      (await openPostgresAccounts(database.open())).store;
     return { one: await open(), other: await open(), restart: open };
   });
 
@@ -52,12 +48,8 @@ function describeStores(name: string, port: () => number | undefined): void {
     const database = await openDatabase(t, { now: clock.now() });
     const pools = [database.open(), database.open()] as const;
     const replica = async (pool: (typeof pools)[0]): Promise<IdempotencyReplica> => {
-      const store = await openPostgresAccountStore(pool, clock);
-      const idempotency = openIdempotency({
-        slots: postgresSlots(store.transactions),
-        clock,
-        log: silentLog,
-      });
+      const { store, slots } = await openPostgresAccounts(pool, clock);
+      const idempotency = openIdempotency({ slots, clock, log: silentLog });
       t.after(() => idempotency.close());
       return { idempotency, store, die: () => idempotency.close() };
     };

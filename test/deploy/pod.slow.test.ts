@@ -99,7 +99,7 @@ test(
       const words = /(?<=exec statefulset\/sluice -- )\/nodejs.* backup -/.exec(guide)?.[0] ?? "";
       const { code, out } = await gateway.exec(words.split(" "));
       assert.equal(code, 0, out);
-      assert.ok(out.includes("manifest.json") && out.includes("accounts.db"));
+      assert.ok(out.includes("manifest.json") && out.includes("state.db"));
       assert.equal(await gateway.stop(), 0);
     }
     // The next pod finds the accounts on the volume.

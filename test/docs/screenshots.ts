@@ -93,8 +93,8 @@ interface Caller {
 async function openCaller(target: TestGateway): Promise<Caller> {
   const capabilities = ["ledger:read", "inference", "platform:read"] as const;
   const keys = [
-    target.issue({ capabilities }).key,
-    target.issue({ capabilities, rpsLimit: 20 }).key,
+    (await target.issue({ capabilities })).key,
+    (await target.issue({ capabilities, rpsLimit: 20 })).key,
   ];
   const models = await send(`${target.url}/v1/models`, keys[0] ?? "", undefined);
   const { data } = models as { data: { id: string }[] };

@@ -27,7 +27,7 @@ export async function startChatGateway(options: ChatOptions = {}): Promise<ChatT
     baseURL: `${gateway.url}/v1`,
     key: gateway.key,
     unknownKey: `gateway_dev_${"0".repeat(32)}`,
-    forbiddenKey: gateway.issue({ capabilities: ["docs:read"] }).key,
-    poorKey: gateway.issue({ cuLimit24hMilli: 1 }).key,
+    forbiddenKey: (await gateway.issue({ capabilities: ["docs:read"] })).key,
+    poorKey: (await gateway.issue({ cuLimit24hMilli: 1 })).key,
   };
 }

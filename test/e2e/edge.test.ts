@@ -4,8 +4,7 @@ import { readFileSync } from "node:fs";
 import { createServer, request, type IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
-import { revokeKey } from "../../plugins/billing/accounts/embedded/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
+import { followed, withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import {
   startTestGateway,
@@ -169,14 +168,15 @@ const tooMany = (answer: Answer): void => {
 test("the authentication table: each trigger has its message", async () => {
   await using edge = await startEdge();
   const { gateway, clock } = edge;
-  const revoked = gateway.issue({});
-  const expired = gateway.issue({ expiresAt: clock.now() + 1000 });
+  const revoked = await gateway.issue({});
+  const expired = await gateway.issue({ expiresAt: clock.now() + 1000 });
   assert.equal((await edge.ask("/keyed", { authorization: bearer(revoked.key) })).status, 200);
   assert.equal((await edge.ask("/keyed", { authorization: bearer(expired.key) })).status, 200);
-  const db = openAccountsDatabase(join(gateway.folder, "data"));
-  revokeKey(db, revoked.keyId, { actor: "test", at: clock.now() });
-  db.close();
+  await withFolderAccounts(join(gateway.folder, "data"), (store) =>
+    store.revokeKey(revoked.keyId, { actor: "test", at: clock.now() }),
+  );
   clock.advance(1000);
+  await followed(gateway.gateway);
   const format = "invalid authorization format";
   const table: readonly [string | undefined, string][] = [
     [undefined, "missing authorization header"],
@@ -216,7 +216,7 @@ test("a key without the capability gets 403 and a key with it passes; the upstre
   await using edge = await startEdge({
     account: { capabilities: ["docs:read", "platform:admin"] },
   });
-  const able = edge.gateway.issue({ capabilities: ["ledger:read"] });
+  const able = await edge.gateway.issue({ capabilities: ["ledger:read"] });
   const denied = await edge.ask("/ledger", { authorization: bearer(edge.gateway.key) });
   assertRefused(denied, 403, "permission denied", "GATEWAY_PERMISSION_DENIED");
   assert.equal(edge.upstreamCalls(), 0);
@@ -253,7 +253,7 @@ for (const [plan, rps, burst] of plans) {
 
 test("the rate table: an override lowers a key's rate and never raises it", async () => {
   await using edge = await startEdge({ account: { plan: "developer", rpsLimit: 3 } });
-  const higher = edge.gateway.issue({ plan: "free", rpsLimit: 100 });
+  const higher = await edge.gateway.issue({ plan: "free", rpsLimit: 100 });
   for (const [key, burst] of [
     [edge.gateway.key, 6],
     [higher.key, 4],

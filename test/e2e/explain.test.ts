@@ -197,7 +197,7 @@ describe("/explain", () => {
       limit: 1_000,
       clears_at: "2026-01-16T12:01:00.000Z",
     });
-    const free = gateway.issue({ plan: "free", createdAt: clock.now() });
+    const free = await gateway.issue({ plan: "free", createdAt: clock.now() });
     assert.equal((await send(gateway, "/keyed", { key: free.key })).status, 200);
     const planRefused = await send(gateway, "/keyed", { key: free.key });
     const plan = await only(gateway, planRefused.id);
@@ -347,7 +347,7 @@ upstreams: { up: { urls: "${url}" } }
     await using gateway = await start({
       account: { capabilities: ["workspace:admin", "inference"] },
     });
-    const other = gateway.issue({ capabilities: admin });
+    const other = await gateway.issue({ capabilities: admin });
     for (const sent of [
       { key: gateway.key, headers: asked },
       { headers: asked },

@@ -49,7 +49,7 @@ test("a workspace whose calls take long leaves half of the connections to the ot
       body: JSON.stringify(body),
       ...(signal && { signal }),
     });
-  const greedy = gateway.issue({ plan: "enterprise" });
+  const greedy = await gateway.issue({ plan: "enterprise" });
   let id = 0;
   const arrayOf50 = () =>
     Array.from({ length: 50 }, () => ({

@@ -6,11 +6,10 @@ import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
-import { createKey } from "../../plugins/billing/accounts/embedded/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
-import { createWorkspace } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
 const deadly = join(import.meta.dirname, "deadly");
 
@@ -66,17 +65,18 @@ interface Shop extends Disposable {
   readonly key: string;
 }
 
-function openShop(): Shop {
+async function openShop(): Promise<Shop> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-kill-"));
   const data = join(folder, "data");
   const configFile = join(folder, "pipeline.yaml");
   writeFileSync(configFile, pipeline);
-  const db = openAccountsDatabase(data);
   const by = { actor: "test", at: Date.now() };
-  const { id: workspaceId } = createWorkspace(db, { name: "kill", plan: "enterprise" }, by);
-  const capabilities = ["workspace:admin"] as const;
-  const issued = createKey(db, { workspaceId, name: "kill", environment: "dev", capabilities }, by);
-  db.close();
+  const { workspaceId, issued } = await withFolderAccounts(data, async (store) => {
+    const { id } = await store.createWorkspace({ name: "kill", plan: "enterprise" }, by);
+    const capabilities = ["workspace:admin"] as const;
+    const wanted = { workspaceId: id, name: "kill", environment: "dev", capabilities } as const;
+    return { workspaceId: id, issued: await store.createKey(wanted, by) };
+  });
   assert.ok("text" in issued);
   return {
     folder,
@@ -118,7 +118,7 @@ async function send(
 
 /** Ends the lease of the slot under this key, as happens 60 s after its owner died. */
 function endLease(shop: Shop, key: string): void {
-  const db = openAccountsDatabase(shop.data);
+  const db = new DatabaseSync(join(shop.data, "state.db"), { timeout: 5_000 });
   const ended = db
     .prepare("UPDATE idempotency_slots SET until = ? WHERE key = ? AND owner IS NOT NULL")
     .run(Date.now(), `gateway_${key}`);
@@ -163,7 +163,7 @@ describe(
   () => {
     for (const id of ["inner", "outer"]) {
       test(`makes a purchase once if the kill happens in the ${id} step`, async () => {
-        using shop = openShop();
+        using shop = await openShop();
         const all = [
           ...points("runs", ...awaited(id, "requestHeaders", "requestBody"), `${id} before`),
           // While the step waits for what is inside it, the transaction is still open.
@@ -175,7 +175,7 @@ describe(
           assert.equal(again?.status, 200, point.at);
           assert.equal(again.replayed, point.repeated === "replayed", point.at);
           assert.deepEqual(more, { ...again, replayed: true }, point.at);
-          const db = openAccountsDatabase(shop.data);
+          const db = new DatabaseSync(join(shop.data, "state.db"), { timeout: 5_000 });
           const made = db
             .prepare("SELECT id FROM purchases WHERE amount_cu_milli = ?")
             .all(index + 1);
@@ -206,7 +206,7 @@ describe(
     };
     for (const [path, all] of Object.entries(ways)) {
       test(`does not repeat the work of ${path} outside the store while its slot is held`, async () => {
-        using shop = openShop();
+        using shop = await openShop();
         let done = 0;
         await killAt(shop, all, path, (point, _, [again, more]) => {
           const file = join(shop.folder, "effects");

@@ -1,9 +1,8 @@
 /** Idempotency-Key on the shipped routes, through a whole gateway: every row of the specification's table. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import {
   startTestGateway,
@@ -11,6 +10,8 @@ import {
   type TestKey,
 } from "../../plugins/contracts/testing.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
+import { withFolderSql } from "../store/open-sql.ts";
 
 /** The shipped pipeline without its log lines. */
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")
@@ -27,7 +28,7 @@ interface Shipped extends AsyncDisposable {
   readonly platform: TestKey;
   readonly post: (action: string, body: string, more?: More) => Promise<Answer>;
   /** Recorded actions in order, without the creation of keys and workspaces. */
-  readonly done: () => string[];
+  readonly done: () => Promise<string[]>;
 }
 
 interface More {
@@ -55,8 +56,12 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<Shippe
     clock,
   });
   const createdAt = clock.now();
-  const admin = gateway.issue({ plan: "startup", capabilities: ["workspace:admin"], createdAt });
-  const platform = gateway.issue({ capabilities: ["platform:admin"], createdAt });
+  const admin = await gateway.issue({
+    plan: "startup",
+    capabilities: ["workspace:admin"],
+    createdAt,
+  });
+  const platform = await gateway.issue({ capabilities: ["platform:admin"], createdAt });
   return {
     gateway,
     clock,
@@ -76,11 +81,11 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<Shippe
           },
         },
       ),
-    done() {
-      const db = openAccountsDatabase(`${gateway.folder}/data`);
-      const actions = listChanges(db).map(({ action }) => action);
-      db.close();
-      return actions.filter((action) => !action.endsWith(".create"));
+    async done() {
+      const changes = await withFolderAccounts(`${gateway.folder}/data`, (store) =>
+        store.changes(),
+      );
+      return changes.map(({ action }) => action).filter((action) => !action.endsWith(".create"));
     },
     [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
   };
@@ -123,12 +128,12 @@ test("a repeated request gets the stored response for 24 hours, and then runs ag
   const late = await post("cu/purchase", buy, { idempotencyKey });
   isReplayOf(late, first);
   assert.notEqual(late.requestId, first.requestId);
-  assert.deepEqual(done(), ["workspace.purchase"]);
+  assert.deepEqual(await done(), ["workspace.purchase"]);
   clock.jump(1);
   const anew = await post("cu/purchase", buy, { idempotencyKey });
   assert.deepEqual([anew.status, anew.replayed], [200, null]);
   assert.notEqual(anew.text, first.text);
-  assert.deepEqual(done(), ["workspace.purchase", "workspace.purchase"]);
+  assert.deepEqual(await done(), ["workspace.purchase", "workspace.purchase"]);
 });
 
 test("all five routes honour the header, and each of them replays", async () => {
@@ -158,7 +163,7 @@ test("all five routes honour the header, and each of them replays", async () => 
     idempotencyKey: "gateway_4",
   });
   assert.match(catalogue.text, /"id":"extra"/);
-  assert.equal(done().length, routes.length);
+  assert.equal((await done()).length, routes.length);
 });
 
 test("no other route honours the header, well-formed or not", async () => {
@@ -185,9 +190,9 @@ test("no other route honours the header, well-formed or not", async () => {
       }
     }
   }
-  const db = openAccountsDatabase(`${gateway.folder}/data`);
-  const slots = db.prepare("SELECT count(*) AS n FROM idempotency_slots").get();
-  db.close();
+  const [slots] = await withFolderSql(`${gateway.folder}/data`, (sql) =>
+    sql.query("SELECT count(*) AS n FROM sluice.idempotency_slots"),
+  );
   assert.equal(slots?.["n"], 0);
 });
 
@@ -208,7 +213,7 @@ test("another body, path or query with the same key gets 422; another API key ha
   }
   const other = await post("cu/purchase", buy, { idempotencyKey, key: platform.key });
   assert.deepEqual([other.status, other.replayed], [200, null]);
-  assert.equal(done().length, 2);
+  assert.equal((await done()).length, 2);
 });
 
 test("refusals of the surface are stored, and refusals of the steps are not", async () => {
@@ -225,7 +230,7 @@ test("refusals of the surface are stored, and refusals of the steps are not", as
   isReplayOf(await post("cu/purchase", "{}", violation), bad);
 
   const three = { idempotencyKey: "gateway_three" };
-  const stranger = gateway.issue({});
+  const stranger = await gateway.issue({});
   const denied = await post("cu/purchase", buy, { ...three, key: stranger.key });
   assert.equal(denied.code, "GATEWAY_PERMISSION_DENIED");
   const text = await post("cu/purchase", buy, {
@@ -271,9 +276,9 @@ test("the header without a valid API key gets 400, a request without the header 
   ]) {
     assert.deepEqual(await refusal({ idempotencyKey: wrong }), invalid, wrong);
   }
-  const stranger = gateway.issue({}).key;
+  const stranger = (await gateway.issue({})).key;
   assert.deepEqual(await refusal({ key: stranger, idempotencyKey: "one" }), invalid);
-  assert.deepEqual(done(), []);
+  assert.deepEqual(await done(), []);
   assert.equal((await post("cu/purchase", buy, { idempotencyKey: longest })).status, 200);
 });
 
@@ -304,7 +309,7 @@ test("of 100 requests at once with one key, one is executed, and the others are 
     if (answer.status === 409) assert.equal(answer.code, "GATEWAY_CONFLICT");
     else isReplayOf(answer, first);
   }
-  assert.deepEqual(done(), ["workspace.purchase"]);
+  assert.deepEqual(await done(), ["workspace.purchase"]);
 });
 
 test("a response above 1 MiB reaches its caller but is not stored, so a repeated request runs again", async () => {
@@ -323,7 +328,7 @@ test("a response above 1 MiB reaches its caller but is not stored, so a repeated
   assert.ok(first.text.length > mebibyte);
   const again = await replace();
   assert.deepEqual([again.status, again.replayed], [200, null]);
-  assert.deepEqual(done(), ["network.models", "network.models"]);
+  assert.deepEqual(await done(), ["network.models", "network.models"]);
 });
 
 test("a slot survives a reload", async () => {
@@ -333,14 +338,14 @@ test("a slot survives a reload", async () => {
   await gateway.write(shipped.replaceAll("- idempotency", "- idempotency: { prefix: gate }"));
   assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
   isReplayOf(await post("cu/purchase", buy, { idempotencyKey }), first);
-  assert.equal(done().length, 1);
+  assert.equal((await done()).length, 1);
   assert.equal((await post("cu/purchase", buy, { idempotencyKey: "gate" })).status, 200);
 });
 
 test("while another process locks the store, requests get 503, nothing runs, and the key stays unused", async () => {
   await using shop = await start();
   const { post, gateway, done } = shop;
-  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  const db = new DatabaseSync(`${gateway.folder}/data/state.db`);
   db.exec("BEGIN IMMEDIATE");
   const locked = await post("cu/purchase", buy, { idempotencyKey });
   assert.deepEqual([locked.status, locked.code], [503, "GATEWAY_SERVICE_UNAVAILABLE"]);
@@ -348,5 +353,5 @@ test("while another process locks the store, requests get 503, nothing runs, and
   db.close();
   const served = await post("cu/purchase", buy, { idempotencyKey });
   assert.deepEqual([served.status, served.replayed], [200, null]);
-  assert.equal(done().length, 1);
+  assert.equal((await done()).length, 1);
 });

@@ -1,13 +1,11 @@
 /** The guarantees for API keys, with a whole gateway, while another process changes them. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { ChangeAuthor } from "sluice-gateway/services";
-import type { KeySettings } from "../../plugins/billing/accounts/account-store.ts";
-import { findKey, rotateKey, setKey } from "../../plugins/billing/accounts/embedded/keys.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
+import type { AccountStore, KeySettings } from "../../plugins/billing/accounts/account-store.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { followed, openFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 
 const hour = 3_600_000;
@@ -32,10 +30,10 @@ interface Keyed extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
   /** The settings as a command in another process has them. */
-  readonly db: DatabaseSync;
+  readonly store: AccountStore;
   readonly by: () => ChangeAuthor;
   /** Changes the gateway's key and lets it follow. */
-  readonly set: (settings: KeySettings) => void;
+  readonly set: (settings: KeySettings) => Promise<void>;
   /** Returns the status, or the code and message of a refusal. */
   readonly call: (key?: string, from?: string) => Promise<number | string>;
 }
@@ -43,16 +41,19 @@ interface Keyed extends AsyncDisposable {
 async function start(): Promise<Keyed> {
   const clock = manualClock();
   const gateway = await startTestGateway({ pipeline, clock, account: { createdAt: clock.now() } });
-  const db = openAccountsDatabase(join(gateway.folder, "data"));
+  const stack = new AsyncDisposableStack();
+  const closing = { after: (close: () => Promise<void>) => stack.defer(close) };
+  const { store } = await openFolderAccounts(closing, join(gateway.folder, "data"), clock);
   const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
   return {
     gateway,
     clock,
-    db,
+    store,
     by,
-    set(settings) {
-      assert.ok("id" in setKey(db, gateway.keyId, settings, by()));
+    async set(settings) {
+      assert.ok("id" in (await store.setKey(gateway.keyId, settings, by())));
       clock.advance(second);
+      await followed(gateway.gateway);
     },
     async call(key = gateway.key, from = "192.0.2.1") {
       const response = await fetch(`${gateway.url}/call`, {
@@ -63,7 +64,7 @@ async function start(): Promise<Keyed> {
       return `${response.status} ${String(body["error_code"])} ${JSON.stringify(body["details"] ?? body["error"])}`;
     },
     async [Symbol.asyncDispose]() {
-      db.close();
+      await stack.disposeAsync();
       await gateway[Symbol.asyncDispose]();
     },
   };
@@ -75,9 +76,9 @@ const tooMany = '429 GATEWAY_RATE_LIMITED "too many requests"';
 
 test("rotation: both keys work until the overlap ends, then only the successor, with the same limits", async () => {
   await using keyed = await start();
-  const { gateway, clock, db, by, set, call } = keyed;
-  set({ rpsLimit: 3, cuLimit24hMilli: 1_500, allowedAddresses: ["192.0.2.0/24"] });
-  const issued = rotateKey(db, gateway.keyId, hour, by());
+  const { gateway, clock, store, by, set, call } = keyed;
+  await set({ rpsLimit: 3, cuLimit24hMilli: 1_500, allowedAddresses: ["192.0.2.0/24"] });
+  const issued = await store.rotateKey(gateway.keyId, hour, by());
   assert.ok("text" in issued);
   assert.equal(await call(issued.text), 200);
   assert.equal(await call(issued.text, "198.51.100.1"), outOfPlace);
@@ -95,13 +96,13 @@ test("rotation: both keys work until the overlap ends, then only the successor, 
 test("expiry: a key expires at its exact time, and a later time can be set before that", async () => {
   await using keyed = await start();
   const { clock, set, call } = keyed;
-  set({ expiresAt: clock.now() + hour });
+  await set({ expiresAt: clock.now() + hour });
   clock.advance(hour - second - 1);
   assert.equal(await call(), 200);
-  set({ expiresAt: null });
+  await set({ expiresAt: null });
   clock.advance(day);
   assert.equal(await call(), 200);
-  set({ expiresAt: clock.now() + hour });
+  await set({ expiresAt: clock.now() + hour });
   clock.advance(hour);
   assert.equal(await call(), expired);
 });
@@ -109,14 +110,14 @@ test("expiry: a key expires at its exact time, and a later time can be set befor
 test("rate: a key's own limit applies with a burst of twice the rate, and does not affect another key", async () => {
   await using keyed = await start();
   const { gateway, clock, set, call } = keyed;
-  set({ rpsLimit: 2 });
+  await set({ rpsLimit: 2 });
   const statuses: (number | string)[] = [];
   for (let n = 0; n < 5; n++) statuses.push(await call());
   assert.deepEqual(statuses, [200, 200, 200, 200, tooMany]);
-  assert.equal(await call(gateway.issue({}).key), 200);
+  assert.equal(await call((await gateway.issue({})).key), 200);
   clock.advance(500);
   assert.deepEqual([await call(), await call()], [200, tooMany]);
-  set({ rpsLimit: null });
+  await set({ rpsLimit: null });
   assert.equal(await call(), 200);
   // The content of the bucket stays. From now on it is refilled with the plan's 200 per second.
   clock.advance(100);
@@ -128,43 +129,45 @@ test("credit: the limits of 24 hours and 30 days refuse a key, and become free a
   const { clock, set, call } = keyed;
   const refused = (window: string, limit: number, used = limit): string =>
     `429 GATEWAY_CU_LIMIT_EXCEEDED ${JSON.stringify({ window, used_cu_milli: used, limit_cu_milli: limit })}`;
-  set({ cuLimit24hMilli: 1_000, cuLimit30dMilli: 1_500 });
+  await set({ cuLimit24hMilli: 1_000, cuLimit30dMilli: 1_500 });
   assert.deepEqual([await call(), await call(), await call()], [200, 200, refused("24h", 1_000)]);
   clock.advance(day + 60_000);
   assert.deepEqual([await call(), await call()], [200, refused("30d", 1_500)]);
-  set({ cuLimit30dMilli: 2_000 });
+  await set({ cuLimit30dMilli: 2_000 });
   assert.deepEqual([await call(), await call()], [200, refused("30d", 2_000)]);
-  set({ cuLimit24hMilli: null, cuLimit30dMilli: null });
+  await set({ cuLimit24hMilli: null, cuLimit30dMilli: null });
   assert.equal(await call(), 200);
 });
 
 test("addresses: a key works only from the IPv4 and IPv6 addresses that it is bound to", async () => {
   await using keyed = await start();
   const { set, call } = keyed;
-  set({ allowedAddresses: ["192.0.2.0/28", "2001:db8::/32", "203.0.113.5"] });
+  await set({ allowedAddresses: ["192.0.2.0/28", "2001:db8::/32", "203.0.113.5"] });
   for (const from of ["192.0.2.15", "2001:db8:1::1", "203.0.113.5", "::ffff:192.0.2.1"]) {
     assert.equal(await call(undefined, from), 200, from);
   }
   for (const from of ["192.0.2.16", "2001:db9::1", "203.0.113.6"]) {
     assert.equal(await call(undefined, from), outOfPlace, from);
   }
-  set({ allowedAddresses: null });
+  await set({ allowedAddresses: null });
   assert.equal(await call(undefined, "192.0.2.16"), 200);
 });
 
 test("last use: it is written once per minute and when the gateway stops, not with each request", async () => {
   const keyed = await start();
-  const { gateway, clock, db, call } = keyed;
-  const lastUsedAt = (): number | undefined => findKey(db, gateway.keyId)?.lastUsedAt;
+  const { gateway, clock, store, call } = keyed;
+  const lastUsedAt = async (): Promise<number | undefined> =>
+    (await store.findKey(gateway.keyId))?.lastUsedAt;
   const first = clock.now();
   await call();
   clock.advance(59_999);
-  assert.equal(lastUsedAt(), undefined);
+  assert.equal(await lastUsedAt(), undefined);
   clock.advance(1);
-  assert.equal(lastUsedAt(), first);
+  await followed(gateway.gateway);
+  assert.equal(await lastUsedAt(), first);
   const last = clock.now();
   await call();
   await gateway.gateway.stop();
-  assert.equal(lastUsedAt(), last);
+  assert.equal(await lastUsedAt(), last);
   await keyed[Symbol.asyncDispose]();
 });

@@ -51,7 +51,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
     await using tools = await startToolsGateway(node.url);
     const [extrinsic, another] = extrinsics();
     const confirmation_token = await tokenFor(tools, extrinsic);
-    const other = tools.gateway.issue({ capabilities: ["ledger:read", "ledger:write"] });
+    const other = await tools.gateway.issue({ capabilities: ["ledger:read", "ledger:write"] });
     expired(await tools.call(tool, { extrinsic: another, confirmation_token }));
     expired(await tools.call(tool, { extrinsic, confirmation_token }, other.key));
     expired(await tools.call(tool, { extrinsic, confirmation_token: "forged" }));
@@ -66,7 +66,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
     await using node = await startRecordedNode("westend-dev", answers);
     await using tools = await startToolsGateway(node.url);
     const [extrinsic] = extrinsics();
-    const reader = tools.gateway.issue({ capabilities: ["ledger:read"] });
+    const reader = await tools.gateway.issue({ capabilities: ["ledger:read"] });
     const refused = await tools.call(tool, { extrinsic }, reader.key);
     assert.equal(refused.error?.data.errorCode, "GATEWAY_PERMISSION_DENIED");
     const calls = [{ tool, params: { extrinsic } }];

@@ -4,14 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { listChanges } from "../../plugins/billing/accounts/embedded/change-log.ts";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
 import {
   startTestGateway,
   type TestGateway,
   type TestKey,
 } from "../../plugins/contracts/testing.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
 const pipeline = `
 version: 1
@@ -69,7 +68,7 @@ describe("network-models", () => {
   it("hides, lists and prices models, and records the change in the audit log", async () => {
     await using worker = await startWorker({ models: ["Acme/One-1", "Acme/Two-1"] });
     await using gateway = await startTestGateway({ pipeline, env: { WORKER_URL: worker.url } });
-    const admin = gateway.issue({ capabilities: ["platform:admin"] });
+    const admin = await gateway.issue({ capabilities: ["platform:admin"] });
     const wanted = [
       { id: "Acme/One-1", enabled: true, owned_by: "acme", price_coefficient: 3000 },
       { id: "Acme/Two-1", enabled: false },
@@ -93,9 +92,9 @@ describe("network-models", () => {
     );
     assert.deepEqual(await models(gateway), shown);
 
-    const db = openAccountsDatabase(`${gateway.folder}/data`);
-    const change = listChanges(db).at(-1);
-    db.close();
+    const change = (
+      await withFolderAccounts(`${gateway.folder}/data`, (store) => store.changes())
+    ).at(-1);
     assert.equal(change?.action, "network.models");
     assert.equal(change?.actor, admin.keyId);
     assert.equal(change?.requestId, "change-1");
@@ -111,10 +110,10 @@ describe("network-models", () => {
   it("refuses other keys, unknown networks and invalid bodies, and then changes nothing", async () => {
     await using worker = await startWorker({ models: ["Acme/One-1"] });
     await using gateway = await startTestGateway({ pipeline, env: { WORKER_URL: worker.url } });
-    const admin = gateway.issue({ capabilities: ["platform:admin"] });
+    const admin = await gateway.issue({ capabilities: ["platform:admin"] });
     const good = '{"models":[{"id":"Acme/One-1","enabled":false}]}';
     assert.equal((await put(gateway, gateway, "classic", good)).status, 403);
-    const keys = [gateway, gateway.issue({ capabilities: ["workspace:admin"] })];
+    const keys = [gateway, await gateway.issue({ capabilities: ["workspace:admin"] })];
     for (const key of keys) {
       assert.equal((await put(gateway, key, "classic", good, "forgotten")).status, 403);
     }

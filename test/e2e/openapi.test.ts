@@ -93,7 +93,7 @@ before(async () => {
       clock: manualClock(Date.now()),
     }),
   );
-  poor = gateway.issue({ cuLimit24hMilli: 1, capabilities: ["ledger:read", "inference"] });
+  poor = await gateway.issue({ cuLimit24hMilli: 1, capabilities: ["ledger:read", "inference"] });
   source = await (await fetch(`${gateway.url}/openapi.json`)).text();
   // The other tests of this file check the content.
   document = JSON.parse(source) as Document;
@@ -286,9 +286,9 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     await rpc({ status: 204, body: { jsonrpc: "2.0", method: "system_chain" } });
     await rpc({ status: 415, text: "{}", headers: { "content-type": "text/plain" } });
     await rpc({ status: 401, key: null, body: call("system_chain") });
-    await rpc({ status: 403, key: gateway.issue({ capabilities: [] }).key, body: {} });
+    await rpc({ status: 403, key: (await gateway.issue({ capabilities: [] })).key, body: {} });
     await rpc({ status: 429, key: poor.key, body: call("system_chain") });
-    const slow = gateway.issue({ rpsLimit: 1 });
+    const slow = await gateway.issue({ rpsLimit: 1 });
     for (const status of [200, 200, 429]) {
       await rpc({ status, key: slow.key, body: call("system_chain") });
     }
@@ -399,7 +399,7 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("matches the answers of the workspace routes", async () => {
-    const { workspaceId: id, key } = gateway.issue({
+    const { workspaceId: id, key } = await gateway.issue({
       plan: "developer",
       capabilities: ["workspace:admin"],
     });
@@ -432,8 +432,8 @@ describe("the OpenAPI document of the shipped pipeline", () => {
   });
 
   it("matches the refusals of every route: no permission, used-up limits, wrong content type", async () => {
-    const nobody = gateway.issue({ capabilities: [] }).key;
-    const busy = gateway.issue({ rpsLimit: 1 }).key;
+    const nobody = (await gateway.issue({ capabilities: [] })).key;
+    const busy = (await gateway.issue({ rpsLimit: 1 })).key;
     const params = { network: "none", id: "ws", digest: "x", session: "x", rid: "1", key: "x" };
     // Sends twice the number of requests that are allowed per second.
     for (const _ of [1, 2]) await check("GET", "/openapi.json", { status: 200, key: busy });

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openAccountsDatabase } from "../../plugins/billing/accounts/embedded/schema.ts";
-import { purchase } from "../../plugins/billing/accounts/embedded/workspaces.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { sluice } from "./gateway-process.ts";
 import { startRpcNode } from "./rpc-node.ts";
 import { join } from "node:path";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
 const pipeline = (node: string): string => `
 version: 1
@@ -28,9 +27,9 @@ test("credit is drawn from the included amount, then from purchases, then refuse
     pipeline: pipeline(node.url),
     account: { plan: "free" },
   });
-  const db = openAccountsDatabase(join(gateway.folder, "data"));
-  purchase(db, gateway.workspaceId, 500, { actor: "test", at: Date.now() });
-  db.close();
+  await withFolderAccounts(join(gateway.folder, "data"), (store) =>
+    store.purchase(gateway.workspaceId, 500, { actor: "test", at: Date.now() }),
+  );
   const call = async (): Promise<{ status: number; body: { details?: unknown } }> => {
     const response = await fetch(`${gateway.url}/v1/ledger/rpc`, {
       method: "POST",

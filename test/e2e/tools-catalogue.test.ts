@@ -78,7 +78,7 @@ it("a tool of a third party's package is on every transport, and is checked, pri
   assert.match(batch.text, /"error":"GATEWAY_NOT_FOUND: there is nobody"/);
   assert.match(batch.text, /"error":"GATEWAY_SCHEMA_VIOLATION: /);
 
-  const { key } = gateway.issue({ capabilities: ["ledger:read"] });
+  const { key } = await gateway.issue({ capabilities: ["ledger:read"] });
   const denied = await send(gateway, call("acme_greet", { name: "Bob" }), { key });
   assert.match(denied.text, /"code":-32001,.*"errorCode":"GATEWAY_PERMISSION_DENIED"/);
 });

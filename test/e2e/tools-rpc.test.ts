@@ -283,7 +283,7 @@ describe("a request that is refused before JSON-RPC", () => {
   });
 
   it("is from a key above its rate limit; an array takes one token", async () => {
-    const slow = gateway.issue({ rpsLimit: 1 });
+    const slow = await gateway.issue({ rpsLimit: 1 });
     const array = `[${echo},${echo},${echo}]`;
     for (let i = 0; i < 2; i++)
       assert.equal((await send(gateway, array, { key: slow.key })).status, 200);
@@ -297,7 +297,7 @@ describe("a request that is refused before JSON-RPC", () => {
   });
 
   it("exceeds the credit of its key", async () => {
-    const poor = gateway.issue({ cuLimit24hMilli: 150 });
+    const poor = await gateway.issue({ cuLimit24hMilli: 150 });
     assert.equal((await send(gateway, echo, { key: poor.key })).text, echoed);
     for (const body of [echo, call("echo", { text: "x" }, "")]) {
       const refused = await send(gateway, body, { key: poor.key });
@@ -367,7 +367,7 @@ describe("a tool that fails", () => {
   });
 
   it("continues when its caller leaves; after 30 seconds it is aborted and its credit is released", async () => {
-    const { key } = gateway.issue({ cuLimit24hMilli: 100 });
+    const { key } = await gateway.issue({ cuLimit24hMilli: 100 });
     const { hanging, aborted } = seen;
     let leave = (): void => {};
     const sent = send(gateway, call("hangs"), {
@@ -389,10 +389,10 @@ describe("a tool that fails", () => {
 });
 
 describe("a write tool", () => {
-  const able = () => gateway.issue({ capabilities: ["ledger:write"] }).key;
+  const able = async () => (await gateway.issue({ capabilities: ["ledger:write"] })).key;
 
   it("asks for confirmation with HTTP 202, runs once, then answers 410", async () => {
-    const key = able();
+    const key = await able();
     const asked = await send(gateway, call("write", { to: "a" }), { key });
     assert.equal(asked.status, 202);
     const { code, data } = errorOf(asked.json());
@@ -422,7 +422,7 @@ describe("a write tool", () => {
   });
 
   it("also accepts the token next to its params, and accepts none after five minutes", async () => {
-    const key = able();
+    const key = await able();
     const tokenOf = async (): Promise<string> => {
       const asked = await send(gateway, call("write", { to: "a" }), { key });
       return String(errorOf(asked.json()).data?.details?.["confirmation_token"]);
@@ -436,10 +436,10 @@ describe("a write tool", () => {
   });
 
   it("cannot be confirmed by another key or called without the capability", async () => {
-    const asked = await send(gateway, call("write", { to: "a" }), { key: able() });
+    const asked = await send(gateway, call("write", { to: "a" }), { key: await able() });
     const confirmation_token = errorOf(asked.json()).data?.details?.["confirmation_token"];
     const stolen = await send(gateway, call("write", { to: "a", confirmation_token }), {
-      key: able(),
+      key: await able(),
     });
     assert.equal(stolen.status, 410);
     const denied = await send(gateway, call("write", { to: "a", confirmation_token }));
@@ -447,13 +447,13 @@ describe("a write tool", () => {
   });
 
   it("asks for confirmation inside an array with HTTP 200", async () => {
-    const answer = await send(gateway, `[${call("write", { to: "a" })}]`, { key: able() });
+    const answer = await send(gateway, `[${call("write", { to: "a" })}]`, { key: await able() });
     assert.equal(answer.status, 200);
     assert.match(answer.text, /^\[\{"jsonrpc":"2.0","id":1,"error":\{"code":-32002,/);
   });
 
   it("runs as a notification once it is confirmed", async () => {
-    const key = able();
+    const key = await able();
     const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
     assert.deepEqual([asked.status, asked.text], [204, ""]);
     const heard = await send(gateway, call("write", { to: "n" }), { key });
@@ -541,7 +541,7 @@ describe("an array", () => {
   });
 
   it("reserves credit for each call when it runs; a call that exceeds it does not affect the others", async () => {
-    const { key } = gateway.issue({ cuLimit24hMilli: 250 });
+    const { key } = await gateway.issue({ cuLimit24hMilli: 250 });
     const answer = await send(gateway, `[${echo},${echo},${echo},${call("raw", {}, "2")}]`, {
       key,
     });

@@ -164,7 +164,7 @@ for (const transport of transports) {
     });
 
     it("refuses a key without the capability, for every tool", async () => {
-      const { key } = gateway.issue({ capabilities: ["inference"] });
+      const { key } = await gateway.issue({ capabilities: ["inference"] });
       const listed = (await send(gateway, textOf(request("tools.list", {})))).json() as Parsed;
       const names: string[] = listed.result.tools.map(({ name }: { name: string }) => name);
       const shipped = names.filter((name) => /^(ledger|platform|docs)_/.test(name));

@@ -222,7 +222,7 @@ describe("the node proxy", () => {
   });
 
   it("names the call that a key without credit requested", async () => {
-    const poor = gateway.issue({ plan: "free", capabilities: ["ledger:read"] });
+    const poor = await gateway.issue({ plan: "free", capabilities: ["ledger:read"] });
     const headers = { authorization: `Bearer ${poor.key}` };
     const seen = await observe(
       "/v1/ledger/rpc",

@@ -163,7 +163,7 @@ test("calls never get more than the purchased credit, however many run at once",
 
 test("a key that is bound to addresses gets 403 from any other address, and takes from that address's bucket", async () => {
   await using gateway = await startTestGateway({ pipeline, clock: manualClock() });
-  const bound = gateway.issue({ allowedAddresses: ["192.0.2.0/24"] });
+  const bound = await gateway.issue({ allowedAddresses: ["192.0.2.0/24"] });
   const from = (address: string): Promise<Answer> =>
     ask(gateway, bound.key, "/call", { headers: { "x-forwarded-for": address } });
   assert.equal((await from("192.0.2.7")).status, 200);
@@ -197,8 +197,8 @@ async function startShipped(more: Pick<TestGatewayOptions, "clock"> = {}): Promi
     env: { LOG_LEVEL: "silent" },
     ...more,
   });
-  const admin = gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
-  const platform = gateway.issue({ capabilities: ["platform:admin"] });
+  const admin = await gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
+  const platform = await gateway.issue({ capabilities: ["platform:admin"] });
   return { gateway, admin, platform };
 }
 
@@ -309,8 +309,8 @@ test("the shipped routes: none of them gives access to another workspace, or to 
   const paths = new Set(inPipeline.map(([, path]) => path));
   assert.deepEqual(paths, new Set(routes.map(([path]) => path)));
 
-  const rival = gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
-  const plain = gateway.issue({ capabilities: [...everythingElse] });
+  const rival = await gateway.issue({ plan: "developer", capabilities: ["workspace:admin"] });
+  const plain = await gateway.issue({ capabilities: [...everythingElse] });
   const before = await ask(gateway, platform.key, `/tma/workspaces/${admin.workspaceId}/audit`);
   for (const [path, body] of routes) {
     // By now the bucket of the address is full again.

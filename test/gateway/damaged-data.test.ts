@@ -66,7 +66,7 @@ async function metric(gateway: Gateway, name: string): Promise<string | undefine
   return new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1];
 }
 
-for (const name of ["journal.db", "accounts.db", "state.db"]) {
+for (const name of ["journal.db", "state.db"]) {
   test(`a damaged page of ${name} refuses the start, names the file and the remedy, and changes nothing`, async (t) => {
     const { data, start } = await stopped(t);
     const file = join(data, name);

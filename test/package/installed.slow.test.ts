@@ -58,7 +58,7 @@ test("accounts survive an upgrade of the package", () => {
   assert.match(kept, /acme/);
   installed.install();
   assert.equal(sluice("workspaces", "list", "--json").stdout, kept);
-  assert.ok(existsSync(join(app, "data", "accounts.db")));
+  assert.ok(existsSync(join(app, "data", "state.db")));
 });
 
 for (const template of templates) {

@@ -1,6 +1,5 @@
 /** Reads the changes of a store repeatedly, and tracks how old the state in memory is. */
-import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
-import { andThen, orElse } from "sluice-gateway/toolkit";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type { AccountStore, StoreChanges } from "./account-store.ts";
 
 export interface AccountFeedDeps {
@@ -22,7 +21,7 @@ export class AccountFeed {
   #count = 0;
   /** Monotonic time at which the last successful read started. */
   #readAt: number;
-  /** The read in flight, if the store answers with promises. */
+  /** The read in flight. */
   #running: Promise<void> | undefined;
   /** The read that follows the one in flight. */
   #next: Promise<void> | undefined;
@@ -56,13 +55,13 @@ export class AccountFeed {
     return this.#deps.maxStaleMs === undefined ? this.#isHealthy : !this.isStale();
   }
 
-  /** Reads the changes that were committed before this call. Never fails. */
-  refresh(): Awaitable<void> {
-    if (this.#running === undefined) return this.#read();
+  /** Reads the changes that were committed before this call. Never rejects. */
+  refresh(): Promise<void> {
+    if (this.#running === undefined) return this.#start();
     // The read in flight may have started before the commit of the caller.
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
-      return this.#read();
+      return this.#start();
     });
     return this.#next;
   }
@@ -77,31 +76,32 @@ export class AccountFeed {
     this.#isHealthy = false;
   }
 
-  #read(): Awaitable<void> {
-    const { store, clock, log, apply } = this.#deps;
-    const startedAt = clock.monotonic();
-    const done = orElse<void>(
-      () =>
-        andThen(store.changed(), (changes) => {
-          const isNews = changes.keys.length > 0 || changes.hasLostChanges;
-          if (isNews) this.#count++;
-          if (changes.hasLostChanges) {
-            log.warn(
-              {},
-              "the database has lost changes of accounts: keys that were revoked last may be valid again",
-            );
-          }
-          apply(changes);
-          this.#readAt = startedAt;
-          if (!this.#isHealthy) log.info({}, "accounts are readable again");
-          this.#isHealthy = true;
-        }),
-      (error) => this.unreadable(error),
-    );
-    if (!(done instanceof Promise)) return;
-    this.#running = done.then(() => {
+  #start(): Promise<void> {
+    this.#running = this.#read().finally(() => {
       this.#running = undefined;
     });
     return this.#running;
+  }
+
+  async #read(): Promise<void> {
+    const { store, clock, log, apply } = this.#deps;
+    const startedAt = clock.monotonic();
+    try {
+      const changes = await store.changed();
+      const isNews = changes.keys.length > 0 || changes.hasLostChanges;
+      if (isNews) this.#count++;
+      if (changes.hasLostChanges) {
+        log.warn(
+          {},
+          "the database has lost changes of accounts: keys that were revoked last may be valid again",
+        );
+      }
+      apply(changes);
+      this.#readAt = startedAt;
+      if (!this.#isHealthy) log.info({}, "accounts are readable again");
+      this.#isHealthy = true;
+    } catch (error) {
+      this.unreadable(error);
+    }
   }
 }

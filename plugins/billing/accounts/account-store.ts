@@ -1,8 +1,7 @@
 /**
- * The store of workspaces, keys and the audit log. `embedded/` implements it in the data folder; the tests in
- * test/contract/accounts.ts hold for every implementation.
+ * The store of workspaces, keys and the audit log. sql-account-store.ts implements it; the tests in
+ * test/contract/accounts.ts hold for it in the data folder and in PostgreSQL.
  */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type {
   ApiKey,
   ChangeAuthor,
@@ -101,84 +100,82 @@ export interface ChangePage {
 }
 
 /**
- * Every method fails with a StoreError if the store cannot be used: it throws, or its promise is rejected. When a
- * method has returned, or when the surrounding transaction has committed, its change and the entry in the audit log
+ * Every method rejects with a StoreError if the store cannot be used. When its promise has resolved, or when the surrounding transaction has committed, its change and the entry in the audit log
  * are durable.
  */
 export interface AccountStore {
   /** Returns the key whose text has this SHA-256 (lower-case hex). */
-  findByHash(hash: string): Awaitable<StoredKey | undefined>;
+  findByHash(hash: string): Promise<StoredKey | undefined>;
   /** Returns the hash of the key with this id. */
-  hashOf(keyId: string): Awaitable<string | undefined>;
+  hashOf(keyId: string): Promise<string | undefined>;
   /** Returns what has changed since the store was opened, or since the last call. */
-  changed(): Awaitable<StoreChanges>;
+  changed(): Promise<StoreChanges>;
   /** Returns the gateways that report which changes they have applied. Undefined if gateways do not report it. */
-  followers(): Awaitable<Followers | undefined>;
+  followers(): Promise<Followers | undefined>;
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
-  saveUse(uses: readonly KeyUse[]): Awaitable<void>;
+  saveUse(uses: readonly KeyUse[]): Promise<void>;
 
-  createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
-  findKey(id: string): Awaitable<KeyRecord | undefined>;
+  createKey(wanted: NewKey, by: ChangeAuthor): Promise<IssuedKey | Failed>;
+  findKey(id: string): Promise<KeyRecord | undefined>;
   /** Returns the keys of one workspace, or of all, oldest first. */
-  listKeys(workspaceId?: string): Awaitable<readonly KeyRecord[]>;
+  listKeys(workspaceId?: string): Promise<readonly KeyRecord[]>;
   /** Returns keys, newest first. */
-  searchKeys(search: KeySearch): Awaitable<readonly FoundKey[]>;
+  searchKeys(search: KeySearch): Promise<readonly FoundKey[]>;
   /**
    * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
    * expire earlier than the end of its overlap, but not later.
    */
-  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   /** Revokes a key. A revoked key keeps the time of its first revocation. */
-  revokeKey(id: string, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  revokeKey(id: string, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   /**
    * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old
    * key stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
    */
-  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Awaitable<RotatedKey | Failed>;
+  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
 
-  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Awaitable<Workspace>;
+  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
   /** Returns the workspace as stored. `applyDuePlan` returns it with the plan that is in force. */
-  findWorkspace(id: string): Awaitable<Workspace | undefined>;
+  findWorkspace(id: string): Promise<Workspace | undefined>;
   /** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
-  listWorkspaces(limit?: number): Awaitable<readonly Workspace[]>;
+  listWorkspaces(limit?: number): Promise<readonly Workspace[]>;
   /** Returns workspaces as stored, newest first. */
-  searchWorkspaces(search: WorkspaceSearch): Awaitable<readonly Workspace[]>;
+  searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]>;
   /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
   setWorkspace(
     id: string,
     settings: WorkspaceSettings,
     by: ChangeAuthor,
-  ): Awaitable<Workspace | Failed>;
+  ): Promise<Workspace | Failed>;
   /** Changes to a higher plan at once and cancels a pending downgrade. */
-  upgrade(id: string, plan: PlanName, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  upgrade(id: string, plan: PlanName, by: ChangeAuthor): Promise<Workspace | Failed>;
   /** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */
-  downgrade(id: string, pending: PendingPlan, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  downgrade(id: string, pending: PendingPlan, by: ChangeAuthor): Promise<Workspace | Failed>;
   /** Cancels a pending downgrade. A downgrade whose date has passed is in effect and cannot be cancelled. */
-  cancelDowngrade(id: string, by: ChangeAuthor): Awaitable<Workspace | Failed>;
+  cancelDowngrade(id: string, by: ChangeAuthor): Promise<Workspace | Failed>;
   /** Adds purchased credit, a positive safe integer. It fails if the total would exceed the safe integers. */
-  purchase(id: string, amountMilliCu: number, by: ChangeAuthor): Awaitable<Purchase | Failed>;
+  purchase(id: string, amountMilliCu: number, by: ChangeAuthor): Promise<Purchase | Failed>;
 
-  overrides(): Awaitable<Overrides>;
+  overrides(): Promise<Overrides>;
   /** Replaces all overrides of a network. `models` must not contain the same id twice. */
   replaceOverrides(
     network: string,
     models: readonly ModelOverride[],
     by: ChangeAuthor,
-  ): Awaitable<void>;
+  ): Promise<void>;
   /** Returns a page of the audit log, in the order of commits. */
-  changes(page?: ChangePage): Awaitable<readonly Change[]>;
+  changes(page?: ChangePage): Promise<readonly Change[]>;
   /** Returns entries of the audit log, newest first. */
-  searchChanges(search: ChangeSearch): Awaitable<readonly Change[]>;
+  searchChanges(search: ChangeSearch): Promise<readonly Change[]>;
 
   /**
    * Runs `work` in one transaction, which all changes inside `work` join, even after a promise. It commits when `work`
-   * has succeeded. When `work` has failed, it rolls back and fails with the same error. Reads may not see the changes
-   * of the open transaction.
+   * has succeeded. When `work` has failed, it rolls back and fails with the same error.
    */
-  transaction<T>(work: () => Awaitable<T>): Awaitable<T>;
+  transaction<T>(work: () => Promise<T>): Promise<T>;
   /**
    * Calls `listener` after every commit of this store, before the result of the change is returned. It must not throw.
    */
-  onCommit(listener: () => Awaitable<void>): void;
-  close(): Awaitable<void>;
+  onCommit(listener: () => Promise<void>): void;
+  close(): Promise<void>;
 }

@@ -12,7 +12,7 @@ import type {
   PlanName,
   ReceivedClaims,
 } from "sluice-gateway/services";
-import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
+import { BoundedMap, orElse } from "sluice-gateway/toolkit";
 import { AccountFeed } from "./account-feed.ts";
 import type { AccountStore, Overrides } from "./account-store.ts";
 import { ClaimedCallers } from "./claimed-callers.ts";
@@ -59,7 +59,7 @@ export interface AccountsService extends Callers {
   /** See `AccountFeed`. */
   isReady(): boolean;
   /** Reads the changes of the store now. This also happens every 250 ms. */
-  refresh(): Awaitable<void>;
+  refresh(): Promise<void>;
   /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
@@ -67,15 +67,12 @@ export interface AccountsService extends Callers {
   /** Returns the terms of a plan that are in force. */
   plan(name: PlanName): Plan;
   /** Writes the times of last use and closes the store. Keys in memory still work. */
-  close(): Awaitable<void>;
+  close(): Promise<void>;
 }
 
 const pollMs = 250;
 const saveUseMs = 60_000;
-/**
- * Maximum number of times of last use per write, about 3 µs each, because a write blocks the event loop. The rest is
- * written at the next poll.
- */
+/** Maximum number of times of last use per write, because other changes wait for it. The rest is written at the next poll. */
 const saveUseRows = 1_000;
 
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
@@ -86,16 +83,15 @@ const maxIds = 32_768;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 
-/** Opens the accounts of a store. If the store cannot be used, closes it and fails with a StoreError. */
-export function openAccounts(options: AccountsOptions): Awaitable<AccountsService> {
+/** Opens the accounts of a store. If the store cannot be used, closes it and rejects with a StoreError. */
+export async function openAccounts(options: AccountsOptions): Promise<AccountsService> {
   const { store } = options;
-  return orElse<AccountsService>(
-    () => andThen(store.overrides(), (overrides) => new StoredAccounts(options, overrides)),
-    (error) =>
-      andThen(store.close(), () => {
-        throw error;
-      }),
-  );
+  try {
+    return new StoredAccounts(options, await store.overrides());
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
 }
 
 const unavailable: Caller = { kind: "unavailable" };
@@ -123,7 +119,8 @@ class StoredAccounts implements AccountsService {
   #overrides: Overrides;
   /** True if the last write did not include all times of last use. */
   #useLeft = false;
-  #isSavingUse = false;
+  /** The write in flight. */
+  #saving: Promise<void> | undefined;
   #lookups = 0;
   #isClosed = false;
 
@@ -183,18 +180,17 @@ class StoredAccounts implements AccountsService {
   }
 
   identifyKey(keyId: string, address: string): Awaitable<Caller> {
-    return this.#orUnavailable(() =>
-      andThen(this.#hashes.get(keyId) ?? this.store.hashOf(keyId), (digest) => {
-        if (digest === undefined) return unauthorized;
-        this.#hashes.set(keyId, digest);
-        return andThen(this.#keys.get(digest) ?? this.#find(digest), (entry) => {
-          // An id does not contain the environment, unlike the text of a key.
-          if (entry === undefined) return this.#keys.unusable(digest) ?? unauthorized;
-          if (entry.key.environment !== this.#environment) return wrongEnvironment;
-          return this.#admit(entry, address);
-        });
-      }),
-    );
+    const known = this.#hashes.get(keyId);
+    const entry = known === undefined ? undefined : this.#keys.get(known);
+    if (entry !== undefined) return this.#admitById(entry, address);
+    return this.#orUnavailable(async () => {
+      const digest = known ?? (await this.store.hashOf(keyId));
+      if (digest === undefined) return unauthorized;
+      this.#hashes.set(keyId, digest);
+      const found = this.#keys.get(digest) ?? (await this.#find(digest));
+      if (found === undefined) return this.#keys.unusable(digest) ?? unauthorized;
+      return this.#admitById(found, address);
+    });
   }
 
   identifyAgain(principal: KeyPrincipal, address: string): Awaitable<Caller> {
@@ -205,6 +201,12 @@ class StoredAccounts implements AccountsService {
 
   identifyClaims(claims: ReceivedClaims): Awaitable<Caller> {
     return this.#orUnavailable(() => this.#claimed.identify(claims));
+  }
+
+  /** An id does not contain the environment, unlike the text of a key. */
+  #admitById(entry: KeyEntry, address: string): Caller {
+    if (entry.key.environment !== this.#environment) return wrongEnvironment;
+    return this.#admit(entry, address);
   }
 
   #admit(entry: KeyEntry, address: string): Caller {
@@ -225,7 +227,7 @@ class StoredAccounts implements AccountsService {
     return this.#feed.isReady();
   }
 
-  refresh(): Awaitable<void> {
+  refresh(): Promise<void> {
     return this.#feed.refresh();
   }
 
@@ -241,11 +243,13 @@ class StoredAccounts implements AccountsService {
     return { name, ...this.#keys.plans[name] };
   }
 
-  close(): Awaitable<void> {
-    if (this.#isClosed) return undefined;
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
-    return andThen(this.#saveUse(Infinity), () => this.store.close());
+    await this.#saving;
+    await this.#saveUse(Infinity);
+    await this.store.close();
   }
 
   /** The hex digits are checked only here, because a header that was found by its hash has valid ones. */
@@ -256,24 +260,23 @@ class StoredAccounts implements AccountsService {
     if (this.#feed.isStale()) return unavailable;
     const unusable = this.#keys.unusable(digest);
     if (unusable !== undefined) return unusable;
-    return this.#orUnavailable(() =>
-      andThen(this.#find(digest), (entry) =>
-        entry === undefined
-          ? (this.#keys.unusable(digest) ?? unauthorized)
-          : this.#admit(entry, address),
-      ),
-    );
+    return this.#orUnavailable(async () => {
+      const entry = await this.#find(digest);
+      return entry === undefined
+        ? (this.#keys.unusable(digest) ?? unauthorized)
+        : this.#admit(entry, address);
+    });
   }
 
   /** Reads a key from the store and remembers the result. */
-  #find(digest: string): Awaitable<KeyEntry | undefined> {
+  async #find(digest: string): Promise<KeyEntry | undefined> {
     this.#lookups++;
-    const { count } = this.#feed;
-    return andThen(this.store.findByHash(digest), (stored): Awaitable<KeyEntry | undefined> => {
+    for (;;) {
+      const { count } = this.#feed;
+      const stored = await this.store.findByHash(digest);
       // A change that arrived in the meantime was not applied to this key, because the key was not in memory.
-      if (count !== this.#feed.count) return this.#find(digest);
-      return this.#keys.remember(digest, stored, this.#clock.now());
-    });
+      if (count === this.#feed.count) return this.#keys.remember(digest, stored, this.#clock.now());
+    }
   }
 
   #orUnavailable(work: () => Awaitable<Caller>): Awaitable<Caller> {
@@ -283,27 +286,25 @@ class StoredAccounts implements AccountsService {
     });
   }
 
-  #saveUse(maxRows: number): Awaitable<void> {
-    if (this.#isSavingUse) return undefined;
+  #saveUse(maxRows: number): Promise<void> {
+    this.#saving ??= this.#writeUse(maxRows).finally(() => {
+      this.#saving = undefined;
+    });
+    return this.#saving;
+  }
+
+  async #writeUse(maxRows: number): Promise<void> {
     const entries = this.#keys.unsaved(maxRows);
     this.#useLeft = false;
-    if (entries.length === 0) return undefined;
+    if (entries.length === 0) return;
     const uses = entries.map(({ key, usedAt }) => ({ keyId: key.id, usedAt }));
-    this.#isSavingUse = true;
-    const saved = orElse<void>(
-      () =>
-        andThen(this.store.saveUse(uses), () => {
-          this.#keys.saved(entries, uses);
-          this.#useLeft = entries.length === maxRows;
-        }),
-      (error) =>
-        this.#log.warn(
-          { err: error },
-          "cannot save the time of the last use of keys; trying again",
-        ),
-    );
-    return andThen(saved, () => {
-      this.#isSavingUse = false;
-    });
+    try {
+      await this.store.saveUse(uses);
+      this.#keys.saved(entries, uses);
+      this.#useLeft = entries.length === maxRows;
+    } catch (error) {
+      const message = "cannot save the time of the last use of keys; trying again";
+      this.#log.warn({ err: error }, message);
+    }
   }
 }

@@ -1,7 +1,6 @@
 /** `admin` of the service `accounts`. */
 import type { Awaitable, Clock } from "sluice-gateway/plugin";
 import type { AccountsAdmin, Workspace } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 import type { AccountsService } from "./accounts.ts";
 import { changeJson, keyJson, workspaceJson } from "./json.ts";
 import { keyState } from "./key-state.ts";
@@ -19,13 +18,15 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     defaultCapabilities,
     plan: (name) => accounts.plan(name),
     createWorkspace: (wanted, by) => store.createWorkspace(wanted, by),
-    findWorkspace: (id) =>
-      andThen(store.findWorkspace(id), (stored) => stored && applyDuePlan(stored, clock.now())),
+    findWorkspace: async (id) => {
+      const stored = await store.findWorkspace(id);
+      return stored && applyDuePlan(stored, clock.now());
+    },
     listWorkspaces: (limit) => store.listWorkspaces(limit),
     searchWorkspaces: (search) => store.searchWorkspaces(search),
     setWorkspace: (id, settings, by) => store.setWorkspace(id, settings, by),
-    workspaceJson: (workspace) =>
-      andThen(purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now())),
+    workspaceJson: async (workspace) =>
+      workspaceJson(workspace, await purchasedLeft(workspace), clock.now()),
     createKey: (wanted, by) => store.createKey(wanted, by),
     findKey: (id) => store.findKey(id),
     searchKeys: (search) => store.searchKeys(search),
@@ -34,7 +35,6 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     revokeKey: (id, by) => store.revokeKey(id, by),
     keyState: (key) => keyState(key, clock.now()),
     keyJson: (key) => keyJson(key, clock.now()),
-    searchChanges: (search) =>
-      andThen(store.searchChanges(search), (changes) => changes.map(changeJson)),
+    searchChanges: async (search) => (await store.searchChanges(search)).map(changeJson),
   };
 }

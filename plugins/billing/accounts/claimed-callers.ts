@@ -12,7 +12,7 @@ import {
   type ReceivedClaims,
   type Workspace,
 } from "sluice-gateway/services";
-import { andThen, BoundedMap, orElse } from "sluice-gateway/toolkit";
+import { andThen, BoundedMap } from "sluice-gateway/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
 import { unauthorized } from "./anonymous.ts";
@@ -51,7 +51,7 @@ const maxWorkspaces = 10_000;
 export class ClaimedCallers {
   readonly #deps: ClaimedCallersDeps;
   readonly #workspaces = new BoundedMap<string, KnownWorkspace>(maxWorkspaces);
-  /** The reads in flight, if the store answers with promises. */
+  /** The reads in flight. */
   readonly #reads = new Map<string, Promise<Workspace | undefined>>();
   readonly #principals = new WeakMap<CallerClaims, MadePrincipal>();
   readonly #claims = new WeakMap<KeyPrincipal, CallerClaims>();
@@ -77,7 +77,7 @@ export class ClaimedCallers {
   }
 
   #workspace(id: string): Awaitable<Workspace | undefined> {
-    const { store, clock, feed } = this.#deps;
+    const { clock, feed } = this.#deps;
     const known = this.#workspaces.get(id);
     const startedAt = clock.monotonic();
     // While the store is not readable, a known workspace is not read, so that its callers do not wait.
@@ -86,18 +86,24 @@ export class ClaimedCallers {
     }
     const running = this.#reads.get(id);
     if (running !== undefined) return running;
-    const read = orElse(
-      () => andThen(store.findWorkspace(id), (stored) => this.#remember(id, stored, startedAt)),
-      (error) => {
-        if (known === undefined) throw error;
-        feed.unreadable(error);
-        return known.workspace;
-      },
-    );
-    if (!(read instanceof Promise)) return read;
-    const ended = read.finally(() => this.#reads.delete(id));
-    this.#reads.set(id, ended);
-    return ended;
+    const read = this.#read(id, known, startedAt).finally(() => this.#reads.delete(id));
+    this.#reads.set(id, read);
+    return read;
+  }
+
+  async #read(
+    id: string,
+    known: KnownWorkspace | undefined,
+    startedAt: number,
+  ): Promise<Workspace | undefined> {
+    const { store, feed } = this.#deps;
+    try {
+      return this.#remember(id, await store.findWorkspace(id), startedAt);
+    } catch (error) {
+      if (known === undefined) throw error;
+      feed.unreadable(error);
+      return known.workspace;
+    }
   }
 
   /** Returns the workspace with the plan that is in force. If it has not changed, it remains the same object. */

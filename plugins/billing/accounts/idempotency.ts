@@ -11,7 +11,6 @@ import type {
   NotRunReason,
   TransactionEnd,
 } from "sluice-gateway/services";
-import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { SlotStore } from "./slot-store.ts";
 
 export interface IdempotencyDeps {
@@ -28,7 +27,7 @@ export interface IdempotencyService extends Idempotency {
 /** Interval of renewals. Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
-/** Maximum number of slots deleted per write, because a write blocks the event loop. The rest is deleted soon after. */
+/** Maximum number of slots deleted per write, because other changes wait for it. The rest is deleted soon after. */
 const sweepRows = 200;
 const sweepAgainMs = 250;
 
@@ -54,55 +53,55 @@ class LeasedSlots implements IdempotencyService {
     this.#clock = clock;
     this.#log = log;
     this.#timers = [
-      clock.every(renewMs, () => this.#renew()),
-      clock.every(sweepMs, () => this.#sweep()),
+      clock.every(renewMs, () => void this.#renew()),
+      clock.every(sweepMs, () => void this.#sweep()),
     ];
   }
 
   take(request: IdempotentRequest): ReturnType<Idempotency["take"]> {
     const owner = randomUUID();
     return this.#orElse<Awaited<ReturnType<Idempotency["take"]>>>(
-      () =>
-        andThen(this.#slots.take(request, owner), (found) => {
-          if (found !== undefined) return found;
-          this.#held.add(owner);
-          return { kind: "taken", slot: this.#slot(owner) };
-        }),
+      async () => {
+        const found = await this.#slots.take(request, owner);
+        if (found !== undefined) return found;
+        this.#held.add(owner);
+        return { kind: "taken", slot: this.#slot(owner) };
+      },
       unavailable,
       "an idempotency slot could not be taken",
     );
   }
 
-  once(
+  async once(
     request: IdempotentRequest,
     work: () => Awaitable<TransactionEnd>,
-  ): ReturnType<Idempotency["once"]> {
+  ): Promise<typeof ran | NotRunReason> {
+    const owner = randomUUID();
     let threw: { readonly error: unknown } | undefined;
     let isUndone = false;
-    const attempt = (): Awaitable<typeof ran | NotRunReason> =>
-      andThen(this.#slots.find(request), (found): Awaitable<typeof ran | NotRunReason> => {
-        if (found !== undefined) return found;
-        const worked = orElse(work, (error): never => {
-          threw = { error };
-          throw error;
-        });
-        return andThen(worked, (end) => {
-          isUndone = end === "undo";
-          if (end === "undo") throw new Error("the handler rolled the request back");
-          const stored =
-            end === "release" ? this.#slots.forget(request) : this.#slots.put(request, end);
-          return andThen(stored, () => ran);
-        });
-      });
-    return orElse<typeof ran | NotRunReason>(
-      () => this.#slots.transaction(attempt),
-      (error) => {
-        if (threw !== undefined) throw threw.error;
-        if (isUndone) return ran;
-        this.#log.error({ err: error }, "a request with an idempotency key was rolled back");
-        return unavailable;
-      },
-    );
+    const attempt = async (): Promise<typeof ran | NotRunReason> => {
+      const found = await this.#slots.take(request, owner);
+      if (found !== undefined) return found;
+      let end: TransactionEnd;
+      try {
+        end = await work();
+      } catch (error) {
+        threw = { error };
+        throw error;
+      }
+      isUndone = end === "undo";
+      if (end === "undo") throw new Error("the handler rolled the request back");
+      await (end === "release" ? this.#slots.release(owner) : this.#slots.finish(owner, end));
+      return ran;
+    };
+    try {
+      return await this.#slots.transaction(attempt);
+    } catch (error) {
+      if (threw !== undefined) throw threw.error;
+      if (isUndone) return ran;
+      this.#log.error({ err: error }, "a request with an idempotency key was rolled back");
+      return unavailable;
+    }
   }
 
   close(): void {
@@ -132,34 +131,34 @@ class LeasedSlots implements IdempotencyService {
     };
   }
 
-  #renew(): void {
+  async #renew(): Promise<void> {
     if (this.#held.size === 0) return;
-    void this.#orElse(
+    await this.#orElse(
       () => this.#slots.renew([...this.#held]),
       undefined,
       "cannot renew the leases of idempotency slots",
     );
   }
 
-  #sweep(): void {
+  async #sweep(): Promise<void> {
     this.#sweepAgain?.[Symbol.dispose]();
     this.#sweepAgain = undefined;
-    const deleted = this.#orElse(
+    const count = await this.#orElse(
       () => this.#slots.sweep(sweepRows),
       0,
       "cannot delete expired idempotency slots; trying again",
     );
-    void andThen(deleted, (count) => {
-      if (count !== sweepRows || this.#isClosed) return;
-      this.#sweepAgain = this.#clock.after(sweepAgainMs, () => this.#sweep());
-    });
+    if (count !== sweepRows || this.#isClosed) return;
+    this.#sweepAgain = this.#clock.after(sweepAgainMs, () => void this.#sweep());
   }
 
   /** Runs `work`. Logs `complaint` and returns `otherwise` if the store cannot be used. */
-  #orElse<T>(work: () => Awaitable<T>, otherwise: T, complaint: string): Awaitable<T> {
-    return orElse(work, (error) => {
+  async #orElse<T>(work: () => Promise<T>, otherwise: T, complaint: string): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
       this.#log.error({ err: error }, complaint);
       return otherwise;
-    });
+    }
   }
 }

@@ -1,32 +1,23 @@
-/** Opens the accounts of a gateway: in PostgreSQL if `store.postgres` is set, else in the data folder. */
+/** Opens the accounts of a gateway on its tables. */
 import type { Clock, Store } from "sluice-gateway/plugin";
 import type { AccountStore } from "./account-store.ts";
+import { refuseUnmoved } from "./earlier-folder.ts";
+import { joinTransactions } from "./joined-sql.ts";
 import type { SlotStore } from "./slot-store.ts";
+import { createSlots } from "./slots.ts";
+import { openAccountStore } from "./sql-account-store.ts";
 
 export interface OpenStore {
   readonly store: AccountStore;
   readonly slots: SlotStore;
-  /** See `AccountFeedDeps`. */
-  readonly maxStaleMs: number | undefined;
 }
 
-/** `outageMs`: see `Metering`. Fails with a StoreError. */
-export async function openGatewayStore(
-  { folder, postgres: database }: Store,
-  clock: Clock,
-  outageMs: number | undefined,
-): Promise<OpenStore> {
-  if (database === undefined) {
-    const { openGatewayAccountStore } = await import("./embedded/embedded-account-store.ts");
-    const { embeddedSlots } = await import("./embedded/embedded-slots.ts");
-    const store = openGatewayAccountStore(folder, clock);
-    return { store, slots: embeddedSlots(store, clock), maxStaleMs: undefined };
-  }
-  const { refuseUnmoved } = await import("./embedded/unmoved.ts");
-  refuseUnmoved(folder);
-  const { openPostgresAccountStore } = await import("./postgres/postgres-account-store.ts");
-  const { postgresSlots } = await import("./postgres/postgres-slots.ts");
-  const store = await openPostgresAccountStore(database, clock);
+/** Rejects with a StoreError. */
+export async function openGatewayStore(tables: Store, clock: Clock): Promise<OpenStore> {
+  const { folder, postgres: shared } = tables;
+  if (shared !== undefined) refuseUnmoved(folder);
+  const joined = joinTransactions(tables.sql("accounts"));
+  const store = await openAccountStore({ sql: joined, clock, follower: shared?.replica });
   await store.loadHashes();
-  return { store, slots: postgresSlots(store.transactions), maxStaleMs: outageMs };
+  return { store, slots: createSlots(joined) };
 }

@@ -1,4 +1,4 @@
-/** The columns of workspaces, keys, changes and overrides, which have the same names in every database. */
+/** The columns of workspaces, keys, changes and overrides. */
 import {
   capabilities,
   planNames,
@@ -39,6 +39,17 @@ export function workspaceFromRow(row: Row): Workspace {
     createdAt: number(row, "created_at"),
   };
 }
+
+export const workspaceColumnNames = [
+  "id",
+  "name",
+  "plan",
+  "pending_plan",
+  "pending_plan_at",
+  "purchased_total_cu_milli",
+  "overage_limit_cu_milli",
+  "created_at",
+] as const;
 
 export function workspaceColumns(workspace: Workspace): Columns {
   return {

@@ -1,7 +1,6 @@
 /** Opens the accounts database and assembles the service `accounts`. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
-import { andThen, orElse } from "sluice-gateway/toolkit";
 import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
@@ -28,8 +27,16 @@ export async function startAccounts(
   const { store, slots, accounts } = await keep(
     "database",
     async () => {
-      const opened = await openGatewayStore(host.store, clock, metering.outageMs);
-      const running = await openAccounts({ ...opened, environment, plans, clock, log });
+      const { outageMs } = metering;
+      const opened = await openGatewayStore(host.store, clock);
+      const running = await openAccounts({
+        store: opened.store,
+        environment,
+        plans,
+        clock,
+        log,
+        ...(outageMs !== undefined && { maxStaleMs: outageMs }),
+      });
       return { ...opened, accounts: running };
     },
     async (opening) => {
@@ -67,14 +74,13 @@ export async function startAccounts(
 }
 
 function overridesStore(store: AccountStore, { clock, log }: Host): Accounts["replaceOverrides"] {
-  return (network, models, { actor, requestId }) => {
-    const by = { actor, requestId, at: clock.now() };
-    return orElse(
-      () => andThen(store.replaceOverrides(network, models, by), () => true),
-      (error) => {
-        log.error({ err: error, network }, "cannot change the models of a network");
-        return false;
-      },
-    );
+  return async (network, models, { actor, requestId }) => {
+    try {
+      await store.replaceOverrides(network, models, { actor, requestId, at: clock.now() });
+      return true;
+    } catch (error) {
+      log.error({ err: error, network }, "cannot change the models of a network");
+      return false;
+    }
   };
 }

@@ -3,9 +3,8 @@
  * be used once.
  */
 import { randomUUID } from "node:crypto";
-import type { Awaitable, Claims, Log, Seal } from "sluice-gateway/plugin";
+import type { Claims, Log, Seal } from "sluice-gateway/plugin";
 import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";
-import { andThen, orElse } from "sluice-gateway/toolkit";
 import { unauthorized } from "./anonymous.ts";
 
 interface TicketDeps {
@@ -39,26 +38,22 @@ export function createTickets({ seal, claims, accounts, log }: TicketDeps): Tick
         expiresAt,
       };
     },
-    redeem(ticket, origin, address) {
+    async redeem(ticket, origin, address) {
       const opened = seal.open(purpose, ticket);
       if (opened === undefined || opened.expiresAt <= claims.now()) return refused;
       // Only `issue` seals tickets.
       const { id, key, model, origin: bound } = opened.value as SealedTicket;
       if (bound !== origin) return refused;
       const terms: TicketTerms = { keyId: key, model, origin };
-      return andThen(accounts.identifyKey(key, address), (principal): Awaitable<RedeemedTicket> => {
-        if (principal.kind !== "key") return { principal, terms: undefined };
-        return orElse(
-          () =>
-            andThen(claims.claim(`ticket ${id}`, opened.expiresAt), (isFirst) =>
-              isFirst ? { principal, terms } : refused,
-            ),
-          (error) => {
-            log.error({ err: error }, "a ticket cannot be redeemed");
-            return unavailable;
-          },
-        );
-      });
+      const principal = await accounts.identifyKey(key, address);
+      if (principal.kind !== "key") return { principal, terms: undefined };
+      try {
+        const isFirst = await claims.claim(`ticket ${id}`, opened.expiresAt);
+        return isFirst ? { principal, terms } : refused;
+      } catch (error) {
+        log.error({ err: error }, "a ticket cannot be redeemed");
+        return unavailable;
+      }
     },
   };
 }

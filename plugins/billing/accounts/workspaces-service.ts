@@ -14,7 +14,6 @@ import type {
   WorkspaceJson,
   Workspaces,
 } from "sluice-gateway/services";
-import { andThen, orElse } from "sluice-gateway/toolkit";
 import { periodOf } from "../metering/periods.ts";
 import type { AccountStore } from "./account-store.ts";
 import { checkAmount } from "./check-amount.ts";
@@ -36,44 +35,38 @@ const notFound = { kind: "notFound" } as const;
 
 export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   const { store, clock, log } = parts;
-  const show = (workspace: Workspace): Awaitable<WorkspaceJson> =>
-    andThen(parts.purchasedLeft(workspace), (left) => workspaceJson(workspace, left, clock.now()));
+  const show = async (workspace: Workspace): Promise<WorkspaceJson> =>
+    workspaceJson(workspace, await parts.purchasedLeft(workspace), clock.now());
 
   /** Returns the result of a change. The change joins a transaction that the caller has opened. */
-  const change = <T extends object, R>(
+  const change = async <T extends object, R>(
     by: ChangedBy,
-    work: (by: ChangeAuthor) => Awaitable<T | Failed>,
-    shown: (result: T) => Awaitable<R>,
-  ): Awaitable<Answer<R>> =>
-    orElse(
-      () =>
-        andThen(work({ ...by, at: clock.now() }), (result): Awaitable<Answer<R>> => {
-          if (!("failed" in result)) {
-            return andThen(shown(result), (value): Answer<R> => ({ kind: "done", value }));
-          }
-          if (result.failed === "notFound") return notFound;
-          return { kind: "conflict", message: result.message };
-        }),
-      (error) => {
-        log.error({ err: error }, "cannot change a workspace");
-        return unavailable;
-      },
-    );
-  const read = <T>(
+    work: (by: ChangeAuthor) => Promise<T | Failed>,
+    shown: (result: T) => Promise<R>,
+  ): Promise<Answer<R>> => {
+    try {
+      const result = await work({ ...by, at: clock.now() });
+      if (!("failed" in result)) return { kind: "done", value: await shown(result) };
+      if (result.failed === "notFound") return notFound;
+      return { kind: "conflict", message: result.message };
+    } catch (error) {
+      log.error({ err: error }, "cannot change a workspace");
+      return unavailable;
+    }
+  };
+  const read = async <T>(
     id: string,
     work: (workspace: Workspace) => Awaitable<T>,
-  ): Awaitable<Answer<T>> =>
-    orElse(
-      () =>
-        andThen(store.findWorkspace(id), (workspace): Awaitable<Answer<T>> => {
-          if (workspace === undefined) return notFound;
-          return andThen(work(workspace), (value): Answer<T> => ({ kind: "done", value }));
-        }),
-      (error) => {
-        log.error({ err: error }, "a workspace could not be read");
-        return unavailable;
-      },
-    );
+  ): Promise<Answer<T>> => {
+    try {
+      const workspace = await store.findWorkspace(id);
+      if (workspace === undefined) return notFound;
+      return { kind: "done", value: await work(workspace) };
+    } catch (error) {
+      log.error({ err: error }, "a workspace could not be read");
+      return unavailable;
+    }
+  };
 
   return {
     find: (id) => read(id, show),
@@ -86,18 +79,15 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
       return change(
         by,
         (who) => store.purchase(id, amountMilliCu, who),
-        ({ purchaseId, workspace }) =>
-          andThen(show(workspace), (shown) => ({
-            purchase_id: purchaseId,
-            amount_cu_milli: amountMilliCu,
-            workspace: shown,
-          })),
+        async ({ purchaseId, workspace }) => ({
+          purchase_id: purchaseId,
+          amount_cu_milli: amountMilliCu,
+          workspace: await show(workspace),
+        }),
       );
     },
     changes: (id, page) =>
-      read(id, () =>
-        andThen(store.changes({ ...page, workspaceId: id }), (changes) => changes.map(changeJson)),
-      ),
+      read(id, async () => (await store.changes({ ...page, workspaceId: id })).map(changeJson)),
     async usage(id, query, signal) {
       const found = await read(id, () => undefined);
       return found.kind === "done" ? usageReport(parts, id, query, signal) : found;

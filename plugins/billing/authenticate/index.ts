@@ -93,7 +93,7 @@ export default defineStep<Options>({
   }),
   start({ failures, windowSeconds, blockSeconds, ipv6Prefix, headers }, host) {
     const accounts = host.use("accounts");
-    const place = host.store.postgres === undefined ? "accounts.db" : "PostgreSQL";
+    const place = host.store.postgres === undefined ? "state.db" : "PostgreSQL";
     const unavailable = (x: Exchange): Reply => {
       x.note("store", `${place} does not answer, so the key cannot be checked`);
       return refuse("GATEWAY_SERVICE_UNAVAILABLE");

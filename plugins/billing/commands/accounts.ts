@@ -5,8 +5,7 @@
 import { userInfo } from "node:os";
 import { systemClock, type CommandContext } from "sluice-gateway/module";
 import {
-  checkTables,
-  openCommandDatabase,
+  openCommandStore,
   printFault,
   readPipeline,
   storeFault,
@@ -15,11 +14,11 @@ import {
 } from "sluice-gateway/process";
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChangeAuthor, Failed, Workspace } from "sluice-gateway/services";
-import { explain, refuseMoved } from "sluice-gateway/store";
+import { explain } from "sluice-gateway/store";
 import type { AccountStore } from "../accounts/account-store.ts";
-import { openAccountStore } from "../accounts/embedded/embedded-account-store.ts";
-import { refuseUnmoved } from "../accounts/embedded/unmoved.ts";
-import { openPostgresAccountStore } from "../accounts/postgres/postgres-account-store.ts";
+import { refuseUnmoved } from "../accounts/earlier-folder.ts";
+import { joinTransactions } from "../accounts/joined-sql.ts";
+import { openAccountStore } from "../accounts/sql-account-store.ts";
 import { createUsageQueries } from "../leases/usage-queries.ts";
 import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
 
@@ -79,31 +78,25 @@ export async function withAccounts(
     if (failed !== undefined) context.printToStderr(failed.message);
     return failed === undefined ? 0 : 1;
   } catch (error) {
-    const failed = explain(error, `accounts.db in ${config.store.data}`);
+    const failed = explain(error, `state.db in ${config.store.data}`);
     context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
     return 1;
   }
 }
 
-/** Fails with StoreError. The store is closed through `stack`. */
+/** Rejects with StoreError. The store is closed through `stack`. */
 async function openStore(config: Config, stack: AsyncDisposableStack): Promise<OpenStore> {
   const { data: dataDir } = config.store;
-  const opened = openCommandDatabase(config);
-  if (opened === undefined) {
-    refuseMoved(dataDir);
-    const store = openAccountStore(dataDir, systemClock);
-    stack.defer(() => store.close());
-    return { store, purchasedLeft: purchasedLeftOf(dataDir) };
-  }
-  const { database } = opened;
-  stack.defer(() => database.close());
-  refuseUnmoved(dataDir);
-  await checkTables(opened);
+  if (config.store.postgres !== undefined) refuseUnmoved(dataDir);
+  const { sql, database } = stack.use(await openCommandStore(config));
+  const store = await openAccountStore({
+    sql: joinTransactions(sql("accounts")),
+    clock: systemClock,
+    follower: database?.replica,
+  });
+  if (database === undefined) return { store, purchasedLeft: purchasedLeftOf(dataDir) };
   const usage = createUsageQueries(database);
-  return {
-    store: await openPostgresAccountStore(database, systemClock),
-    purchasedLeft: (workspace) => usage.purchasedLeft(workspace),
-  };
+  return { store, purchasedLeft: (workspace) => usage.purchasedLeft(workspace) };
 }
 
 /** The draws are in the journal in the same folder, which is read for the first workspace. */

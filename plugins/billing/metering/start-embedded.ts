@@ -1,8 +1,14 @@
 /** Starts metering on the journal of this gateway alone: the journal, the usage export and the usage reports. */
-import type { Host, Log, Metrics, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type {
+  Host,
+  Log,
+  Metrics,
+  ServiceContext,
+  ServiceHooks,
+  Store,
+} from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
-import { hasUsedKeys } from "../accounts/embedded/schema.ts";
 import { hasJournal } from "./journal-reader.ts";
 import { createJournalReports } from "./journal-reports.ts";
 import { journalPath } from "./journal-schema.ts";
@@ -18,8 +24,8 @@ export async function startEmbedded(
   const { durability } = options.metering;
   const meter = await keep(
     "journal",
-    () => {
-      reportMissing(dataDir, log, metrics);
+    async () => {
+      await reportMissing(store, log, metrics);
       return openMeter({ dataDir, durability, clock, log, metrics });
     },
     async (opening) => {
@@ -52,8 +58,10 @@ export async function startEmbedded(
 }
 
 /** A journal that was lost resets all limits and all usage, which must not happen without a word. */
-function reportMissing(dataDir: string, log: Log, metrics: Metrics): void {
-  const isMissing = !hasJournal(dataDir) && hasUsedKeys(dataDir);
+async function reportMissing(store: Store, log: Log, metrics: Metrics): Promise<void> {
+  const dataDir = store.folder;
+  const used = "SELECT 1 FROM sluice.key_use LIMIT 1";
+  const isMissing = !hasJournal(dataDir) && (await store.sql("metering").query(used)).length > 0;
   metrics
     .gauge(
       "sluice_journal_missing",

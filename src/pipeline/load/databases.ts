@@ -1,8 +1,8 @@
 /** Collects the tables of the core and the modules, and the databases that they keep in the data folder. */
 import { claimTables } from "../../store/claims.ts";
 import { storageTables } from "../../store/plugin-storage.ts";
-import { stateFile, takenOverVersion } from "../../store/sql/state-file.ts";
-import { joined, type Tables } from "../../store/sql/tables.ts";
+import { stateFile } from "../../store/sql/state-file.ts";
+import { joined, takenOverVersion, type Tables } from "../../store/sql/tables.ts";
 import { shippedModules } from "./modules.ts";
 
 /** The schema versions that this release supports, by file name. */
@@ -28,7 +28,7 @@ export async function knownDatabases(): Promise<KnownDatabases> {
   const { scripts, takeovers } = await shippedTables();
   const all: Versions = Object.assign(
     { [stateFile]: scripts.length },
-    Object.fromEntries(takeovers.map(({ file }) => [file, takenOverVersion])),
+    Object.fromEntries(takeovers.map((takeover) => [takeover.file, takenOverVersion(takeover)])),
     ...ofModules,
   ) as Versions;
   const required = Object.entries(all).filter(([name]) => !disposable.includes(name));

@@ -15,7 +15,5 @@ export async function shippedMigrations(): Promise<readonly Migration[]> {
 
 /** Returns the databases in the data folder that the tables replace. */
 export async function movedDatabases(): Promise<readonly EmbeddedDatabase[]> {
-  const { movedDatabases: databases } = await shippedModules();
-  const ofModules = await Promise.all(databases.map((load) => load()));
-  return [stateDatabase(await shippedTables()), ...ofModules.flat()];
+  return [stateDatabase(await shippedTables())];
 }

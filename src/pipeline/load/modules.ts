@@ -24,7 +24,6 @@ interface ShippedModules {
   readonly disposable: readonly string[];
   readonly tables: readonly NonNullable<Module["tables"]>[];
   readonly migrations: readonly NonNullable<Module["migrations"]>[];
-  readonly movedDatabases: readonly NonNullable<Module["movedDatabases"]>[];
   readonly positions: NonNullable<Module["positions"]>;
   readonly production: readonly NonNullable<Module["production"]>[];
   readonly sharedSettings: readonly NonNullable<Module["sharedSettings"]>[];
@@ -72,7 +71,6 @@ async function importModules(): Promise<ShippedModules> {
     disposable: modules.flatMap((module) => module.disposable ?? []),
     tables: modules.flatMap((module) => module.tables ?? []),
     migrations: modules.flatMap((module) => module.migrations ?? []),
-    movedDatabases: modules.flatMap((module) => module.movedDatabases ?? []),
     positions: Object.fromEntries(
       modules.flatMap((module) => Object.entries(module.positions ?? {})),
     ),

@@ -14,7 +14,11 @@ export interface Dialect {
     column: string,
     lock: number,
   ) => { readonly column: string; readonly after: string };
+  /** Returns statements that make the store refuse to change or delete rows of a table whose key is `id`. */
+  readonly appendOnly: (table: string) => string;
 }
+
+const refusal = (table: string): string => `rows of ${table} are append-only`;
 
 export const postgresDialect: Dialect = {
   functions: commonFunctions,
@@ -22,12 +26,33 @@ export const postgresDialect: Dialect = {
     column: `${column} bigint UNIQUE`,
     after: commitOrder(table, column, lock),
   }),
+  appendOnly: (table) => `
+CREATE FUNCTION sluice.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '${refusal(table)}';
+END $$;
+CREATE TRIGGER ${table}_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON sluice.${table}
+  FOR EACH STATEMENT EXECUTE FUNCTION sluice.refuse_change();
+`,
 };
 
 /** SQLite has one writer at a time, so its row ids ascend in the order of commits. The driver adds the functions. */
 export const sqliteDialect: Dialect = {
   functions: "",
   numbered: (_, column) => ({ column: `${column} integer PRIMARY KEY AUTOINCREMENT`, after: "" }),
+  // REPLACE deletes rows without running the trigger on deletions, so a trigger on inserts prevents it.
+  appendOnly: (table) =>
+    [
+      ["updated", "BEFORE UPDATE ON", ""],
+      ["deleted", "BEFORE DELETE ON", ""],
+      ["replaced", "BEFORE INSERT ON", `WHEN EXISTS (SELECT 1 FROM ${table} WHERE id = NEW.id)`],
+    ]
+      .map(
+        ([name, event, condition]) => `
+CREATE TRIGGER ${table}_are_not_${name} ${event} ${table} ${condition}
+  BEGIN SELECT RAISE(ABORT, '${refusal(table)}'); END;`,
+      )
+      .join(""),
 };
 
 /**

@@ -1,17 +1,14 @@
 /** Opens `state.db`, the file with the tables of the data folder, and takes over the files of earlier releases. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { text } from "../row.ts";
-import { openDurable, transaction } from "../sqlite.ts";
+import { openDurable, schemaVersion, transaction } from "../sqlite.ts";
 import { explain, StoreError } from "../store-error.ts";
 import { sqliteDialect, sqliteText } from "./dialect.ts";
-import { textOf, type Tables, type Takeover } from "./tables.ts";
+import { takenOverVersion, textOf, type Tables, type Takeover } from "./tables.ts";
 
 export const stateFile = "state.db";
-
-/** Schema version of a file whose rows have been taken over. Earlier releases refuse it as newer than themselves. */
-export const takenOverVersion = 2;
 
 /** The plain data with which a thread opens the file. */
 export interface StateFile {
@@ -40,8 +37,7 @@ export function openStateFile({ file, scripts, takeovers }: StateFile): Database
   const db = openDurable(file);
   try {
     transaction(db, () => runScripts(db, file, scripts));
-    for (const takeover of takeovers)
-      takeOver(db, join(dirname(file), takeover.file), takeover.sql);
+    for (const takeover of takeovers) takeOver(db, join(dirname(file), takeover.file), takeover);
     return db;
   } catch (error) {
     db.close();
@@ -77,16 +73,19 @@ function runScripts(db: DatabaseSync, file: string, scripts: StateFile["scripts"
  * release refuses the folder instead of starting without these rows. If the process ends between the two steps, the
  * rows are copied again: nothing can have changed in between.
  */
-function takeOver(db: DatabaseSync, path: string, copy: string): void {
+function takeOver(db: DatabaseSync, path: string, takeover: Takeover): void {
   if (!existsSync(path)) return;
+  const { version: wanted = 1, sql: copy } = takeover;
+  const takenOver = takenOverVersion(takeover);
   try {
     db.prepare("ATTACH DATABASE ? AS old").run(path);
     try {
       const version = pragma(db, "user_version");
-      if (version > takenOverVersion) throw newerError(path, `it has schema version ${version}`);
+      if (version > takenOver) throw newerError(path, `it has schema version ${version}`);
       // A process that was killed while it created the file leaves version 0, without tables.
-      if (version === 1) transaction(db, () => db.exec(copy));
-      if (version < takenOverVersion) transaction(db, () => empty(db));
+      if (version > 0 && version < wanted) throw olderError(path, version);
+      if (version === wanted) transaction(db, () => db.exec(copy));
+      if (version < takenOver) transaction(db, () => empty(db, takenOver));
       if (pragma(db, "page_count") > 1) db.exec("VACUUM old");
     } finally {
       db.exec("DETACH DATABASE old");
@@ -100,10 +99,30 @@ function pragma(db: DatabaseSync, name: "user_version" | "page_count"): number {
   return Number(db.prepare(`PRAGMA old.${name}`).get()?.[name]);
 }
 
-function empty(db: DatabaseSync): void {
-  const tables = db.prepare("SELECT name FROM old.sqlite_schema WHERE type = 'table'").all();
+/** A table is dropped before those to which its rows refer, which were created earlier. */
+function empty(db: DatabaseSync, takenOver: number): void {
+  const tables = db
+    .prepare(
+      `SELECT name FROM old.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'
+       ORDER BY rowid DESC`,
+    )
+    .all();
   for (const row of tables) db.exec(`DROP TABLE old.${text(row, "name")}`);
-  db.exec(`PRAGMA old.user_version = ${takenOverVersion}`);
+  db.exec(`PRAGMA old.user_version = ${takenOver}`);
+}
+
+/** Returns true if the data folder has a file of an earlier release that has not been taken over. Throws StoreError. */
+export function needsTakeover(dataDir: string, { takeovers }: Tables): boolean {
+  return takeovers.some((takeover) => {
+    const path = join(dataDir, takeover.file);
+    if (!existsSync(path)) return false;
+    try {
+      using db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+      return schemaVersion(db) < takenOverVersion(takeover);
+    } catch (error) {
+      throw explain(error, path);
+    }
+  });
 }
 
 function newerError(file: string, detail: string): StoreError {
@@ -111,5 +130,13 @@ function newerError(file: string, detail: string): StoreError {
     "SLUICE_STORE_NEWER",
     `${file} was written by a newer release: ${detail}`,
     "Run the release that wrote it, or restore a backup from before the upgrade.",
+  );
+}
+
+function olderError(file: string, version: number): StoreError {
+  return new StoreError(
+    "SLUICE_STORE_OLDER",
+    `${file} was written by a release that is too old for this one: it has schema version ${version}`,
+    "Start the release before this one on the folder once.",
   );
 }

@@ -13,11 +13,18 @@ export interface Script extends Pick<Migration, "name" | "excludesOlder"> {
 export interface Takeover {
   /** Name of the file in the data folder. */
   readonly file: string;
+  /** Schema version of the file. Default: 1. */
+  readonly version?: number;
   /**
    * Statements of SQLite that copy the rows from the schema `old`. They may run again after an interruption, so they
    * must ignore rows that exist.
    */
   readonly sql: string;
+}
+
+/** Returns the schema version of a file whose rows have been taken over. Earlier releases refuse it as newer. */
+export function takenOverVersion({ version = 1 }: Takeover): number {
+  return version + 1;
 }
 
 export interface Tables {

@@ -1,10 +1,9 @@
 /** The workspaces and keys of a campaign. */
-import { openPostgresAccountStore } from "../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
 import { waitForGateways } from "../../../plugins/billing/commands/confirmations.ts";
-import { systemClock } from "../../../src/clock.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
 import type { LimitedScope, Revocation } from "../../checker/history.ts";
+import { openPostgresAccounts } from "../../plugins/billing/accounts/open-accounts.ts";
 import { smallMilliCu } from "./pipeline.ts";
 
 export interface ClientKey {
@@ -42,7 +41,7 @@ export async function createAccounts(
     metrics: createMetrics(),
     statementMs: 4_000,
   });
-  const store = await openPostgresAccountStore(pool, systemClock);
+  const { store } = await openPostgresAccounts(pool);
   const by = { actor: "campaign", at: Date.now() };
   const createWorkspace = async (plan: "free" | "enterprise"): Promise<string> =>
     (await store.createWorkspace({ name: plan, plan }, by)).id;

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway, type WantedKey } from "sluice-gateway/testing";
+import type { Awaitable } from "../../../src/plugin.ts";
 
 const pipeline = `
 version: 1
@@ -21,14 +22,14 @@ interface Case {
   readonly status: number;
   readonly reason: string;
   /** The key, and whether the log names it. */
-  readonly key: (gateway: TestGateway) => {
+  readonly key: (gateway: TestGateway) => Awaitable<{
     readonly text: string | undefined;
     readonly id?: string;
-  };
+  }>;
 }
 
-const issued = (wanted: WantedKey) => (gateway: TestGateway) => {
-  const { key: text, keyId: id } = gateway.issue(wanted);
+const issued = (wanted: WantedKey) => async (gateway: TestGateway) => {
+  const { key: text, keyId: id } = await gateway.issue(wanted);
   return { text, id };
 };
 
@@ -51,9 +52,9 @@ const cases: readonly Case[] = [
     name: "a revoked key",
     status: 401,
     reason: "revoked",
-    key(gateway) {
-      const { key: text, keyId: id } = gateway.issue({});
-      void gateway.gateway.use("accounts")?.admin.revokeKey(id, { actor: "test", at: Date.now() });
+    async key(gateway) {
+      const { key: text, keyId: id } = await gateway.issue({});
+      await gateway.gateway.use("accounts")?.admin.revokeKey(id, { actor: "test", at: Date.now() });
       return { text, id };
     },
   },
@@ -100,7 +101,7 @@ async function lineOf(gateway: TestGateway, id: string): Promise<Record<string, 
 for (const { name, status, reason, key } of cases) {
   test(`${name} is refused with the reason "${reason}" for operators`, async () => {
     await using gateway = await startTestGateway({ pipeline });
-    const { text, id } = key(gateway);
+    const { text, id } = await key(gateway);
     const answer = await ask(gateway, text, "r1");
     assert.equal(answer.status, status);
     const explained = await explanation(gateway, "r1");
@@ -113,7 +114,7 @@ for (const { name, status, reason, key } of cases) {
 
 test("a client without the capability learns its name", async () => {
   await using gateway = await startTestGateway({ pipeline });
-  const { key } = gateway.issue({ capabilities: ["inference"] });
+  const { key } = await gateway.issue({ capabilities: ["inference"] });
   const body: unknown = await (await ask(gateway, key, "r1")).json();
   assert.deepEqual(body, {
     error: "permission denied",

@@ -135,7 +135,7 @@ it("needs a key with platform:read", async () => {
   await using chat = await startChat();
   const bare = { ...get("/v1/models"), headers: { authorization: "" } };
   assertRefused(await chat.send(undefined, bare), 401, "GATEWAY_UNAUTHORIZED");
-  const { key } = chat.gateway.issue({ capabilities: ["inference"] });
+  const { key } = await chat.gateway.issue({ capabilities: ["inference"] });
   const answer = await chat.send(undefined, { ...get("/v1/models"), key });
   assertRefused(answer, 403, "GATEWAY_PERMISSION_DENIED");
 });

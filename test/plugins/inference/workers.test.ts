@@ -76,6 +76,6 @@ it("while the status of a network is unknown, the surface returns 503 with Retry
 
 it("needs a key with platform:read", async () => {
   await using chat = await startChat();
-  const { key } = chat.gateway.issue({ capabilities: ["inference"] });
+  const { key } = await chat.gateway.issue({ capabilities: ["inference"] });
   assertRefused(await chat.send(undefined, { ...get(), key }), 403, "GATEWAY_PERMISSION_DENIED");
 });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { gunzipSync } from "node:zlib";
 import { test, type TestContext } from "node:test";
 import { openStreamStore } from "../../../plugins/confidential/confidential-relay/open-store.ts";
 import { createHistoryStore } from "../../../plugins/dashboard/dashboard/history/store.ts";
@@ -19,6 +20,7 @@ import { damage } from "../damage.ts";
 import { temporaryFolder } from "../folder.ts";
 import { openFolderSql } from "../open-sql.ts";
 import { startModule, sourceUrl } from "../run-module.ts";
+import { embeddedFolder } from "../../fixtures/billing/fixtures.ts";
 import { receiptOf } from "../../contract/receipts.ts";
 import { silentLog } from "../../test-log.ts";
 
@@ -30,7 +32,15 @@ const session = "A".repeat(22);
 function oldFolder(t: TestContext): string {
   const folder = temporaryFolder(t);
   cpSync(earlier, folder, { recursive: true });
+  writeAccounts(folder);
   return folder;
+}
+
+/** Writes the accounts of the fixtures, part of which are in the log of a gateway that was killed. */
+function writeAccounts(folder: string): void {
+  for (const name of ["accounts.db", "accounts.db-wal"]) {
+    writeFileSync(join(folder, name), gunzipSync(readFileSync(join(embeddedFolder, `${name}.gz`))));
+  }
 }
 
 function rejectsWith(code: string, file: string): (error: unknown) => boolean {
@@ -79,8 +89,9 @@ test("what an earlier release wrote is there after the first start, and after th
 test("the earlier release refuses a folder whose files have been taken over", async (t) => {
   const folder = oldFolder(t);
   await (await openFolderSql(t, folder)).close();
-  for (const { file } of tables.takeovers) {
-    const open = (): unknown => openDatabase(join(folder, file), ["SELECT 1"]);
+  for (const { file, version = 1 } of tables.takeovers) {
+    const scripts = Array.from({ length: version }, () => "SELECT 1");
+    const open = (): unknown => openDatabase(join(folder, file), scripts);
     assert.throws(open, rejectsWith("SLUICE_STORE_NEWER", file));
     assert.ok(statSync(join(folder, file)).size <= 4_096, "the file is empty");
   }
@@ -92,6 +103,31 @@ test("a file that a newer release has taken over is refused", async (t) => {
   db.exec("PRAGMA user_version = 3");
   db.close();
   await assert.rejects(openFolderSql(t, folder), rejectsWith("SLUICE_STORE_NEWER", "storage.db"));
+});
+
+test("a file of a release before the earlier one is refused and not changed", async (t) => {
+  const folder = oldFolder(t);
+  const db = new DatabaseSync(join(folder, "accounts.db"));
+  db.exec("PRAGMA user_version = 3");
+  await assert.rejects(openFolderSql(t, folder), rejectsWith("SLUICE_STORE_OLDER", "accounts.db"));
+  assert.ok(Number(db.prepare("SELECT count(*) AS n FROM keys").get()?.["n"]) > 0);
+  db.close();
+});
+
+test("accounts whose takeover was interrupted before the earlier file was empty are taken over again, once", async (t) => {
+  const folder = oldFolder(t);
+  const names = tables.moved.map(({ name }) => name);
+  const rows = async (): Promise<unknown> => {
+    const sql = await openFolderSql(t, folder);
+    const all = await Promise.all(names.map((name) => sql.query(`SELECT * FROM sluice.${name}`)));
+    await sql.close();
+    return all;
+  };
+  const first = await rows();
+  assert.ok(JSON.stringify(first).includes("workspace.create"), "the accounts have rows");
+  writeAccounts(folder);
+  assert.deepEqual(await rows(), first);
+  assert.ok(statSync(join(folder, "accounts.db")).size <= 4_096);
 });
 
 test("a damaged file of an earlier release is named, and its rows are taken over when it has been restored", async (t) => {

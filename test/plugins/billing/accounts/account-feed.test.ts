@@ -4,20 +4,20 @@ import { AccountFeed } from "../../../../plugins/billing/accounts/account-feed.t
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { keptLog } from "../../../test-log.ts";
 
-test("lost changes are logged, because keys that were revoked last may be valid again", () => {
+test("lost changes are logged, because keys that were revoked last may be valid again", async () => {
   const { log, lines: logged } = keptLog();
   let hasLostChanges = false;
   const feed = new AccountFeed({
-    store: { changed: () => ({ keys: [], overrides: undefined, hasLostChanges }) },
+    store: { changed: async () => ({ keys: [], overrides: undefined, hasLostChanges }) },
     clock: manualClock(),
     log,
     maxStaleMs: undefined,
     apply: () => {},
   });
-  void feed.refresh();
+  await feed.refresh();
   assert.deepEqual([logged, feed.count], [[], 0]);
   hasLostChanges = true;
-  void feed.refresh();
+  await feed.refresh();
   assert.deepEqual(logged, [
     "warn the database has lost changes of accounts: keys that were revoked last may be valid again",
   ]);

@@ -4,57 +4,54 @@ import { test, type TestContext } from "node:test";
 import { inspect } from "node:util";
 import type { CallerClaims, Workspace } from "sluice-gateway/services";
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
-import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import {
-  downgrade,
-  setWorkspace,
-} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
+import { openAccountsOn } from "./open-accounts.ts";
 import { accountsFixture, known, plans, refusal, type AccountsFixture } from "./fixture.ts";
 
 const freshMs = 1_000;
 const pollMs = 250;
 const ada = { id: "oidc_ada", capabilities: ["ledger:read", "inference"] } as const;
 
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+
 interface BreakableStore {
-  readonly store: AccountStore;
+  readonly store: Mutable<AccountStore>;
   /** The ids of the workspaces that were read. */
   readonly reads: string[];
   isUnavailable: boolean;
 }
 
 /** Returns a store that a test can make unreadable. */
-function breakableStore({ folder, clock }: AccountsFixture): BreakableStore {
-  const store = openGatewayAccountStore(folder, clock);
-  const findWorkspace = store.findWorkspace.bind(store);
-  const changed = store.changed.bind(store);
+async function breakableStore({ sql, clock }: AccountsFixture): Promise<BreakableStore> {
+  const { store: whole } = await openAccountsOn(sql, clock);
+  const store = { ...whole };
   const breakable: BreakableStore = { store, reads: [], isUnavailable: false };
   const readable = (): void => {
     if (breakable.isUnavailable) throw new Error("the store is unavailable");
   };
-  store.findWorkspace = (id): Workspace | undefined => {
+  store.findWorkspace = async (id) => {
     breakable.reads.push(id);
     readable();
-    return findWorkspace(id);
+    return whole.findWorkspace(id);
   };
-  store.changed = (): ReturnType<typeof changed> => {
+  store.changed = async () => {
     readable();
-    return changed();
+    return whole.changed();
   };
   return breakable;
 }
 
-function claimsFixture(t: TestContext) {
-  const fixture = accountsFixture(t);
-  const breakable = breakableStore(fixture);
-  const accounts = fixture.open({ store: breakable.store });
+async function claimsFixture(t: TestContext) {
+  const fixture = await accountsFixture(t);
+  const breakable = await breakableStore(fixture);
+  const accounts = await fixture.open({ store: breakable.store });
   const claims: CallerClaims = { ...ada, workspaceId: fixture.workspace.id };
   return { ...fixture, breakable, accounts, claims };
 }
 
-test("claims become a principal with the plan and the credit of the workspace", (t) => {
-  const { accounts, workspace, claims } = claimsFixture(t);
+test("claims become a principal with the plan and the credit of the workspace", async (t) => {
+  const { accounts, workspace, claims } = await claimsFixture(t);
   const limits = { rpsLimit: 7, cuLimit24hMilli: 500, cuLimit30dMilli: 9_000 };
-  assert.deepEqual(known(accounts.identifyClaims({ ...claims, ...limits })), {
+  assert.deepEqual(await known(accounts.identifyClaims({ ...claims, ...limits })), {
     kind: "key",
     key: {
       ...limits,
@@ -72,128 +69,140 @@ test("claims become a principal with the plan and the credit of the workspace", 
     plan: { name: "developer", ...plans.developer },
     rps: 7,
   });
-  assert.equal(known(accounts.identifyClaims(claims)).rps, plans.developer.rps);
-  const above = known(accounts.identifyClaims({ ...claims, rpsLimit: 1_000 }));
+  assert.equal((await known(accounts.identifyClaims(claims))).rps, plans.developer.rps);
+  const above = await known(accounts.identifyClaims({ ...claims, rpsLimit: 1_000 }));
   assert.deepEqual([above.rps, above.key.rpsLimit], [plans.developer.rps, 1_000]);
 });
 
-test("the plan of the claims is used first, then that of the workspace, then the default plan", (t) => {
-  const { accounts, claims } = claimsFixture(t);
-  const planOf = (changes: Partial<CallerClaims>): string => {
-    const { plan, workspace } = known(accounts.identifyClaims({ ...claims, ...changes }));
+test("the plan of the claims is used first, then that of the workspace, then the default plan", async (t) => {
+  const { accounts, claims } = await claimsFixture(t);
+  const planOf = async (changes: Partial<CallerClaims>): Promise<string> => {
+    const { plan, workspace } = await known(accounts.identifyClaims({ ...claims, ...changes }));
     assert.equal(workspace.plan, plan.name);
     return plan.name;
   };
   const unknown = { workspaceId: "org_9" };
-  assert.equal(planOf({ plan: "free", defaultPlan: "enterprise" }), "free");
-  assert.equal(planOf({ defaultPlan: "enterprise" }), "developer");
-  assert.equal(planOf({ ...unknown, defaultPlan: "enterprise" }), "enterprise");
-  assert.equal(planOf({ ...unknown, plan: "free" }), "free");
-  assert.equal(refusal(accounts.identifyClaims({ ...claims, ...unknown })), "unauthorized");
+  assert.equal(await planOf({ plan: "free", defaultPlan: "enterprise" }), "free");
+  assert.equal(await planOf({ defaultPlan: "enterprise" }), "developer");
+  assert.equal(await planOf({ ...unknown, defaultPlan: "enterprise" }), "enterprise");
+  assert.equal(await planOf({ ...unknown, plan: "free" }), "free");
+  assert.equal(await refusal(accounts.identifyClaims({ ...claims, ...unknown })), "unauthorized");
 });
 
-test("an unknown workspace has no credit of its own, and is found when it is created", (t) => {
-  const { accounts, claims, clock, breakable } = claimsFixture(t);
+test("an unknown workspace has no credit of its own, and is found when it is created", async (t) => {
+  const { accounts, claims, clock, breakable, idle } = await claimsFixture(t);
   const unknown = { ...claims, workspaceId: "org_9", defaultPlan: "free" } as const;
-  const before = known(accounts.identifyClaims(unknown));
+  const before = await known(accounts.identifyClaims(unknown));
   const { name, purchasedTotalMilliCu, overageLimitCuMilli } = before.workspace;
   assert.deepEqual([name, purchasedTotalMilliCu, overageLimitCuMilli], ["org_9", 0, undefined]);
-  const findWorkspace = breakable.store.findWorkspace.bind(breakable.store);
+  const { findWorkspace } = breakable.store;
   breakable.store.findWorkspace = () => findWorkspace(claims.workspaceId);
   clock.advance(freshMs);
-  assert.equal(known(accounts.identifyClaims(unknown)).plan.name, "developer");
+  await idle();
+  assert.equal((await known(accounts.identifyClaims(unknown))).plan.name, "developer");
 });
 
-test("the principal of a credential remains the same object until the workspace changes", (t) => {
-  const { accounts, claims, clock, breakable, db, by } = claimsFixture(t);
+test("the principal of a credential remains the same object until the workspace changes", async (t) => {
+  const { accounts, claims, clock, breakable, store, idle, by } = await claimsFixture(t);
   const { workspaceId } = claims;
-  const first = accounts.identifyClaims(claims);
+  const first = await accounts.identifyClaims(claims);
   assert.equal(accounts.identifyClaims(claims), first);
   // Another credential of the same workspace needs no other read.
-  assert.notEqual(accounts.identifyClaims({ ...claims, id: "oidc_eve" }), first);
+  assert.notEqual(await accounts.identifyClaims({ ...claims, id: "oidc_eve" }), first);
   assert.deepEqual(breakable.reads, [workspaceId]);
   clock.advance(freshMs);
-  assert.equal(accounts.identifyClaims(claims), first);
+  await idle();
+  assert.equal(await accounts.identifyClaims(claims), first);
   assert.deepEqual(breakable.reads, [workspaceId, workspaceId]);
 
-  setWorkspace(db, workspaceId, { plan: "startup" }, by());
+  await store.setWorkspace(workspaceId, { plan: "startup" }, by());
   clock.advance(freshMs);
-  const changed = known(accounts.identifyClaims(claims));
+  await idle();
+  const changed = await known(accounts.identifyClaims(claims));
   assert.equal(changed.plan.name, "startup");
   assert.equal(accounts.identifyClaims(claims), changed);
 });
 
-test("the caller of an open connection is found again until the claims expire", (t) => {
-  const { accounts, claims, clock, db, by } = claimsFixture(t);
+test("the caller of an open connection is found again until the claims expire", async (t) => {
+  const { accounts, claims, clock, store, idle, by } = await claimsFixture(t);
   const expiresAt = clock.now() + 60_000;
-  const first = known(accounts.identifyClaims({ ...claims, expiresAt }));
-  setWorkspace(db, claims.workspaceId, { plan: "startup" }, by());
+  const first = await known(accounts.identifyClaims({ ...claims, expiresAt }));
+  await store.setWorkspace(claims.workspaceId, { plan: "startup" }, by());
   clock.advance(freshMs);
-  assert.equal(known(accounts.identifyAgain(first, "192.0.2.1")).plan.name, "startup");
+  await idle();
+  assert.equal((await known(accounts.identifyAgain(first, "192.0.2.1"))).plan.name, "startup");
   clock.advance(60_000);
-  assert.deepEqual(accounts.identifyAgain(first, "192.0.2.1"), {
+  await idle();
+  assert.deepEqual(await accounts.identifyAgain(first, "192.0.2.1"), {
     kind: "anonymous",
     reason: "unauthorized",
     cause: "unknown",
   });
 });
 
-test("a pending plan takes effect when it is due", (t) => {
-  const { accounts, claims, clock, db, by } = claimsFixture(t);
-  downgrade(db, claims.workspaceId, { plan: "free", at: clock.now() + 5_000 }, by());
-  assert.equal(known(accounts.identifyClaims(claims)).plan.name, "developer");
+test("a pending plan takes effect when it is due", async (t) => {
+  const { accounts, claims, clock, store, idle, by } = await claimsFixture(t);
+  await store.downgrade(claims.workspaceId, { plan: "free", at: clock.now() + 5_000 }, by());
+  assert.equal((await known(accounts.identifyClaims(claims))).plan.name, "developer");
   clock.advance(5_000);
-  const principal = known(accounts.identifyClaims(claims));
+  await idle();
+  const principal = await known(accounts.identifyClaims(claims));
   assert.deepEqual(
     [principal.plan.name, principal.rps, principal.workspace.pendingPlan],
     ["free", plans.free.rps, undefined],
   );
 });
 
-test("changed plans of pipeline.yaml take effect at once, and unchanged ones keep the principal", (t) => {
-  const { accounts, claims } = claimsFixture(t);
-  const first = accounts.identifyClaims(claims);
+test("changed plans of pipeline.yaml take effect at once, and unchanged ones keep the principal", async (t) => {
+  const { accounts, claims } = await claimsFixture(t);
+  const first = await accounts.identifyClaims(claims);
   accounts.setPlans({ ...plans });
   assert.equal(accounts.identifyClaims(claims), first);
   accounts.setPlans({ ...plans, developer: { ...plans.developer, rps: 3 } });
-  assert.equal(known(accounts.identifyClaims(claims)).rps, 3);
+  assert.equal((await known(accounts.identifyClaims(claims))).rps, 3);
 });
 
-test("while the store cannot be read, callers of known workspaces remain known and the others are unavailable", (t) => {
-  const { accounts, claims, clock, breakable, lines, db, by } = claimsFixture(t);
-  const first = accounts.identifyClaims(claims);
+test("while the store cannot be read, callers of known workspaces remain known and the others are unavailable", async (t) => {
+  const { accounts, claims, clock, breakable, lines, store, idle, by } = await claimsFixture(t);
+  const first = await accounts.identifyClaims(claims);
   breakable.isUnavailable = true;
   // The read of the workspace is the first one that fails.
   const workspaceReads = breakable.reads.length;
   clock.advance(freshMs);
-  assert.equal(accounts.identifyClaims(claims), first);
-  assert.equal(known(accounts.identifyClaims({ ...claims, id: "oidc_eve" })).key.id, "oidc_eve");
+  await idle();
+  assert.equal(await accounts.identifyClaims(claims), first);
+  assert.equal(
+    (await known(accounts.identifyClaims({ ...claims, id: "oidc_eve" }))).key.id,
+    "oidc_eve",
+  );
   const unknown: CallerClaims = { ...claims, workspaceId: "org_9", defaultPlan: "free" };
-  assert.deepEqual(accounts.identifyClaims(unknown), { kind: "unavailable" });
+  assert.deepEqual(await accounts.identifyClaims(unknown), { kind: "unavailable" });
   // A known workspace is not read again, so no caller waits for a store that is unavailable.
   assert.deepEqual(breakable.reads.slice(workspaceReads), ["org_9"]);
   const logged = lines.filter((line) => line.startsWith("error cannot read accounts"));
   assert.equal(logged.length, 1);
 
-  setWorkspace(db, claims.workspaceId, { plan: "startup" }, by());
+  await store.setWorkspace(claims.workspaceId, { plan: "startup" }, by());
   breakable.isUnavailable = false;
   clock.advance(pollMs);
-  assert.equal(known(accounts.identifyClaims(claims)).plan.name, "startup");
-  assert.equal(known(accounts.identifyClaims(unknown)).plan.name, "free");
+  await idle();
+  assert.equal((await known(accounts.identifyClaims(claims))).plan.name, "startup");
+  assert.equal((await known(accounts.identifyClaims(unknown))).plan.name, "free");
 });
 
-test("a failed read of a known workspace keeps its callers, also if nothing else has failed yet", (t) => {
-  const { accounts, claims, clock, breakable, lines } = claimsFixture(t);
-  const first = accounts.identifyClaims(claims);
+test("a failed read of a known workspace keeps its callers, also if nothing else has failed yet", async (t) => {
+  const { accounts, claims, clock, breakable, lines, idle } = await claimsFixture(t);
+  const first = await accounts.identifyClaims(claims);
   clock.advance(freshMs);
+  await idle();
   breakable.isUnavailable = true;
-  assert.equal(accounts.identifyClaims(claims), first);
+  assert.equal(await accounts.identifyClaims(claims), first);
   assert.equal(breakable.reads.length, 2);
   assert.equal(lines.length, 1);
 });
 
 test("requests that arrive together read the workspace once, from a store that answers with promises", async (t) => {
-  const { accounts, claims, clock, breakable, workspace } = claimsFixture(t);
+  const { accounts, claims, clock, breakable, workspace, idle } = await claimsFixture(t);
   let reading = Promise.withResolvers<Workspace | undefined>();
   breakable.store.findWorkspace = (id) => {
     breakable.reads.push(id);
@@ -221,19 +230,22 @@ test("requests that arrive together read the workspace once, from a store that a
   reading = Promise.withResolvers();
   reading.resolve(undefined);
   clock.advance(pollMs);
+  await idle();
   assert.equal((await accounts.identifyClaims(unknown)).kind, "anonymous");
 });
 
-test("a caller is refused from its expiry on, and the id of an API key is refused", (t) => {
-  const { accounts, claims, clock, issue } = claimsFixture(t);
+test("a caller is refused from its expiry on, and the id of an API key is refused", async (t) => {
+  const { accounts, claims, clock, issue, idle } = await claimsFixture(t);
   const expiring = { ...claims, expiresAt: clock.now() + 100 };
-  assert.equal(known(accounts.identifyClaims(expiring)).key.expiresAt, expiring.expiresAt);
+  assert.equal((await known(accounts.identifyClaims(expiring))).key.expiresAt, expiring.expiresAt);
   clock.advance(99);
-  known(accounts.identifyClaims(expiring));
+  await idle();
+  await known(accounts.identifyClaims(expiring));
   clock.advance(1);
-  assert.equal(refusal(accounts.identifyClaims(expiring)), "unauthorized");
-  const { key } = issue();
-  assert.equal(refusal(accounts.identifyClaims({ ...claims, id: key.id })), "unauthorized");
+  await idle();
+  assert.equal(await refusal(accounts.identifyClaims(expiring)), "unauthorized");
+  const { key } = await issue();
+  assert.equal(await refusal(accounts.identifyClaims({ ...claims, id: key.id })), "unauthorized");
 });
 
 /** Claims as a server of others may send them. */
@@ -267,16 +279,16 @@ const hostile: readonly Readonly<Record<string, unknown>>[] = [
 ];
 
 for (const changes of hostile) {
-  test(`the claims ${inspect(changes)} are refused, and nothing is read for them`, (t) => {
-    const { accounts, claims, breakable } = claimsFixture(t);
-    const caller = accounts.identifyClaims({ ...claims, defaultPlan: "free", ...changes });
-    assert.equal(refusal(caller), "unauthorized");
+  test(`the claims ${inspect(changes)} are refused, and nothing is read for them`, async (t) => {
+    const { accounts, claims, breakable } = await claimsFixture(t);
+    const caller = await accounts.identifyClaims({ ...claims, defaultPlan: "free", ...changes });
+    assert.equal(await refusal(caller), "unauthorized");
     assert.deepEqual(breakable.reads, []);
   });
 }
 
-test("ids can have 512 characters", (t) => {
-  const { accounts, claims } = claimsFixture(t);
+test("ids can have 512 characters", async (t) => {
+  const { accounts, claims } = await claimsFixture(t);
   const id = `oidc_${"é".repeat(507)}`;
-  assert.equal(known(accounts.identifyClaims({ ...claims, id })).key.id, id);
+  assert.equal((await known(accounts.identifyClaims({ ...claims, id }))).key.id, id);
 });

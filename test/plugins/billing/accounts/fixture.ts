@@ -1,6 +1,7 @@
 /** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
-import type { DatabaseSync } from "node:sqlite";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import type {
   Caller,
   ChangeAuthor,
@@ -9,21 +10,19 @@ import type {
   NewKey,
   Workspace,
 } from "sluice-gateway/services";
-import { createKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
+import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
 import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
-import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import {
   openAccounts,
   type AccountsOptions,
   type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
-import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import type { Awaitable } from "../../../../src/plugin.ts";
-import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
+import { openFolderSql, type TestSql } from "../../../store/open-sql.ts";
+import { openAccountsOn, openFolderAccounts } from "./open-accounts.ts";
 import { keptLog } from "../../../test-log.ts";
 
 export const plans: Plans = {
@@ -43,61 +42,66 @@ export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
-  /** A separate connection, like that of a command in another process. */
+  /** The tables as the services use them. */
+  readonly sql: TestSql;
+  /** The accounts as a command uses them, in another transaction. */
+  readonly store: AccountStore;
+  /** A connection to the tables, for what no store does. */
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
+  /** Resolves when no statement is under way. */
+  readonly idle: () => Promise<void>;
   /** Returns the author of changes by the test, with the current time. */
   readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
   /** Issues a key in that workspace. */
-  readonly issue: (wanted?: Partial<NewKey>) => IssuedKey;
+  readonly issue: (wanted?: Partial<NewKey>) => Promise<IssuedKey>;
   /** Starts the service; it is closed when the test ends. */
-  readonly open: (options?: Partial<AccountsOptions>) => AccountsService;
+  readonly open: (options?: Partial<AccountsOptions>) => Promise<AccountsService>;
   /** Lines that the service logged: level and message. */
   readonly lines: readonly string[];
 }
 
-export function accountsFixture(t: TestContext): AccountsFixture {
+export async function accountsFixture(t: TestContext): Promise<AccountsFixture> {
   const folder = temporaryFolder(t);
   const clock = manualClock();
-  const db = openAccountsDatabase(folder);
+  const { store, sql: ofCommand } = await openFolderAccounts(t, folder, clock);
+  const sql = await openFolderSql(t, folder, clock);
+  const db = new DatabaseSync(join(folder, "state.db"));
   t.after(() => db.isOpen && db.close());
   const by = (): ChangeAuthor => ({ actor: "test", at: clock.now() });
-  const workspace = createWorkspace(db, { name: "Acme", plan: "developer" }, by());
+  const workspace = await store.createWorkspace({ name: "Acme", plan: "developer" }, by());
   const { log, lines } = keptLog();
   return {
     folder,
+    sql,
+    store,
     db,
     clock,
+    async idle() {
+      await sql.idle();
+      await ofCommand.idle();
+    },
     by,
     workspace,
-    issue(wanted) {
-      const issued = createKey(
-        db,
-        {
-          workspaceId: workspace.id,
-          name: "a key",
-          environment: "dev",
-          capabilities: defaultCapabilities,
-          ...wanted,
-        },
-        by(),
-      );
+    async issue(wanted) {
+      const key = {
+        workspaceId: workspace.id,
+        name: "a key",
+        environment: "dev",
+        capabilities: defaultCapabilities,
+        ...wanted,
+      } as const;
+      const issued = await store.createKey(key, by());
       if ("failed" in issued) throw new Error(issued.message);
       return issued;
     },
-    open(options) {
-      const service = atOnce(
-        openAccounts({
-          store: openGatewayAccountStore(folder, clock),
-          environment: "dev",
-          plans,
-          clock,
-          log,
-          ...options,
-        }),
-      );
+    async open(options) {
+      const own = await openAccountsOn(sql, clock);
+      await own.store.loadHashes();
+      const common = { store: own.store, environment: "dev", plans, clock, log } as const;
+      const service = await openAccounts({ ...common, ...options });
       t.after(() => service.close());
       return service;
     },
@@ -106,15 +110,15 @@ export function accountsFixture(t: TestContext): AccountsFixture {
 }
 
 /** Returns the principal of a key. Fails the test if the caller is anonymous. */
-export function known(caller: Awaitable<Caller>): KeyPrincipal {
-  const principal = atOnce(caller);
+export async function known(caller: Awaitable<Caller>): Promise<KeyPrincipal> {
+  const principal = await caller;
   if (principal.kind === "key") return principal;
   throw new Error("reason" in principal ? `refused: ${principal.reason}` : principal.kind);
 }
 
 /** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
-export function refusal(caller: Awaitable<Caller>): string {
-  const principal = atOnce(caller);
+export async function refusal(caller: Awaitable<Caller>): Promise<string> {
+  const principal = await caller;
   if (principal.kind === "anonymous") return principal.reason;
   throw new Error("key" in principal ? `identified as ${principal.key.id}` : principal.kind);
 }

@@ -2,20 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
-import {
-  findKey,
-  revokeKey,
-  rotateKey,
-} from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { downgrade } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour, known, plans, refusal } from "./fixture.ts";
-import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 
-test("the header of a key identifies the key, its workspace, its plan and its rate", (t) => {
-  const { issue, open, workspace } = accountsFixture(t);
-  const { key, text } = issue({ rpsLimit: 3, cuLimit24hMilli: 5, capabilities: ["docs:read"] });
-  const accounts = open();
-  const principal = known(accounts.identify(`Bearer ${text}`));
+test("the header of a key identifies the key, its workspace, its plan and its rate", async (t) => {
+  const { issue, open, workspace } = await accountsFixture(t);
+  const { key, text } = await issue({
+    rpsLimit: 3,
+    cuLimit24hMilli: 5,
+    capabilities: ["docs:read"],
+  });
+  const accounts = await open();
+  const principal = await known(accounts.identify(`Bearer ${text}`));
   const { lastUsedAt: _used, rotatedTo: _rotated, ...plain } = key;
   assert.deepEqual(principal, {
     kind: "key",
@@ -26,33 +23,37 @@ test("the header of a key identifies the key, its workspace, its plan and its ra
   });
 });
 
-test("the rate is the lower of the rates of the key and the plan", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const accounts = open();
-  const rps = (rpsLimit: number | undefined): number =>
-    known(accounts.identify(`Bearer ${issue({ rpsLimit }).text}`)).rps;
-  assert.deepEqual([rps(undefined), rps(0.5), rps(10), rps(1_000)], [10, 0.5, 10, 10]);
+test("the rate is the lower of the rates of the key and the plan", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const accounts = await open();
+  const rps = async (rpsLimit: number | undefined): Promise<number> =>
+    (await known(accounts.identify(`Bearer ${(await issue({ rpsLimit })).text}`))).rps;
+  assert.deepEqual(
+    [await rps(undefined), await rps(0.5), await rps(10), await rps(1_000)],
+    [10, 0.5, 10, 10],
+  );
 });
 
-test("the same key always gets the same principal object", (t) => {
-  const { issue, open, clock } = accountsFixture(t);
-  const accounts = open();
-  const first = `Bearer ${issue().text}`;
-  const second = `Bearer ${issue().text}`;
-  const principal = accounts.identify(first);
+test("the same key always gets the same principal object", async (t) => {
+  const { issue, open, clock } = await accountsFixture(t);
+  const accounts = await open();
+  const first = `Bearer ${(await issue()).text}`;
+  const second = `Bearer ${(await issue()).text}`;
+  const principal = await accounts.identify(first);
   clock.jump(10 * day);
   assert.equal(accounts.identify(first), principal);
-  assert.notEqual(accounts.identify(second), principal);
+  assert.notEqual(await accounts.identify(second), principal);
   assert.equal(accounts.stats().lookups, 2);
 });
 
-test("each reason for an anonymous caller has its message", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const accounts = open();
-  const { text } = issue();
+test("each reason for an anonymous caller has its message", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const accounts = await open();
+  const { text } = await issue();
   const hex = text.slice(-32);
-  const because = (header: string | undefined): string => refusal(accounts.identify(header));
-  assert.equal(because(undefined), "missing authorization header");
+  const because = (header: string | undefined): Promise<string> =>
+    refusal(accounts.identify(header));
+  assert.equal(await because(undefined), "missing authorization header");
   for (const header of [
     "",
     "Bearer",
@@ -78,7 +79,7 @@ test("each reason for an anonymous caller has its message", (t) => {
     `Bearer gateway-dev-${hex}`,
     `Bearer ${hex}`,
   ]) {
-    assert.equal(because(header), "invalid authorization format", header);
+    assert.equal(await because(header), "invalid authorization format", header);
   }
   for (const header of [
     `Bearer ${newKeyText("dev")}`,
@@ -86,34 +87,36 @@ test("each reason for an anonymous caller has its message", (t) => {
     `Bearer gateway_stage_${hex}`,
     `Bearer gateway_prod_${hex}`,
   ]) {
-    assert.equal(because(header), "unauthorized", header);
+    assert.equal(await because(header), "unauthorized", header);
   }
-  assert.equal(known(accounts.identify(`Bearer ${text}`)).kind, "key");
+  assert.equal((await known(accounts.identify(`Bearer ${text}`))).kind, "key");
 });
 
-test("only the exact header of a key is accepted, and no header throws", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const { text } = issue();
+test("only the exact header of a key is accepted, and no header throws", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const { text } = await issue();
   const header = `Bearer ${text}`;
-  const accounts = open();
+  const accounts = await open();
   const spoiled = fc
     .record({ at: fc.nat(header.length), take: fc.nat(2), put: fc.string({ maxLength: 2 }) })
     .map(({ at, take, put }) => header.slice(0, at) + put + header.slice(at + take));
-  fc.assert(
-    fc.property(fc.oneof(spoiled, fc.string({ unit: "binary" })), (line) => {
-      assert.equal(atOnce(accounts.identify(line)).kind === "key", line === header, line);
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(spoiled, fc.string({ unit: "binary" })), async (line) => {
+      assert.equal((await accounts.identify(line)).kind === "key", line === header, line);
     }),
     { numRuns: 1_000 },
   );
 });
 
-test("a key of another environment is unauthorized in every deployment", (t) => {
-  const { issue, open } = accountsFixture(t);
+test("a key of another environment is unauthorized in every deployment", async (t) => {
+  const { issue, open } = await accountsFixture(t);
   const environments = ["dev", "stage", "prod"] as const;
-  const texts = environments.map((environment) => issue({ environment }).text);
+  const issued = await Promise.all(environments.map((environment) => issue({ environment })));
   for (const environment of environments) {
-    const accounts = open({ environment });
-    const answers = texts.map((text) => atOnce(accounts.identify(`Bearer ${text}`)));
+    const accounts = await open({ environment });
+    const answers = await Promise.all(
+      issued.map(async ({ text }) => accounts.identify(`Bearer ${text}`)),
+    );
     const expected = environments.map((each) => (each === environment ? "key" : "unauthorized"));
     assert.deepEqual(
       answers.map((answer) => (answer.kind === "anonymous" ? answer.reason : answer.kind)),
@@ -123,62 +126,65 @@ test("a key of another environment is unauthorized in every deployment", (t) => 
   }
 });
 
-test("a revoked key is unauthorized, even if it has also expired", (t) => {
-  const { db, by, clock, issue, open } = accountsFixture(t);
-  const { key, text } = issue({ expiresAt: clock.now() });
-  revokeKey(db, key.id, by());
-  assert.equal(refusal(open().identify(`Bearer ${text}`)), "unauthorized");
+test("a revoked key is unauthorized, even if it has also expired", async (t) => {
+  const { by, clock, issue, open, store } = await accountsFixture(t);
+  const { key, text } = await issue({ expiresAt: clock.now() });
+  await store.revokeKey(key.id, by());
+  assert.equal(await refusal((await open()).identify(`Bearer ${text}`)), "unauthorized");
 });
 
-test("a key expires exactly at its time, with its own message", (t) => {
-  const { clock, issue, open } = accountsFixture(t);
-  const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
-  const accounts = open();
-  const principal = accounts.identify(header);
+test("a key expires exactly at its time, with its own message", async (t) => {
+  const { clock, issue, open, idle } = await accountsFixture(t);
+  const header = `Bearer ${(await issue({ expiresAt: clock.now() + 1_000 })).text}`;
+  const accounts = await open();
+  const principal = await accounts.identify(header);
   clock.advance(999);
+  await idle();
   assert.equal(accounts.identify(header), principal);
   clock.advance(1);
-  assert.equal(refusal(accounts.identify(header)), "api key has expired");
+  await idle();
+  assert.equal(await refusal(accounts.identify(header)), "api key has expired");
   assert.equal(accounts.stats().lookups, 1);
 });
 
-test("a rotated key works until the overlap ends, and its successor works at once", (t) => {
-  const { db, by, clock, issue, open } = accountsFixture(t);
-  const old = issue();
-  const accounts = open();
-  const rotated = rotateKey(db, old.key.id, hour, by());
+test("a rotated key works until the overlap ends, and its successor works at once", async (t) => {
+  const { by, clock, issue, open, store, idle } = await accountsFixture(t);
+  const old = await issue();
+  const accounts = await open();
+  const rotated = await store.rotateKey(old.key.id, hour, by());
   assert.ok(!("failed" in rotated));
-  assert.equal(known(accounts.identify(`Bearer ${old.text}`)).key.id, old.key.id);
-  assert.equal(known(accounts.identify(`Bearer ${rotated.text}`)).key.id, rotated.key.id);
+  assert.equal((await known(accounts.identify(`Bearer ${old.text}`))).key.id, old.key.id);
+  assert.equal((await known(accounts.identify(`Bearer ${rotated.text}`))).key.id, rotated.key.id);
   clock.advance(hour);
-  assert.equal(refusal(accounts.identify(`Bearer ${old.text}`)), "api key has expired");
-  assert.equal(known(accounts.identify(`Bearer ${rotated.text}`)).key.id, rotated.key.id);
+  await idle();
+  assert.equal(await refusal(accounts.identify(`Bearer ${old.text}`)), "api key has expired");
+  assert.equal((await known(accounts.identify(`Bearer ${rotated.text}`))).key.id, rotated.key.id);
 });
 
-test("an expired key is valid again if the clock is set back", (t) => {
-  const { clock, issue, open } = accountsFixture(t);
-  const header = `Bearer ${issue({ expiresAt: clock.now() + 1_000 }).text}`;
-  const accounts = open();
+test("an expired key is valid again if the clock is set back", async (t) => {
+  const { clock, issue, open } = await accountsFixture(t);
+  const header = `Bearer ${(await issue({ expiresAt: clock.now() + 1_000 })).text}`;
+  const accounts = await open();
   clock.jump(hour);
-  assert.equal(refusal(accounts.identify(header)), "api key has expired");
+  assert.equal(await refusal(accounts.identify(header)), "api key has expired");
   clock.jump(-hour);
-  assert.equal(atOnce(accounts.identify(header)).kind, "key");
+  assert.equal((await accounts.identify(header)).kind, "key");
 });
 
-test("a pending plan is in force from its time on, without a database read", (t) => {
-  const { db, by, clock, workspace, issue, open } = accountsFixture(t);
+test("a pending plan is in force from its time on, without a database read", async (t) => {
+  const { by, clock, workspace, issue, open, store } = await accountsFixture(t);
   const at = clock.now() + day;
-  downgrade(db, workspace.id, { plan: "free", at }, by());
-  const header = `Bearer ${issue().text}`;
-  const accounts = open();
-  const before = known(accounts.identify(header));
+  await store.downgrade(workspace.id, { plan: "free", at }, by());
+  const header = `Bearer ${(await issue()).text}`;
+  const accounts = await open();
+  const before = await known(accounts.identify(header));
   assert.deepEqual([before.plan.name, before.rps], ["developer", 10]);
   assert.equal(before.workspace.pendingPlan, "free");
 
   clock.jump(day - 1);
   assert.equal(accounts.identify(header), before);
   clock.jump(1);
-  const after = known(accounts.identify(header));
+  const after = await known(accounts.identify(header));
   assert.deepEqual([after.plan.name, after.rps], ["free", 2]);
   assert.deepEqual(after.workspace, { ...workspace, plan: "free" });
   clock.jump(day);
@@ -186,89 +192,98 @@ test("a pending plan is in force from its time on, without a database read", (t)
   assert.equal(accounts.stats().lookups, 1);
 
   clock.jump(-day - 1);
-  assert.equal(known(accounts.identify(header)).plan.name, "developer");
+  assert.equal((await known(accounts.identify(header))).plan.name, "developer");
 });
 
-test("a reload with changed plans creates new principals, and one with the same plans does not", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const header = `Bearer ${issue().text}`;
-  const accounts = open();
-  const before = accounts.identify(header);
+test("a reload with changed plans creates new principals, and one with the same plans does not", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const header = `Bearer ${(await issue()).text}`;
+  const accounts = await open();
+  const before = await accounts.identify(header);
   accounts.setPlans(structuredClone(plans));
   assert.equal(accounts.identify(header), before);
   accounts.setPlans({ ...plans, developer: { ...plans.developer, rps: 7 } });
-  const after = known(accounts.identify(header));
+  const after = await known(accounts.identify(header));
   assert.notEqual(after, before);
   assert.deepEqual([after.plan.rps, after.rps], [7, 7]);
-  assert.equal(known(accounts.identify(`Bearer ${issue().text}`)).rps, 7);
+  assert.equal((await known(accounts.identify(`Bearer ${(await issue()).text}`))).rps, 7);
 });
 
-test("repeated bad keys read the database once", (t) => {
-  const { open } = accountsFixture(t);
-  const accounts = open();
+test("repeated bad keys read the database once", async (t) => {
+  const { open } = await accountsFixture(t);
+  const accounts = await open();
   const headers = Array.from({ length: 5 }, () => `Bearer ${newKeyText("dev")}`);
   for (let round = 0; round < 3; round++) {
-    for (const header of headers) assert.equal(refusal(accounts.identify(header)), "unauthorized");
+    for (const header of headers)
+      assert.equal(await refusal(accounts.identify(header)), "unauthorized");
   }
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 0, unknown: 5, lookups: 5 });
 });
 
-test("a flood of bad keys stays within the limits and evicts no valid key", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const header = `Bearer ${issue().text}`;
-  const accounts = open({ remember: { keys: 2, unknown: 10 } });
-  const principal = accounts.identify(header);
-  for (let i = 0; i < 100; i++) void accounts.identify(`Bearer ${newKeyText("dev")}`);
+test("a flood of bad keys stays within the limits and evicts no valid key", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const header = `Bearer ${(await issue()).text}`;
+  const accounts = await open({ remember: { keys: 2, unknown: 10 } });
+  const principal = await accounts.identify(header);
+  await Promise.all(
+    Array.from({ length: 100 }, async () => accounts.identify(`Bearer ${newKeyText("dev")}`)),
+  );
   assert.equal(accounts.identify(header), principal);
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
 });
 
-test("more keys than the cache holds are read again, and all of them work", (t) => {
-  const { issue, open } = accountsFixture(t);
-  const accounts = open({ remember: { keys: 2, unknown: 2 } });
-  const issued = Array.from({ length: 5 }, () => issue());
+test("more keys than the cache holds are read again, and all of them work", async (t) => {
+  const { issue, open } = await accountsFixture(t);
+  const accounts = await open({ remember: { keys: 2, unknown: 2 } });
+  const issued = await Promise.all(Array.from({ length: 5 }, () => issue()));
   for (let round = 0; round < 2; round++) {
     for (const { key, text } of issued) {
-      assert.equal(known(accounts.identify(`Bearer ${text}`)).key.id, key.id);
+      assert.equal((await known(accounts.identify(`Bearer ${text}`))).key.id, key.id);
     }
   }
   assert.deepEqual(accounts.stats(), { healthy: true, keys: 2, unknown: 0, lookups: 10 });
 });
 
-test("a key that is bound to addresses is refused elsewhere and does not count as used", (t) => {
-  const { db, clock, issue, open } = accountsFixture(t);
-  const { key, text } = issue({ allowedAddresses: ["192.0.2.0/25", "2001:db8::/32", "10.0.0.1"] });
+test("a key that is bound to addresses is refused elsewhere and does not count as used", async (t) => {
+  const { clock, issue, open, store, idle } = await accountsFixture(t);
+  const { key, text } = await issue({
+    allowedAddresses: ["192.0.2.0/25", "2001:db8::/32", "10.0.0.1"],
+  });
   const header = `Bearer ${text}`;
-  const accounts = open();
+  const accounts = await open();
   const outOfPlace = "api key not allowed from this address";
   for (const address of ["192.0.2.128", "10.0.0.2", "2001:db9::1", "unknown", "", undefined]) {
-    assert.equal(refusal(accounts.identify(header, address)), outOfPlace, String(address));
+    assert.equal(await refusal(accounts.identify(header, address)), outOfPlace, String(address));
   }
   clock.advance(60_000);
-  assert.equal(findKey(db, key.id)?.lastUsedAt, undefined);
+  await idle();
+  assert.equal((await store.findKey(key.id))?.lastUsedAt, undefined);
   for (const address of ["192.0.2.127", "10.0.0.1", "2001:db8:ffff::1"]) {
-    assert.equal(known(accounts.identify(header, address)).key.id, key.id, address);
+    assert.equal((await known(accounts.identify(header, address))).key.id, key.id, address);
   }
 });
 
-test("a revoked or expired key does not reveal that it is bound to addresses", (t) => {
-  const { db, by, clock, issue, open } = accountsFixture(t);
+test("a revoked or expired key does not reveal that it is bound to addresses", async (t) => {
+  const { by, clock, issue, open, store } = await accountsFixture(t);
   const bound = { allowedAddresses: ["10.0.0.1"], expiresAt: clock.now() + hour };
-  const [expiring, revoked] = [issue(bound), issue(bound)];
-  revokeKey(db, revoked.key.id, by());
-  const accounts = open();
-  assert.equal(refusal(accounts.identify(`Bearer ${revoked.text}`, "10.0.0.2")), "unauthorized");
+  const [expiring, revoked] = [await issue(bound), await issue(bound)];
+  await store.revokeKey(revoked.key.id, by());
+  const accounts = await open();
+  assert.equal(
+    await refusal(accounts.identify(`Bearer ${revoked.text}`, "10.0.0.2")),
+    "unauthorized",
+  );
   clock.jump(hour);
-  const late = accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
-  assert.equal(refusal(late), "api key has expired");
+  const late = await accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
+  assert.equal(await refusal(late), "api key has expired");
 });
 
-test("a successor is bound to the same addresses", (t) => {
-  const { db, by, issue, open } = accountsFixture(t);
-  const { key } = issue({ allowedAddresses: ["10.0.0.1"] });
-  const next = rotateKey(db, key.id, hour, by());
+test("a successor is bound to the same addresses", async (t) => {
+  const { by, issue, open, store } = await accountsFixture(t);
+  const { key } = await issue({ allowedAddresses: ["10.0.0.1"] });
+  const next = await store.rotateKey(key.id, hour, by());
   assert.ok(!("failed" in next));
-  const accounts = open();
-  refusal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2"));
-  known(accounts.identify(`Bearer ${next.text}`, "10.0.0.1"));
+  const accounts = await open();
+  await refusal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2"));
+  await known(accounts.identify(`Bearer ${next.text}`, "10.0.0.1"));
 });

@@ -2,22 +2,13 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { keyState } from "../../../../plugins/billing/accounts/key-state.ts";
 import { hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
-import {
-  createKey,
-  findKey,
-  listKeys,
-  revokeKey,
-  rotateKey,
-} from "../../../../plugins/billing/accounts/embedded/keys.ts";
-import { createWorkspace } from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { accountsFixture, day, hour } from "./fixture.ts";
 
-test("a key is found as it was created, and its text is unique", (t) => {
-  const { db, issue, clock, workspace } = accountsFixture(t);
-  const { key, text } = issue({
+test("a key is found as it was created, and its text is unique", async (t) => {
+  const { issue, clock, workspace, store } = await accountsFixture(t);
+  const { key, text } = await issue({
     name: "ci",
     environment: "stage",
     capabilities: ["ledger:write", "platform:admin"],
@@ -29,7 +20,7 @@ test("a key is found as it was created, and its text is unique", (t) => {
   });
   assert.match(text, /^gateway_stage_[0-9a-f]{32}$/);
   assert.match(key.id, /^key_[0-9a-f]{24}$/);
-  assert.deepEqual(findKey(db, key.id), key);
+  assert.deepEqual(await store.findKey(key.id), key);
   assert.deepEqual(key, {
     id: key.id,
     workspaceId: workspace.id,
@@ -48,10 +39,10 @@ test("a key is found as it was created, and its text is unique", (t) => {
   });
 });
 
-test("the text of a key is not stored anywhere", (t) => {
-  const { db, issue, by, folder } = accountsFixture(t);
-  const first = issue();
-  const second = rotateKey(db, first.key.id, hour, by());
+test("the text of a key is not stored anywhere", async (t) => {
+  const { issue, by, folder, store } = await accountsFixture(t);
+  const first = await issue();
+  const second = await store.rotateKey(first.key.id, hour, by());
   assert.ok(!("failed" in second));
   const files = readdirSync(folder).map((file) => readFileSync(join(folder, file), "latin1"));
   const stored = files.join("\n");
@@ -61,111 +52,116 @@ test("the text of a key is not stored anywhere", (t) => {
   }
 });
 
-test("keys of all workspaces or of one are listed oldest first", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const first = issue().key;
+test("keys of all workspaces or of one are listed oldest first", async (t) => {
+  const { issue, by, clock, store, idle } = await accountsFixture(t);
+  const first = (await issue()).key;
   clock.advance(1);
-  const other = createWorkspace(db, { name: "Other", plan: "free" }, by());
-  const second = issue({ workspaceId: other.id }).key;
+  await idle();
+  const other = await store.createWorkspace({ name: "Other", plan: "free" }, by());
+  const second = (await issue({ workspaceId: other.id })).key;
   clock.advance(1);
-  const third = issue().key;
-  assert.deepEqual(listKeys(db), [first, second, third]);
-  assert.deepEqual(listKeys(db, other.id), [second]);
-  assert.deepEqual(listKeys(db, "ws_none"), []);
+  await idle();
+  const third = (await issue()).key;
+  assert.deepEqual(await store.listKeys(), [first, second, third]);
+  assert.deepEqual(await store.listKeys(other.id), [second]);
+  assert.deepEqual(await store.listKeys("ws_none"), []);
 });
 
-test("no key is created in an unknown workspace", (t) => {
-  const { db, by } = accountsFixture(t);
+test("no key is created in an unknown workspace", async (t) => {
+  const { by, store } = await accountsFixture(t);
   const wanted = {
     workspaceId: "ws_none",
     name: "",
     environment: "dev",
     capabilities: [],
   } as const;
-  const made = createKey(db, wanted, by());
+  const made = await store.createKey(wanted, by());
   assert.deepEqual(made, { failed: "notFound", message: "there is no workspace ws_none" });
-  assert.deepEqual(listKeys(db), []);
+  assert.deepEqual(await store.listKeys(), []);
 });
 
-test("a second revocation keeps the time of the first and is not logged", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const { key } = issue();
+test("a second revocation keeps the time of the first and is not logged", async (t) => {
+  const { issue, by, clock, store, idle } = await accountsFixture(t);
+  const { key } = await issue();
   const revoked = { ...key, revokedAt: clock.now() };
-  assert.deepEqual(revokeKey(db, key.id, by()), revoked);
-  const changes = listChanges(db).length;
+  assert.deepEqual(await store.revokeKey(key.id, by()), revoked);
+  const changes = (await store.changes()).length;
   clock.advance(hour);
-  assert.deepEqual(revokeKey(db, key.id, by()), revoked);
-  assert.deepEqual(findKey(db, key.id), revoked);
-  assert.equal(listChanges(db).length, changes);
+  await idle();
+  assert.deepEqual(await store.revokeKey(key.id, by()), revoked);
+  assert.deepEqual(await store.findKey(key.id), revoked);
+  assert.equal((await store.changes()).length, changes);
 });
 
-test("the state of a key depends on its revocation first, then on the clock", (t) => {
-  const { issue, clock } = accountsFixture(t);
+test("the state of a key depends on its revocation first, then on the clock", async (t) => {
+  const { issue, clock } = await accountsFixture(t);
   const now = clock.now();
-  const { key } = issue({ expiresAt: now + 10 });
+  const { key } = await issue({ expiresAt: now + 10 });
   assert.equal(keyState(key, now + 9), "active");
   assert.equal(keyState(key, now + 10), "expired");
   assert.equal(keyState({ ...key, revokedAt: now }, now + 10), "revoked");
   assert.equal(keyState({ ...key, expiresAt: undefined }, Infinity), "active");
 });
 
-test("rotation copies capabilities and limits and keeps the old key valid for the overlap", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const old = issue({ capabilities: ["inference"], rpsLimit: 3, cuLimit24hMilli: 7 });
+test("rotation copies capabilities and limits and keeps the old key valid for the overlap", async (t) => {
+  const { issue, by, clock, store, idle } = await accountsFixture(t);
+  const old = await issue({ capabilities: ["inference"], rpsLimit: 3, cuLimit24hMilli: 7 });
   clock.advance(day);
-  const rotated = rotateKey(db, old.key.id, hour, by());
+  await idle();
+  const rotated = await store.rotateKey(old.key.id, hour, by());
   assert.ok(!("failed" in rotated));
   assert.notEqual(rotated.text, old.text);
   const { key, replaced } = rotated;
   assert.deepEqual(key, { ...old.key, id: key.id, createdAt: clock.now() });
   const expected = { ...old.key, expiresAt: clock.now() + hour, rotatedTo: key.id };
   assert.deepEqual(replaced, expected);
-  assert.deepEqual(findKey(db, old.key.id), expected);
-  assert.deepEqual(findKey(db, key.id), key);
+  assert.deepEqual(await store.findKey(old.key.id), expected);
+  assert.deepEqual(await store.findKey(key.id), key);
 });
 
-test("a rotated key is not valid for longer than before, and its successor has the same lifetime", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const { key } = issue({ expiresAt: clock.now() + 30 * day });
+test("a rotated key is not valid for longer than before, and its successor has the same lifetime", async (t) => {
+  const { issue, by, clock, store, idle } = await accountsFixture(t);
+  const { key } = await issue({ expiresAt: clock.now() + 30 * day });
   clock.advance(30 * day - hour);
-  const rotated = rotateKey(db, key.id, day, by());
+  await idle();
+  const rotated = await store.rotateKey(key.id, day, by());
   assert.ok(!("failed" in rotated));
   assert.equal(rotated.replaced.expiresAt, key.expiresAt);
   assert.equal(rotated.key.expiresAt, clock.now() + 30 * day);
 });
 
-test("an overlap of 0 ends the old key at once", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const rotated = rotateKey(db, issue().key.id, 0, by());
+test("an overlap of 0 ends the old key at once", async (t) => {
+  const { issue, by, clock, store } = await accountsFixture(t);
+  const rotated = await store.rotateKey((await issue()).key.id, 0, by());
   assert.ok(!("failed" in rotated));
   assert.equal(keyState(rotated.replaced, clock.now()), "expired");
 });
 
-test("only an active key without a successor can be rotated", (t) => {
-  const { db, issue, by, clock } = accountsFixture(t);
-  const revoked = issue().key.id;
-  revokeKey(db, revoked, by());
-  const expired = issue({ expiresAt: clock.now() }).key.id;
-  const rotated = issue().key.id;
-  const next = rotateKey(db, rotated, hour, by());
+test("only an active key without a successor can be rotated", async (t) => {
+  const { issue, by, clock, store } = await accountsFixture(t);
+  const revoked = (await issue()).key.id;
+  await store.revokeKey(revoked, by());
+  const expired = (await issue({ expiresAt: clock.now() })).key.id;
+  const rotated = (await issue()).key.id;
+  const next = await store.rotateKey(rotated, hour, by());
   assert.ok(!("failed" in next));
-  const keys = listKeys(db);
+  const keys = await store.listKeys();
   for (const [id, message] of [
     [revoked, `${revoked} is revoked`],
     [expired, `${expired} is expired`],
     [rotated, `${rotated} was rotated to ${next.key.id}`],
   ] as const) {
-    assert.deepEqual(rotateKey(db, id, hour, by()), { failed: "conflict", message });
+    assert.deepEqual(await store.rotateKey(id, hour, by()), { failed: "conflict", message });
   }
   const unknown = { failed: "notFound", message: "there is no key key_none" };
-  assert.deepEqual(rotateKey(db, "key_none", hour, by()), unknown);
-  assert.deepEqual(revokeKey(db, "key_none", by()), unknown);
-  assert.deepEqual(listKeys(db), keys);
+  assert.deepEqual(await store.rotateKey("key_none", hour, by()), unknown);
+  assert.deepEqual(await store.revokeKey("key_none", by()), unknown);
+  assert.deepEqual(await store.listKeys(), keys);
 });
 
-test("a capability that this release does not know grants nothing", (t) => {
-  const { db, issue } = accountsFixture(t);
-  const { key } = issue({ capabilities: ["inference"] });
+test("a capability that this release does not know grants nothing", async (t) => {
+  const { db, issue, store } = await accountsFixture(t);
+  const { key } = await issue({ capabilities: ["inference"] });
   db.prepare("UPDATE keys SET capabilities = 'inference time-travel' WHERE id = ?").run(key.id);
-  assert.deepEqual(findKey(db, key.id)?.capabilities, new Set(["inference"]));
+  assert.deepEqual((await store.findKey(key.id))?.capabilities, new Set(["inference"]));
 });

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { recordChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+import { withFolderAccounts } from "../accounts/open-accounts.ts";
 
 interface Printed {
   readonly id: number;
@@ -80,12 +79,13 @@ test("the log is printed after a given change, or for one workspace", async (t) 
 test("a long log is printed completely", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
-  const db = openAccountsDatabase(line.data);
-  db.exec("BEGIN");
-  const change = { action: "workspace.set", workspaceId: String(made["id"]) } as const;
-  for (let n = 0; n < 2_000; n++) recordChanges(db, { actor: "test", at: n }, [change]);
-  db.exec("COMMIT");
-  db.close();
+  const workspace = String(made["id"]);
+  await withFolderAccounts(line.data, async (store) => {
+    const all = Array.from({ length: 2_000 }, (_, at) =>
+      store.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
+    );
+    await Promise.all(all);
+  });
   const printed = await changes(line);
   assert.deepEqual(
     printed.map(({ id }) => id),

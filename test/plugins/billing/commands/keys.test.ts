@@ -4,18 +4,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
 import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
-import { openGatewayAccountStore } from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
-import { atOnce } from "../../../../plugins/contracts/at-once.ts";
 import { silentLog } from "../../../test-log.ts";
+import { withFolderAccounts } from "../accounts/open-accounts.ts";
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -26,12 +23,18 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
 }
 
 /** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
-function identified(data: string, text: unknown, environment: "dev" | "prod" = "dev"): string {
+async function identified(
+  data: string,
+  text: unknown,
+  environment: "dev" | "prod" = "dev",
+): Promise<string> {
   const clock = manualClock(Date.now());
-  const store = openGatewayAccountStore(data, clock);
-  const accounts = atOnce(openAccounts({ store, environment, plans, clock, log: silentLog }));
-  const caller = atOnce(accounts.identify(`Bearer ${String(text)}`));
-  void accounts.close();
+  const caller = await withFolderAccounts(data, async (store) => {
+    const accounts = await openAccounts({ store, environment, plans, clock, log: silentLog });
+    const found = await accounts.identify(`Bearer ${String(text)}`);
+    await accounts.close();
+    return found;
+  });
   if (caller.kind === "key") return caller.key.id;
   return caller.kind === "anonymous" ? caller.reason : caller.kind;
 }
@@ -55,7 +58,7 @@ test("create prints the id and the key first, with the defaults of a new key", a
     state: "active",
     created_at: made["created_at"],
   });
-  assert.equal(identified(line.data, made["key"]), made["id"]);
+  assert.equal(await identified(line.data, made["key"]), made["id"]);
 });
 
 test("create accepts every option", async (t) => {
@@ -79,8 +82,8 @@ test("create accepts every option", async (t) => {
   assert.equal(made["cu_limit_24h_milli"], 0);
   assert.equal(made["cu_limit_30d_milli"], Number.MAX_SAFE_INTEGER);
   assert.equal(time(made["expires_at"]) - time(made["created_at"]), 30 * day);
-  assert.equal(identified(line.data, made["key"], "prod"), made["id"]);
-  assert.equal(identified(line.data, made["key"]), "unauthorized");
+  assert.equal(await identified(line.data, made["key"], "prod"), made["id"]);
+  assert.equal(await identified(line.data, made["key"]), "unauthorized");
 });
 
 test("without --json the key is on standard output and the warning is not", async (t) => {
@@ -116,7 +119,7 @@ test("revoke ends the key, and a second revocation changes nothing", async (t) =
   const revoked = await line.json(keys, "revoke", id);
   assert.equal(revoked["state"], "revoked");
   assert.ok(!Number.isNaN(time(revoked["revoked_at"])));
-  assert.equal(identified(line.data, made["key"]), "unauthorized");
+  assert.equal(await identified(line.data, made["key"]), "unauthorized");
   assert.deepEqual(await line.json(keys, "revoke", id), revoked);
 });
 
@@ -129,7 +132,7 @@ test("a key can be revoked while another section of pipeline.yaml has a fault, w
   const revoked = await line.run(keys, "revoke", String(made["id"]));
   assert.equal(revoked.code, 0);
   assert.match(revoked.err.join("\n"), /SLUICE_KEY_UNKNOWN/);
-  assert.equal(identified(line.data, made["key"]), "unauthorized");
+  assert.equal(await identified(line.data, made["key"]), "unauthorized");
 });
 
 test("no command runs if the data folder is not known", async (t) => {
@@ -164,8 +167,8 @@ test("rotate issues a successor and prints when the old key expires", async (t) 
     replaced_expires_at: next["replaced_expires_at"],
   });
   assert.equal(time(next["replaced_expires_at"]) - time(next["created_at"]), 15 * minute);
-  assert.equal(identified(line.data, old["key"]), old["id"]);
-  assert.equal(identified(line.data, next["key"]), next["id"]);
+  assert.equal(await identified(line.data, old["key"]), old["id"]);
+  assert.equal(await identified(line.data, next["key"]), next["id"]);
   const again = await line.run(keys, "rotate", String(old["id"]));
   assert.equal(again.code, 1);
   assert.deepEqual(again.err, [`${String(old["id"])} was rotated to ${String(next["id"])}`]);
@@ -179,7 +182,7 @@ test("the overlap of rotate is one day by default, and can be 0", async (t) => {
   assert.equal(time(second["replaced_expires_at"]) - time(second["created_at"]), day);
   const third = await line.json(keys, "rotate", String(second["id"]), "--overlap", "0s");
   assert.equal(time(third["replaced_expires_at"]), time(third["created_at"]));
-  assert.equal(identified(line.data, second["key"]), "api key has expired");
+  assert.equal(await identified(line.data, second["key"]), "api key has expired");
 });
 
 test("set changes only the given options, and none removes a limit", async (t) => {
@@ -199,7 +202,7 @@ test("set changes only the given options, and none removes a limit", async (t) =
   const allowed_addresses = ["10.0.0.0/8", "192.0.2.1"];
   const bound = { ...granted, allowed_addresses };
   assert.deepEqual(await set("--allow-ip", "10.0.0.0/8", "--allow-ip", "192.0.2.1"), bound);
-  assert.equal(identified(line.data, key), "api key not allowed from this address");
+  assert.equal(await identified(line.data, key), "api key not allowed from this address");
 
   const before = Date.now();
   const { expires_at, ...others } = await set("--expires-in", "30d");
@@ -209,10 +212,10 @@ test("set changes only the given options, and none removes a limit", async (t) =
   const { capabilities: kept } = granted;
   const free = { ...made, name: "ci", capabilities: kept };
   assert.deepEqual(await set(...nothing, "--expires-in", "none"), free);
-  assert.equal(identified(line.data, key), made["id"]);
+  assert.equal(await identified(line.data, key), made["id"]);
 
-  using db = openAccountsDatabase(line.data);
-  const changes = listChanges(db).filter(({ action }) => action === "key.set");
+  const all = await withFolderAccounts(line.data, (store) => store.changes());
+  const changes = all.filter(({ action }) => action === "key.set");
   assert.equal(changes.length, 6);
   assert.deepEqual(changes[0]?.details, { name: "ci", rpsLimit: 2.5 });
   assert.equal(changes[0].keyId, made["id"]);
@@ -294,9 +297,9 @@ test("wrong usage is refused and stores nothing", async (t) => {
       error instanceof UsageError && message.test(error.message);
     await assert.rejects(line.run(keys, ...argv), matches, argv.join(" "));
   }
-  using db = openAccountsDatabase(line.data);
+  const logged = await withFolderAccounts(line.data, (store) => store.changes());
   assert.deepEqual(
-    listChanges(db).map(({ action }) => action),
+    logged.map(({ action }) => action),
     ["workspace.create"],
   );
 });
@@ -323,7 +326,7 @@ test("commands in separate processes run at the same time and exit as documented
   const made = await Promise.all(Array.from({ length: 6 }, () => sluice(...create)));
   const issued = made.map(({ stdout }) => JSON.parse(stdout) as { id: string; key: string });
   assert.equal(new Set(issued.map(({ key }) => key)).size, 6);
-  assert.ok(issued.every(({ id, key }) => identified(line.data, key) === id));
+  for (const { id, key } of issued) assert.equal(await identified(line.data, key), id);
 
   await assert.rejects(sluice("keys", "revoke", "key_none"), { code: 1 });
   await assert.rejects(sluice("keys", "revoke"), { code: 2 });

@@ -9,11 +9,6 @@ import { audit } from "../../../../plugins/billing/commands/audit.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
-import {
-  openGatewayAccountStore,
-  type EmbeddedAccountStore,
-} from "../../../../plugins/billing/accounts/embedded/embedded-account-store.ts";
-import { embeddedSlots } from "../../../../plugins/billing/accounts/embedded/embedded-slots.ts";
 import { openStreamStore } from "../../../../plugins/confidential/confidential-relay/open-store.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
@@ -27,6 +22,7 @@ import { withFolderSql } from "../../../store/open-sql.ts";
 import { silentLog } from "../../../test-log.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+import { openAccountsOn } from "../accounts/open-accounts.ts";
 
 const store = await storeCommand();
 
@@ -34,9 +30,6 @@ const tables = [
   "claims",
   "endings",
   "plugin_storage",
-  "receipts",
-  "stream_names",
-  "lost_answers",
   "workspaces",
   "keys",
   "key_use",
@@ -44,6 +37,9 @@ const tables = [
   "model_overrides",
   "changes",
   "idempotency_slots",
+  "receipts",
+  "stream_names",
+  "lost_answers",
 ];
 
 interface Setup {
@@ -66,42 +62,34 @@ async function setUp(t: TestContext): Promise<Setup> {
   await embedded.json(workspaces, "purchase", workspace, "--cu", "9007199254740991");
   const made = await embedded.json(keys, "create", "--workspace", workspace, "--rps", "0.001");
   await embedded.json(keys, "rotate", String(made["id"]));
-  const accounts = openGatewayAccountStore(embedded.data, systemClock);
-  await fill(accounts, workspace, String(made["id"]));
-  accounts.close();
+  await withFolderSql(embedded.data, (sql) => fill(sql, workspace, String(made["id"])));
   addKeysBetween(embedded.data, String(made["id"]));
   await withFolderSql(embedded.data, fillState);
   await shared.run(store, "upgrade");
   return { url, embedded, shared, key: String(made["key"]) };
 }
 
-async function fill(
-  accounts: EmbeddedAccountStore,
-  workspaceId: string,
-  keyId: string,
-): Promise<void> {
+async function fill(sql: Sql, workspaceId: string, keyId: string): Promise<void> {
+  const { store: accounts, slots } = await openAccountsOn(sql);
   const by = { actor: "test", at: Date.now(), requestId: "r-1" };
-  accounts.saveUse([{ keyId, usedAt: 1_800_000_000_000 }]);
+  await accounts.saveUse([{ keyId, usedAt: 1_800_000_000_000 }]);
   await accounts.downgrade(workspaceId, { plan: "free", at: Date.now() + 60_000 }, by);
   const model = { id: "A/b-1", enabled: false, ownedBy: "a", priceCoefficient: 1_500 };
   await accounts.replaceOverrides("alpha", [model, { ...model, id: "c", ownedBy: undefined }], by);
-  const slots = embeddedSlots(accounts, systemClock);
   const request = { apiKeyId: keyId, fingerprint: "f".repeat(64) };
-  await slots.put(
-    { ...request, key: "gateway_1" },
-    {
-      status: 200,
-      contentType: "application/json",
-      contentEncoding: "br",
-      body: Buffer.from([0, 255, 10]),
-    },
-  );
+  await slots.take({ ...request, key: "gateway_1" }, "an owner that has ended");
+  await slots.finish("an owner that has ended", {
+    status: 200,
+    contentType: "application/json",
+    contentEncoding: "br",
+    body: Buffer.from([0, 255, 10]),
+  });
   await slots.take({ ...request, key: "gateway_2" }, "an owner");
 }
 
 /** Adds keys so that the last one replaces the first one: they are copied by different statements. */
 function addKeysBetween(dataDir: string, first: string): void {
-  const db = new DatabaseSync(join(dataDir, "accounts.db"));
+  const db = new DatabaseSync(join(dataDir, "state.db"));
   const insert =
     db.prepare(`INSERT INTO keys (id, workspace_id, name, hash, environment, capabilities, created_at)
     SELECT ?, workspace_id, 'more', ?, 'dev', capabilities, created_at FROM keys WHERE id = ?`);
@@ -165,7 +153,7 @@ test("every row of the data folder is copied once, and the folder is marked", as
   const { configFile, data } = embedded;
   const env = { GATEWAY_ENV: "dev", LOG_LEVEL: "silent", PORT: "0", ADMIN_PORT: "0" };
   await assert.rejects(startGateway({ configFile, env, watch: false }), /SLUICE_STORE_MOVED/);
-  rmSync(join(data, "accounts.db"));
+  rmSync(join(data, "state.db"));
   const shown = { configFile, env: { ...env, DATABASE_URL: url }, watch: false };
   const gateway = await startGateway({ ...shown, drainDelaySeconds: 0 });
   const found = await gateway.use("accounts")?.identify(`Bearer ${key}`);

@@ -51,7 +51,7 @@ test("workspaces, keys and the audit log are in PostgreSQL with store.postgres",
       "key.revoke",
     ],
   );
-  assert.equal(existsSync(join(data, "accounts.db")), false);
+  assert.equal(existsSync(join(data, "state.db")), false);
 });
 
 test("purchased credit that gateways have drawn in PostgreSQL is shown as used, and the export reads PostgreSQL", async (t) => {

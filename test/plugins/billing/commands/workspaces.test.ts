@@ -1,15 +1,10 @@
 import assert from "node:assert/strict";
 import { statSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
-import {
-  downgrade,
-  findWorkspace,
-} from "../../../../plugins/billing/accounts/embedded/workspaces.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { commandLine } from "../../../commands/command-line.ts";
+import { withFolderAccounts } from "../accounts/open-accounts.ts";
 
 const wrongUsage = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof UsageError, String(error));
@@ -30,9 +25,10 @@ test("create prints the workspace as JSON and stores it in the configured folder
     created_at: made["created_at"],
   });
   assert.equal(statSync(data).mode & 0o777, 0o700);
-  using db = openAccountsDatabase(data);
-  assert.equal(findWorkspace(db, String(made["id"]))?.plan, "startup");
-  assert.match(listChanges(db)[0]?.actor ?? "", /^cli:./);
+  await withFolderAccounts(data, async (store) => {
+    assert.equal((await store.findWorkspace(String(made["id"])))?.plan, "startup");
+    assert.match((await store.changes())[0]?.actor ?? "", /^cli:./);
+  });
 });
 
 test("create, show and list print the same", async (t) => {
@@ -79,9 +75,10 @@ test("set changes only the given options, at once, and cancels a pending plan", 
   const { json, data } = commandLine(t);
   const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
   const id = String(made["id"]);
-  using db = openAccountsDatabase(data);
   const at = Date.UTC(2100, 0, 1);
-  downgrade(db, id, { plan: "free", at }, { actor: "test", at: Date.now() });
+  await withFolderAccounts(data, (store) =>
+    store.downgrade(id, { plan: "free", at }, { actor: "test", at: Date.now() }),
+  );
   const pending = { ...made, pending_plan: "free", pending_plan_at: "2100-01-01T00:00:00.000Z" };
   assert.deepEqual(await json(workspaces, "show", id), pending);
 
@@ -119,8 +116,8 @@ test("purchase adds credit, prints the same as the route, and is logged", async 
     [failed.code, failed.err],
     [1, ["the purchased credit would exceed 2^53 - 1 milli-CU"]],
   );
-  using db = openAccountsDatabase(data);
-  const actions = listChanges(db).map(({ action }) => action);
+  const changes = await withFolderAccounts(data, (store) => store.changes());
+  const actions = changes.map(({ action }) => action);
   assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
 });
 

@@ -6,9 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Capability } from "sluice-gateway/services";
-import { createKey, setKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
@@ -19,6 +17,7 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { helloOf, openStream, openWire, type Wire } from "./stream-client.ts";
 import { pageOrigin, pipeline, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
+import { followed, withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
 
 interface Refusal {
   readonly status: number;
@@ -88,7 +87,7 @@ describe("admission of sessions", () => {
 
   it("refuses before the upgrade: 401 without a key, 403 without the capability or from another page, 400 without the subprotocol", async () => {
     const { url, gateway } = stream;
-    const reader = gateway.issue({ capabilities: ["docs:read"] });
+    const reader = await gateway.issue({ capabilities: ["docs:read"] });
     assert.deepEqual(await refused(url, protocol), { status: 401, code: "GATEWAY_UNAUTHORIZED" });
     assert.deepEqual(await refused(url, { ...protocol, ...bearer(reader.key) }), {
       status: 403,
@@ -110,7 +109,7 @@ describe("admission of sessions", () => {
     using _second = await limited.open();
     const asked = { ...protocol, ...bearer(gateway.key) };
     assert.deepEqual(await refused(url, asked), { status: 429, code: "GATEWAY_RATE_LIMITED" });
-    using _neighbour = await limited.wire(gateway.issue({ plan: "enterprise" }).key);
+    using _neighbour = await limited.wire((await gateway.issue({ plan: "enterprise" })).key);
     first.socket.close();
     await first.closed;
     const metrics = async (): Promise<string> =>
@@ -215,7 +214,7 @@ describe("admission of sessions", () => {
     ]) {
       assert.equal((await ticketFor(body)).status, 400, JSON.stringify(body));
     }
-    const reader = stream.gateway.issue({ capabilities: ["docs:read"] });
+    const reader = await stream.gateway.issue({ capabilities: ["docs:read"] });
     assert.equal((await ticketFor({}, reader.key)).status, 403);
   });
 
@@ -238,13 +237,13 @@ describe("admission of sessions", () => {
       verified: false,
       unverified_reason: "simulated",
     });
-    const stranger = gateway.issue({ plan: "enterprise" });
-    const neighbour = gateway.issue({ capabilities: ["workspace:admin"] });
-    const operator = gateway.issue({ capabilities: ["platform:admin"] });
+    const stranger = await gateway.issue({ plan: "enterprise" });
+    const neighbour = await gateway.issue({ capabilities: ["workspace:admin"] });
+    const operator = await gateway.issue({ capabilities: ["platform:admin"] });
     assert.equal((await stream.get(path, stranger.key)).status, 404);
     assert.equal((await stream.get(path, neighbour.key)).status, 404);
-    assert.equal((await stream.get(path, colleague(gateway, "inference"))).status, 404);
-    assert.equal((await stream.get(path, colleague(gateway, "workspace:admin"))).status, 200);
+    assert.equal((await stream.get(path, await colleague(gateway, "inference"))).status, 404);
+    assert.equal((await stream.get(path, await colleague(gateway, "workspace:admin"))).status, 200);
     assert.equal((await stream.get(path, operator.key)).status, 200);
     assert.equal((await stream.get(path)).status, 401);
     for (const wrong of [`${id}/2`, `${id}/0`, `${id}/x`, `${id.slice(1)}/1`]) {
@@ -295,19 +294,18 @@ describe("admission of sessions", () => {
 });
 
 /** Another key of the gateway's own workspace. */
-function colleague({ folder, workspaceId }: TestGateway, capability: Capability): string {
-  const db = openAccountsDatabase(join(folder, "data"));
-  try {
-    const issued = createKey(
-      db,
+async function colleague(
+  { folder, workspaceId }: TestGateway,
+  capability: Capability,
+): Promise<string> {
+  const issued = await withFolderAccounts(join(folder, "data"), (store) =>
+    store.createKey(
       { name: "colleague", workspaceId, environment: "dev", capabilities: [capability] },
       { actor: "test", at: Date.now() },
-    );
-    assert.ok("text" in issued);
-    return issued.text;
-  } finally {
-    db.close();
-  }
+    ),
+  );
+  assert.ok("text" in issued);
+  return issued.text;
 }
 
 describe("time", () => {
@@ -356,7 +354,10 @@ describe("time", () => {
   it("refuses further requests of an open session when its key expires", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
-    const limited = stream.gateway.issue({ plan: "enterprise", expiresAt: clock.now() + 30_000 });
+    const limited = await stream.gateway.issue({
+      plan: "enterprise",
+      expiresAt: clock.now() + 30_000,
+    });
     using session = await openStream(await stream.wire(limited.key));
     session.ask();
     await session.answer();
@@ -370,26 +371,27 @@ describe("time", () => {
   it("applies the current capabilities and limits of the key to an open session", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
-    const key = stream.gateway.issue({ plan: "enterprise" });
-    const set = (settings: KeySettings): void => {
-      const db = openAccountsDatabase(join(stream.gateway.folder, "data"));
-      setKey(db, key.keyId, settings, { actor: "test", at: clock.now() });
-      db.close();
+    const key = await stream.gateway.issue({ plan: "enterprise" });
+    const set = async (settings: KeySettings): Promise<void> => {
+      await withFolderAccounts(join(stream.gateway.folder, "data"), (store) =>
+        store.setKey(key.keyId, settings, { actor: "test", at: clock.now() }),
+      );
       // A running gateway follows within a second.
       clock.advance(1_000);
+      await followed(stream.gateway.gateway);
     };
     using session = await openStream(await stream.wire(key.key));
     session.ask();
     await session.answer();
-    set({ cuLimit24hMilli: 1 });
+    await set({ cuLimit24hMilli: 1 });
     session.ask();
     assert.equal((await session.nextText())["code"], "INSUFFICIENT_BALANCE");
 
     using other = await openStream(await stream.wire(key.key));
-    set({ cuLimit24hMilli: null });
+    await set({ cuLimit24hMilli: null });
     other.ask();
     await other.answer();
-    set({ capabilities: ["docs:read"] });
+    await set({ capabilities: ["docs:read"] });
     other.ask();
     assert.equal((await other.nextText())["code"], "UNAUTHORIZED");
   });

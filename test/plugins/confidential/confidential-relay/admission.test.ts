@@ -152,7 +152,7 @@ describe("protection against hostile enclaves and clients", () => {
     const { key } = stream.gateway;
     for (let made = 0; made < 16; made++) assert.equal(await ask(key), "attestation");
     assert.equal(await ask(key), "RATE_LIMITED");
-    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    const neighbour = await stream.gateway.issue({ plan: "enterprise" });
     assert.equal(await ask(neighbour.key), "attestation");
     using cached = await stream.open();
     assert.equal(cached.attestationJson["type"], "attestation");
@@ -172,7 +172,7 @@ describe("protection against hostile enclaves and clients", () => {
       return code;
     };
     for (let asked = 0; asked < 20; asked++) await ask(stream.gateway.key);
-    const neighbour = stream.gateway.issue({ plan: "enterprise" });
+    const neighbour = await stream.gateway.issue({ plan: "enterprise" });
     assert.equal(await ask(neighbour.key), "attestation");
   });
 

@@ -212,7 +212,7 @@ describe("requests that this gateway decrypts itself", () => {
     await until(async () => (await heldBytes(stream)) === 98_304);
     using fourth = await begin();
     assert.deepEqual(await refusal(fourth), ["RATE_LIMITED", 4429]);
-    const other = stream.gateway.issue({ plan: "enterprise" });
+    const other = await stream.gateway.issue({ plan: "enterprise" });
     using neighbour = await openStream(await stream.wire(other.key), own);
     neighbour.ask();
     assert.equal((await neighbour.answer()).final["finish_reason"], "stop");

@@ -477,7 +477,7 @@ describe("the end of a session", () => {
 
   it("an operator's coefficient lowers the enclave's price and never raises it", async () => {
     await using fresh = await startStreamGateway();
-    const { key } = fresh.gateway.issue({ capabilities: ["platform:admin"] });
+    const { key } = await fresh.gateway.issue({ capabilities: ["platform:admin"] });
     const billed: unknown[] = [];
     for (const coefficient of [4000, 500]) {
       const { status } = await fetch(`${fresh.gateway.url}/v1/admin/confidential/alpha/models`, {
@@ -523,7 +523,7 @@ describe("the end of a session", () => {
   });
 
   it("a key without credit is refused before the enclave has the complete request", async () => {
-    const poor = stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
+    const poor = await stream.gateway.issue({ plan: "enterprise", cuLimit24hMilli: 100 });
     const asked = stream.worker.requests.length;
     using session = await openStream(await stream.wire(poor.key));
     session.ask();

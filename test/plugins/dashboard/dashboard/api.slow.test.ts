@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { listChanges } from "../../../../plugins/billing/accounts/embedded/change-log.ts";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, signIn, startWatched } from "./gateway.ts";
+import { withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
 
 const noon = Date.UTC(2026, 10, 21, 12);
 
@@ -120,8 +120,8 @@ test("keys: they are found by id, name or workspace, and revoked ones only on re
 test("keys and workspaces are ordered by the share of their limits that is used", async () => {
   await using gateway = await startWatched({ clock: manualClock(noon) });
   const { tenant } = gateway;
-  const half = gateway.issue({ plan: "free", capabilities: [], cuLimit24hMilli: 1_000 });
-  const unlimited = gateway.issue({ plan: "enterprise", capabilities: [] });
+  const half = await gateway.issue({ plan: "free", capabilities: [], cuLimit24hMilli: 1_000 });
+  const unlimited = await gateway.issue({ plan: "enterprise", capabilities: [] });
   for (const { key } of [gateway, gateway, gateway, half, tenant]) await call(gateway, key);
   const cookie = await signIn(gateway, gateway.key);
   const keys = await ask(gateway, "keys?sort=use", { cookie });
@@ -183,9 +183,8 @@ test("a key is created, works, is rotated and revoked, and each change is in the
   assert.equal(revoked.body.key.state, "revoked");
   assert.equal(await call(gateway, rotated.body.secret), 401);
 
-  const db = openAccountsDatabase(`${gateway.folder}/data`);
-  const changes = listChanges(db).filter(({ actor }) => actor === gateway.keyId);
-  db.close();
+  const all = await withFolderAccounts(`${gateway.folder}/data`, (store) => store.changes());
+  const changes = all.filter(({ actor }) => actor === gateway.keyId);
   assert.deepEqual(
     changes.map(({ action, keyId, workspaceId, requestId }) => [
       action,
@@ -433,7 +432,7 @@ test("the administrator of a workspace can see the explanations of the requests 
 test("while the store cannot be read, the API reports that and the page is still served", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
-  const db = openAccountsDatabase(`${gateway.folder}/data`);
+  const db = new DatabaseSync(`${gateway.folder}/data/state.db`);
   db.exec("ALTER TABLE keys RENAME TO lost");
   db.close();
   for (const path of ["session", "keys", "live"]) {

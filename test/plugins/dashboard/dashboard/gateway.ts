@@ -53,7 +53,10 @@ export async function startWatched(
     account: { capabilities: ["platform:admin", "ledger:read"], cuLimit24hMilli: 2_000 },
     ...more,
   });
-  const tenant = gateway.issue({ plan: "free", capabilities: ["workspace:admin", "ledger:read"] });
+  const tenant = await gateway.issue({
+    plan: "free",
+    capabilities: ["workspace:admin", "ledger:read"],
+  });
   return Object.assign(gateway, { tenant });
 }
 

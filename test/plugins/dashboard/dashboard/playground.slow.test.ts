@@ -35,10 +35,10 @@ before(async () => {
       account: { capabilities: ["platform:admin"] },
     }),
   );
-  caller = gateway.issue({
+  caller = await gateway.issue({
     capabilities: ["inference", "platform:read", "ledger:read", "ledger:write"],
   });
-  tenant = gateway.issue({ capabilities: ["workspace:admin"] });
+  tenant = await gateway.issue({ capabilities: ["workspace:admin"] });
 });
 
 after(() => stack.disposeAsync());

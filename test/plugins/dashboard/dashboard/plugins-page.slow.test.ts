@@ -85,7 +85,7 @@ test("only platform administrators read the list of plugins", async () => {
   await using gateway = await startWithPlugins();
   const { status } = await ask(gateway, "plugins");
   assert.equal(status, 401);
-  const tenant = gateway.issue({ plan: "enterprise", capabilities: ["workspace:admin"] });
+  const tenant = await gateway.issue({ plan: "enterprise", capabilities: ["workspace:admin"] });
   const denied = await ask(gateway, "plugins", { cookie: await signIn(gateway, tenant.key) });
   assert.equal(denied.status, 403);
   const { body } = await ask(gateway, "plugins", { cookie: await signIn(gateway, gateway.key) });

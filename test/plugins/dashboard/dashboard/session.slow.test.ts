@@ -4,13 +4,12 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { openAccountsDatabase } from "../../../../plugins/billing/accounts/embedded/schema.ts";
-import { revokeKey } from "../../../../plugins/billing/accounts/embedded/keys.ts";
 import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
 import { createSeal, readOrCreateSecret } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
 import { silentLog } from "../../../test-log.ts";
+import { withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
 
 /** Starts a gateway on the same folder again, after the first one was stopped. */
 function restart({ folder }: Watched): Promise<Gateway> {
@@ -223,9 +222,9 @@ test("a session ends at once when its key is revoked", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.tenant.key);
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
-  const db = openAccountsDatabase(`${gateway.folder}/data`);
-  revokeKey(db, gateway.tenant.keyId, { actor: "test", at: Date.now() });
-  db.close();
+  await withFolderAccounts(`${gateway.folder}/data`, (store) =>
+    store.revokeKey(gateway.tenant.keyId, { actor: "test", at: Date.now() }),
+  );
   const { status, body } = await ask(gateway, "live", { cookie });
   assert.equal(status, 401);
   assert.deepEqual(body, { error: "not signed in", error_code: "GATEWAY_UNAUTHORIZED" });
@@ -303,11 +302,11 @@ test("a session cannot be started without a key or with an unknown one", async (
 
 test("a key without an administrator's capability, or at an address that it is not bound to, cannot sign in", async () => {
   await using gateway = await startWatched();
-  const plain = gateway.issue({ capabilities: ["ledger:read"] });
+  const plain = await gateway.issue({ capabilities: ["ledger:read"] });
   const refused = await ask(gateway, "session", { body: { key: plain.key } });
   assert.equal(refused.status, 403);
   assert.equal(refused.body.error, "the key needs platform:admin or workspace:admin");
-  const elsewhere = gateway.issue({
+  const elsewhere = await gateway.issue({
     capabilities: ["platform:admin"],
     allowedAddresses: ["192.0.2.1"],
   });
@@ -359,7 +358,7 @@ test("behind a proxy in admin.trustProxy, each client has its own attempts and i
     for (let i = 0; i < 10; i++) assert.equal(await signsIn(gateway, "guess", "192.0.2.7"), 401);
     assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7"), 429);
     assert.equal(await signsIn(gateway, gateway.key, "192.0.2.7, 192.0.2.8"), 200);
-    const bound = gateway.issue({
+    const bound = await gateway.issue({
       capabilities: ["platform:admin"],
       allowedAddresses: ["192.0.2.1"],
     });

@@ -217,7 +217,7 @@ test("a WebSocket without a valid token, or without the capability, is refused",
 });
 
 test("a token reads its own workspace and no other", async () => {
-  const other = gateway.issue({}).workspaceId;
+  const other = (await gateway.issue({})).workspaceId;
   const caller = `Bearer ${await token()}`;
   const answer = await send("/tma/workspaces/{id}", caller);
   assert.match(await answer.text(), new RegExp(gateway.workspaceId));

@@ -78,7 +78,7 @@ describe("refusals of the gateway itself use the canonical envelope", () => {
     assertRefused(await chat.ask({}, bare), 401, "GATEWAY_UNAUTHORIZED");
     const wrong = { key: `gateway_dev_${"0".repeat(32)}` };
     assertRefused(await chat.ask({ stream: true }, wrong), 401, "GATEWAY_UNAUTHORIZED");
-    const { key } = chat.gateway.issue({ capabilities: ["ledger:read", "platform:read"] });
+    const { key } = await chat.gateway.issue({ capabilities: ["ledger:read", "platform:read"] });
     assertRefused(await chat.ask({}, { key }), 403, "GATEWAY_PERMISSION_DENIED");
     // The refusal comes before the 404 (decisions.md section 4).
     assertRefused(await chat.ask({ model: "no" }, { key }), 403, "GATEWAY_PERMISSION_DENIED");
@@ -122,7 +122,7 @@ describe("refusals of the gateway itself use the canonical envelope", () => {
   });
 
   it("a request whose maximum cost exceeds the credit returns 429 before anything is sent", async () => {
-    const { key } = chat.gateway.issue({ cuLimit24hMilli: 3_000 });
+    const { key } = await chat.gateway.issue({ cuLimit24hMilli: 3_000 });
     const asked = chat.worker.received.length;
     for (const stream of [false, true]) {
       for (const members of [{}, { max_tokens: 1_000 }]) {

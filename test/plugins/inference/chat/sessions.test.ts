@@ -79,7 +79,7 @@ it("sessions with the same name of different keys are different", inTime, () =>
     const headers = { "session-id": "shared" };
     const found = new Set<string>();
     for (let n = 0; n < count; n++) {
-      const { key } = chat.gateway.issue({});
+      const { key } = await chat.gateway.issue({});
       found.add(await ask({}, { headers, key }));
     }
     assert.equal(found.size, 2);

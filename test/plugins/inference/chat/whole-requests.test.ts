@@ -24,7 +24,7 @@ for (const stream of [false, true]) {
       pipeline: pipelineOf({}).replace("server: {", bound),
       env: { WORKER_URL: worker.url },
     });
-    const other = gateway.issue({});
+    const other = await gateway.issue({});
     const leaving = new AbortController();
     const ask = (key: string, bytes = mebibyte): Promise<number | undefined> => {
       const messages = [{ role: "user", content: "x".repeat(bytes) }];

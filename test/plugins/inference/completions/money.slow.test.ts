@@ -72,9 +72,9 @@ test(
         return answer(runs.get(nameIn(exchange)) ?? assert.fail(exchange.text), exchange);
       },
     });
-    const keys = Array.from({ length: clients }, () => {
-      return chat.gateway.issue({ overageLimitCuMilli: 1e12 });
-    });
+    const keys = await Promise.all(
+      Array.from({ length: clients }, () => chat.gateway.issue({ overageLimitCuMilli: 1e12 })),
+    );
     let next = 0;
     const client = async ({ key }: TestKey): Promise<void> => {
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });

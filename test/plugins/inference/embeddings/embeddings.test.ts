@@ -291,12 +291,12 @@ describe("refusals of the gateway have OpenAI's shape", inTime, () => {
       error: { type: wrong, param: null, code: "invalid_api_key" },
       code: "GATEWAY_UNAUTHORIZED",
     });
-    assertError(await ask(gateway.issue({ capabilities: ["docs:read"] }).key), {
+    assertError(await ask((await gateway.issue({ capabilities: ["docs:read"] })).key), {
       status: 403,
       error: { type: "permission_error", param: null, code: "permission_denied" },
       code: "GATEWAY_PERMISSION_DENIED",
     });
-    const poor = await ask(gateway.issue({ cuLimit24hMilli: 1 }).key);
+    const poor = await ask((await gateway.issue({ cuLimit24hMilli: 1 })).key);
     assertError(poor, {
       status: 429,
       error: { type: "usage_limit_reached", param: null, code: "insufficient_quota" },
@@ -321,7 +321,7 @@ describe("refusals of the gateway have OpenAI's shape", inTime, () => {
       error: { type: wrong, param: null, code: "invalid_request" },
       code: "GATEWAY_INVALID_PARAMS",
     });
-    const slow = gateway.issue({ rpsLimit: 1 }).key;
+    const slow = (await gateway.issue({ rpsLimit: 1 })).key;
     let limited = await ask(slow);
     for (let n = 0; n < 20 && limited.status !== 429; n++) limited = await ask(slow);
     assertError(limited, {

@@ -56,7 +56,7 @@ describe("the key", { timeout: 60_000 }, () => {
     assertErrorOf(await sendWithout("/v1/messages", { "x-api-key": unknownKey }));
     assertErrorOf(await sendWithout("/v1/messages/count_tokens", { "x-api-key": "x" }));
     assertErrorOf(await sendWithout("/classic/v1/messages", {}));
-    const forbidden = gateway.gateway.issue({ capabilities: ["docs:read"] }).key;
+    const forbidden = (await gateway.gateway.issue({ capabilities: ["docs:read"] })).key;
     for (const path of paths) {
       const answer = await gateway.create({}, { path, key: forbidden });
       assertError(answer, 403, "permission_error", "GATEWAY_PERMISSION_DENIED");
@@ -141,7 +141,7 @@ describe("refusals", { timeout: 60_000 }, () => {
         "GATEWAY_INVALID_PARAMS",
       );
     }
-    const { key } = gateway.gateway.issue({ rpsLimit: 1 });
+    const { key } = await gateway.gateway.issue({ rpsLimit: 1 });
     for (;;) {
       const answer = await gateway.create({}, { key });
       if (answer.status === 200) continue;
@@ -156,7 +156,7 @@ describe("refusals", { timeout: 60_000 }, () => {
     const headers = { "anthropic-version": "2023-06-01" };
     const get = (path: string, more: RequestOptions = {}): Promise<Answer> =>
       gateway.send(undefined, { path, method: "GET", headers, ...more });
-    const { key } = gateway.gateway.issue({ capabilities: [] });
+    const { key } = await gateway.gateway.issue({ capabilities: [] });
     const forbidden = await get("/v1/models", { key });
     assertError(forbidden, 403, "permission_error", "GATEWAY_PERMISSION_DENIED");
     assertError(await get("/none/v1/models"), 404, "not_found_error", "GATEWAY_NOT_FOUND");
@@ -207,7 +207,7 @@ describe("count_tokens", { timeout: 60_000 }, () => {
 
   it("needs the capability of the catalogue, and not that of inference", async () => {
     const path = "/v1/messages/count_tokens";
-    const { key } = gateway.gateway.issue({ capabilities: ["platform:read"] });
+    const { key } = await gateway.gateway.issue({ capabilities: ["platform:read"] });
     assert.equal((await gateway.create({}, { path, key })).status, 200);
     assertError(
       await gateway.create({}, { key }),

@@ -234,9 +234,13 @@ function testFailures(): void {
       AuthenticationError,
       "authentication_error",
     );
-    await failed(with_(issue({ capabilities: [] }).key), PermissionDeniedError, "permission_error");
+    await failed(
+      with_((await issue({ capabilities: [] })).key),
+      PermissionDeniedError,
+      "permission_error",
+    );
     const poor = await failed(
-      with_(issue({ cuLimit24hMilli: 1 }).key),
+      with_((await issue({ cuLimit24hMilli: 1 })).key),
       RateLimitError,
       "rate_limit_error",
     );
@@ -265,7 +269,7 @@ function testFailures(): void {
   });
 
   it("tries no second time when the credit is used up", async () => {
-    const { key } = gateway.gateway.issue({ cuLimit24hMilli: 1 });
+    const { key } = await gateway.gateway.issue({ cuLimit24hMilli: 1 });
     let sent = 0;
     const counting: typeof fetch = (...args) => (sent++, fetch(...args));
     const sdk = new Anthropic({

@@ -27,7 +27,7 @@ describe("a refusal", inTime, () => {
       assertError(answer, 401, "GATEWAY_UNAUTHORIZED", unauthorized);
       assert.ok(answer.headers["www-authenticate"]);
     }
-    const { key } = gateway.gateway.issue({ capabilities: ["docs:read"] });
+    const { key } = await gateway.gateway.issue({ capabilities: ["docs:read"] });
     assertError(await gateway.create({}, { key }), 403, "GATEWAY_PERMISSION_DENIED", {
       type: "permission_error",
       code: "permission_denied",

@@ -190,7 +190,7 @@ describe("POST /v1/ledger/rpc", () => {
   });
 
   it("forwards nothing of an array that exceeds the remaining credit", async () => {
-    const poor = gateway.issue({ cuLimit24hMilli: 5000 });
+    const poor = await gateway.issue({ cuLimit24hMilli: 5000 });
     const headers = { authorization: `Bearer ${poor.key}` };
     const asked = node.calls.filter((call) => call.startsWith("state_getStorage ")).length;
     const body = `[${request("state_getStorage", '["0x01"]')},${request("state_call", '["x"]')}]`;

@@ -63,7 +63,7 @@ async function overHttp(path: string, body: string): Promise<Asked> {
   const response = await fetch(gateway.url + path, {
     method: "POST",
     headers: {
-      authorization: `Bearer ${gateway.issue({}).key}`,
+      authorization: `Bearer ${(await gateway.issue({})).key}`,
       "content-type": "application/json",
     },
     body,
@@ -73,7 +73,7 @@ async function overHttp(path: string, body: string): Promise<Asked> {
 }
 
 async function overWebSocket(path: string, body: string): Promise<Asked> {
-  const { key, workspaceId } = gateway.issue({});
+  const { key, workspaceId } = await gateway.issue({});
   await using client = await connectWs(gateway.url + path, { key });
   const text = await client.ask(body);
   const { includedMilliCu } = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);

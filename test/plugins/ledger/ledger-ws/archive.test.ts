@@ -61,7 +61,7 @@ interface Answer {
 }
 
 async function connect(limits: { cuLimit24hMilli?: number } = {}): Promise<Reader> {
-  const { key, workspaceId } = gateway.issue(limits);
+  const { key, workspaceId } = await gateway.issue(limits);
   return connectAs(key, async () => {
     const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
     return usage.includedMilliCu;
@@ -227,7 +227,7 @@ describe("a pool with nodes that differ", () => {
 
 describe("limits of reads", () => {
   it("refuses invalid parameters free of charge, in a batch, and over HTTP", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using reader = await connectAs(key, async () => {
       const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
       return usage.includedMilliCu;
@@ -272,7 +272,7 @@ describe("limits of reads", () => {
 
   it("allows four reads per connection, and a number per key that the file sets", async () => {
     for (const node of nodes()) node.events = [];
-    const { key } = gateway.issue({});
+    const { key } = await gateway.issue({});
     await using one = await connectAs(key, () => Promise.resolve(0));
     await using two = await connectAs(key, () => Promise.resolve(0));
     const ids: string[] = [];

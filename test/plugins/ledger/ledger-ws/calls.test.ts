@@ -44,8 +44,8 @@ after(async () => {
   await node.stop();
 });
 
-const connect = (wanted: WantedKey = {}): Promise<WsClient> =>
-  connectWs(gateway.url + path, { key: gateway.issue(wanted).key });
+const connect = async (wanted: WantedKey = {}): Promise<WsClient> =>
+  connectWs(gateway.url + path, { key: (await gateway.issue(wanted)).key });
 
 /** The charges of a new key's workspace. */
 async function usedBy(workspaceId: string): Promise<number> {
@@ -55,7 +55,7 @@ async function usedBy(workspaceId: string): Promise<number> {
 
 describe("calls over WebSocket", () => {
   it("are answered with the node's bytes and the client's id, and charged before the answer", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const result = '{"b":1.0,"a":340282366920938463463374607431768211455,"s":"\\u00e9é"}';
     node.results.set("chain_getRuntimeVersion", result);
@@ -128,7 +128,7 @@ describe("calls over WebSocket", () => {
   });
 
   it("can be sent as a batch, in which only answered calls are charged", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const answer = await client.ask(
       `[${request("system_chain", "[]", "2")},${request("author_rotateKeys")},7]`,
@@ -143,7 +143,7 @@ describe("calls over WebSocket", () => {
 });
 
 it("a subscription at a node without WebSockets fails, and costs nothing", async () => {
-  const { key, workspaceId } = gateway.issue({});
+  const { key, workspaceId } = await gateway.issue({});
   await using client = await connectWs(gateway.url + path, { key });
   const answer = await client.ask(request("chain_subscribeNewHeads"));
   const error = '{"code":-32603,"message":"Internal Error"}';
@@ -153,7 +153,7 @@ it("a subscription at a node without WebSockets fails, and costs nothing", async
 
 describe("limits of a connection", () => {
   it("without credit, every call of the message has an error, and the connection stays", async () => {
-    const { key, workspaceId } = gateway.issue({ cuLimit24hMilli: 150 });
+    const { key, workspaceId } = await gateway.issue({ cuLimit24hMilli: 150 });
     await using client = await connectWs(gateway.url + path, { key });
     const error = {
       code: -32005,
@@ -190,7 +190,7 @@ describe("limits of a connection", () => {
   });
 
   it("a step that fails at a message refuses its calls, and the connection stays open", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     const headers = { "x-fail": "1" };
     await using client = await connectWs(gateway.url + path, { key, headers });
     for (const id of ["1", "2"]) {
@@ -204,7 +204,7 @@ describe("limits of a connection", () => {
   });
 
   it("a key that is revoked meanwhile can no longer be used", async () => {
-    const { key, keyId } = gateway.issue({});
+    const { key, keyId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
     const { admin } = gateway.gateway.use("accounts")!;
@@ -220,7 +220,7 @@ describe("limits of a connection", () => {
   });
 
   it("a key has a limited number of connections", async () => {
-    const { key } = gateway.issue({});
+    const { key } = await gateway.issue({});
     await using first = await connectWs(gateway.url + path, { key });
     await using _second = await connectWs(gateway.url + path, { key });
     await using _third = await connectWs(gateway.url + path, { key });
@@ -252,7 +252,7 @@ describe("limits of a connection", () => {
   });
 
   it("a client that does not read is closed", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     node.results.set("state_getMetadata", `"0x${"6d".repeat(2_000_000)}"`);
     node.held.add("state_getMetadata");
@@ -271,7 +271,7 @@ describe("limits of a connection", () => {
 
 describe("who may connect", () => {
   it("only a key with the capability", async () => {
-    const other = gateway.issue({ capabilities: ["inference"] });
+    const other = await gateway.issue({ capabilities: ["inference"] });
     assert.deepEqual(await refusalOf(gateway.url + path, { key: other.key }), [
       403,
       "GATEWAY_PERMISSION_DENIED",
@@ -298,7 +298,7 @@ describe("who may connect", () => {
   it("not with a ticket for a model, nor with one of a key without the capability", async () => {
     const tickets = [
       await ticketFor({ model: "A/B-1" }),
-      await ticketFor({}, gateway.issue({ capabilities: ["inference"] }).key),
+      await ticketFor({}, (await gateway.issue({ capabilities: ["inference"] })).key),
     ];
     for (const ticket of tickets) {
       const refused = await refusalOf(gateway.url + path, { protocols: protocolsWith(ticket) });
@@ -312,7 +312,7 @@ describe("who may connect", () => {
   });
 
   it("a ticket takes from the bucket of its key, and is charged to its workspace", async () => {
-    const { keyId, workspaceId } = gateway.issue({ rpsLimit: 100 });
+    const { keyId, workspaceId } = await gateway.issue({ rpsLimit: 100 });
     const { tickets } = gateway.gateway.use("accounts")!;
     const { ticket } = tickets.issue({ keyId, model: undefined, origin: undefined });
     await using client = await connectWs(gateway.url + path, { protocols: protocolsWith(ticket) });

@@ -28,7 +28,7 @@ test("a read of the finalized head is not behind the heads that a subscription h
   await using behind = await ChainNode.start();
   await using gateway = await startGateway([ahead.url, behind.url]);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
-    key: gateway.issue({}).key,
+    key: (await gateway.issue({})).key,
   });
   await client.ask(request("chain_subscribeFinalizedHeads"));
   await client.next();
@@ -50,7 +50,7 @@ test("a read at a block that a follow has announced goes to the node of the foll
   behind.answers.set("state_getStorage", "0x02");
   await using gateway = await startGateway([ahead.url, behind.url]);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
-    key: gateway.issue({}).key,
+    key: (await gateway.issue({})).key,
   });
   await client.ask(request("chainHead_v1_follow", "[false]"));
   // The events `initialized` and `bestBlockChanged`.
@@ -76,7 +76,7 @@ test("a read at a block whose head a subscription has announced goes to the node
   behind.answers.set("state_getStorage", '"result":"0x02"');
   await using gateway = await startGateway([ahead.url, behind.url]);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
-    key: gateway.issue({}).key,
+    key: (await gateway.issue({})).key,
   });
   await client.ask(request("chain_subscribeNewHeads"));
   await client.next();
@@ -94,7 +94,7 @@ test("a follow that starts again at a node that lags begins when that node has c
   await using ahead = await FollowNode.start();
   await using behind = await FollowNode.start();
   await using gateway = await startGateway([ahead.url, behind.url]);
-  const { key } = gateway.issue({});
+  const { key } = await gateway.issue({});
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
   await client.ask(follow);
   ahead.add(hashAt(101), hashAt(100));
@@ -114,7 +114,7 @@ test("a client that joins a follow is not told of a finalized block below one th
   await using ahead = await FollowNode.start();
   await using other = await FollowNode.start();
   await using gateway = await startGateway([ahead.url, other.url]);
-  const { key } = gateway.issue({});
+  const { key } = await gateway.issue({});
   await using early = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
   await early.ask(follow);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });

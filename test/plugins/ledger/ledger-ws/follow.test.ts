@@ -2,7 +2,11 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, afterEach, before, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import {
+  startTestGateway,
+  type TestGateway,
+  type TestKey,
+} from "../../../../plugins/contracts/testing.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt, runtimeOf } from "../ledger/follow/follow-node.ts";
 import { untilNodesUp } from "../nodes-up.ts";
@@ -39,8 +43,9 @@ after(() => stack.disposeAsync());
 
 async function connect(
   limits: { cuLimit24hMilli?: number } = {},
-  { key, workspaceId } = gateway.issue(limits),
+  given?: TestKey,
 ): Promise<FollowClient> {
+  const { key, workspaceId } = given ?? (await gateway.issue(limits));
   const client = await FollowClient.connect(gateway.url, key, async () => {
     const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
     return usage.includedMilliCu;
@@ -120,7 +125,7 @@ describe("a follow", () => {
   });
 
   it("is refused above the limit of its key, on whichever connection, until another one has ended", async () => {
-    const key = gateway.issue({});
+    const key = await gateway.issue({});
     const [one, two] = [await connect({}, key), await connect({}, key)];
     const id = await one.follow(true);
     await one.follow(false);
@@ -291,7 +296,7 @@ describe("operations", () => {
   });
 
   it("are limited per key on all its connections, and a client that leaves frees its places", async () => {
-    const key = gateway.issue({});
+    const key = await gateway.issue({});
     const [one, two] = [await connect({}, key), await connect({}, key)];
     const ids = [await one.follow(true), await two.follow(true)] as const;
     await one.event("initialized");
@@ -451,7 +456,7 @@ describe("a client that follows the guide of the specification", () => {
   });
 
   it("above its rate limit gets the error -32029, and not one of an unknown method", async () => {
-    const { key } = gateway.issue({ plan: "free" });
+    const { key } = await gateway.issue({ plan: "free" });
     const client = await FollowClient.connect(gateway.url, key, () => Promise.resolve(0));
     clients.push(client);
     const codes: unknown[] = [];

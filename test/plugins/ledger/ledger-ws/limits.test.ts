@@ -74,7 +74,7 @@ async function nextOf(client: WsClient, notification: string): Promise<string> {
 
 describe("a key", () => {
   it("has a limited number of different subscriptions, on all its connections", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using one = await connect(key);
     await using two = await connect(key);
     for (let time = 0; time < 5; time++) {
@@ -85,7 +85,7 @@ describe("a key", () => {
     assert.equal(typeof id, "string");
     assert.deepEqual((await two.call(storage, [["0xbb"]])).error, tooManyOfKey);
     assert.equal(typeof (await two.call(storage, [["0xaa"]])).result, "string");
-    await using other = await connect(gateway.issue({}).key);
+    await using other = await connect((await gateway.issue({})).key);
     assert.equal(typeof (await other.call(storage, [["0xbb"]])).result, "string");
     // The place is free when nobody with this key has the subscription any more.
     assert.equal((await one.call("state_unsubscribeStorage", [id])).result, true);
@@ -97,7 +97,7 @@ describe("a key", () => {
   });
 
   it("needs one place for subscriptions that share one at the node, however they are written", async () => {
-    await using one = await connect(gateway.issue({}).key);
+    await using one = await connect((await gateway.issue({})).key);
     assert.equal(typeof (await one.call(heads)).result, "string");
     const opened = node.count(storage);
     for (const params of [
@@ -113,7 +113,7 @@ describe("a key", () => {
   });
 
   it("gets back the place of a subscription whose parameters are not valid", async () => {
-    await using one = await connect(gateway.issue({}).key);
+    await using one = await connect((await gateway.issue({})).key);
     for (const keys of [[], ["0x1"], ["aa"], [7]]) {
       assert.equal((await one.call(storage, [keys])).error?.code, -32602);
     }
@@ -122,7 +122,7 @@ describe("a key", () => {
   });
 
   it("gets back the place of a subscription that the node refuses", async () => {
-    await using one = await connect(gateway.issue({}).key);
+    await using one = await connect((await gateway.issue({})).key);
     for (let time = 0; time < 3; time++) {
       assert.equal((await one.call("beefy_subscribeJustifications", [time])).error?.code, -32601);
     }
@@ -131,7 +131,7 @@ describe("a key", () => {
 
   it("has a limited number of watched and broadcast extrinsics, on all its connections", async () => {
     const writing = { capabilities: ["ledger:read", "ledger:write"] } as const;
-    const { key } = gateway.issue(writing);
+    const { key } = await gateway.issue(writing);
     await using one = await connect(key);
     await using two = await connect(key);
     const { result: id } = await one.call(watch, ["0x12"]);
@@ -140,7 +140,7 @@ describe("a key", () => {
     assert.deepEqual((await two.call(watch, ["0x12"])).error, tooManyOfKey);
     assert.equal((await two.call("transaction_v1_broadcast", ["0x12"])).result, null);
     assert.equal(node.count(watch), 2);
-    await using other = await connect(gateway.issue(writing).key);
+    await using other = await connect((await gateway.issue(writing)).key);
     assert.equal(typeof (await other.call(watch, ["0x12"])).result, "string");
     assert.equal((await one.call("transactionWatch_v1_unwatch", [id])).result, null);
     assert.equal(typeof (await two.call(watch, ["0x12"])).result, "string");
@@ -149,11 +149,11 @@ describe("a key", () => {
 
 describe("a storage subscription that does not fit into a message", () => {
   it("is refused free of charge, and the others continue", async () => {
-    await using reader = await connect(gateway.issue({}).key);
+    await using reader = await connect((await gateway.issue({})).key);
     await reader.call(heads);
     assert.match(await nextOf(reader.client, "chain_newHead"), /"number"/);
     node.storage.set("0xf1", large);
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using greedy = await connect(key);
     for (let time = 0; time < 3; time++) {
       assert.equal((await greedy.call(storage, [["0xf1", `0x0${time}`]])).error?.code, -32008);
@@ -166,10 +166,10 @@ describe("a storage subscription that does not fit into a message", () => {
   });
 
   it("ends with an error if that is so only later, and the others continue without a gap", async () => {
-    await using reader = await connect(gateway.issue({}).key);
+    await using reader = await connect((await gateway.issue({})).key);
     await reader.call(heads);
     await nextOf(reader.client, "chain_newHead");
-    await using growing = await connect(gateway.issue({}).key);
+    await using growing = await connect((await gateway.issue({})).key);
     const { result: id } = await growing.call(storage, [["0xf2"]]);
     await nextOf(growing.client, "state_storage");
     const opened = node.count(heads);

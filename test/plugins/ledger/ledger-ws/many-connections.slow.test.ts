@@ -24,7 +24,7 @@ test("1,000 idle connections share one subscription, stay open, and get a head a
   const open: WsClient[] = [];
   while (open.length < count) {
     // Each key has its own bucket for the handshakes and the calls.
-    const { key } = gateway.issue({});
+    const { key } = await gateway.issue({});
     const more = Array.from({ length: 50 }, () =>
       connectWs(`${gateway.url}/v1/ledger/rpc`, { key }),
     );

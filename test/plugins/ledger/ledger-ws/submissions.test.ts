@@ -52,7 +52,7 @@ interface Answer {
 }
 
 async function connect(wanted: WantedKey = writing): Promise<Writer> {
-  const { key, workspaceId } = gateway.issue(wanted);
+  const { key, workspaceId } = await gateway.issue(wanted);
   const client = await connectWs(gateway.url + path, { key });
   return {
     client,
@@ -104,7 +104,7 @@ describe("submitting", () => {
       const response = await fetch(gateway.url + path, {
         method: "POST",
         headers: {
-          authorization: `Bearer ${gateway.issue(writing).key}`,
+          authorization: `Bearer ${(await gateway.issue(writing)).key}`,
           "content-type": "application/json",
         },
         body: request(name, '["0x12"]'),

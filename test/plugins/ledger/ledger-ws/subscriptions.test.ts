@@ -29,8 +29,8 @@ before(async () => {
 });
 after(() => stack.disposeAsync());
 
-const connect = (): Promise<WsClient> =>
-  connectWs(gateway.url + path, { key: gateway.issue({}).key });
+const connect = async (): Promise<WsClient> =>
+  connectWs(gateway.url + path, { key: (await gateway.issue({})).key });
 
 async function usedBy(workspaceId: string): Promise<number> {
   return (await gateway.gateway.use("metering")!.workspaceUsage(workspaceId)).includedMilliCu;
@@ -71,7 +71,7 @@ async function move(...methods: readonly string[]): Promise<void> {
 
 describe("subscriptions", () => {
   it("begin with the current head, follow the chain byte for byte, and are charged exactly", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const id = await subscribe(client, "chain_subscribeNewHead");
     assert.equal(await client.next(), notification(id, "chain_newHead", headerOf(first.best)));
@@ -127,7 +127,7 @@ describe("subscriptions", () => {
   });
 
   it("of justifications send each one once, and are charged exactly", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const method = "grandpa_subscribeJustifications";
     const id = await subscribe(client, method);
@@ -142,7 +142,7 @@ describe("subscriptions", () => {
   });
 
   it("are refused free of charge without valid keys, in a batch, over HTTP and above 64", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const codeOf = async (text: string): Promise<unknown> =>
       (JSON.parse(await client.ask(text)) as { error: { code: number } }).error.code;
@@ -170,7 +170,7 @@ describe("subscriptions", () => {
   });
 
   it("that the node refuses end with the node's error, free of charge", async () => {
-    const { key, workspaceId } = gateway.issue({});
+    const { key, workspaceId } = await gateway.issue({});
     await using client = await connectWs(gateway.url + path, { key });
     const answer = await client.ask(request("beefy_subscribeJustifications"));
     assert.equal(
@@ -181,7 +181,7 @@ describe("subscriptions", () => {
   });
 
   it("end with an error when the credit is used up, and nothing more is charged", async () => {
-    const { key, workspaceId } = gateway.issue({ cuLimit24hMilli: 1250 });
+    const { key, workspaceId } = await gateway.issue({ cuLimit24hMilli: 1250 });
     await using client = await connectWs(gateway.url + path, { key });
     const id = await subscribe(client, "chain_subscribeNewHeads");
     assert.match(await client.next(), /"result":/);

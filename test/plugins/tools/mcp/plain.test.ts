@@ -119,7 +119,7 @@ test("a token that was used, altered, or issued for other arguments or another k
   const used = await token();
   assert.equal((await call({ ...write, confirmation_token: used })).status, 200);
   const fresh = await token();
-  const other = gateway.issue({ capabilities: ["ledger:write"] });
+  const other = await gateway.issue({ capabilities: ["ledger:write"] });
   const cases: readonly Promise<Answer>[] = [
     call({ ...write, confirmation_token: used }),
     call({ ...write, confirmation_token: `${fresh}x` }),
@@ -135,7 +135,7 @@ test("a token that was used, altered, or issued for other arguments or another k
 });
 
 test("a reached credit limit returns 429 with the canonical envelope", async () => {
-  const poor = gateway.issue({ cuLimit24hMilli: 150 });
+  const poor = await gateway.issue({ cuLimit24hMilli: 150 });
   assert.equal((await call({ tool: "echo", input: { text: "" } }, poor.key)).status, 200);
   const answer = await call({ tool: "echo", input: { text: "" } }, poor.key);
   assert.equal(answer.status, 429);

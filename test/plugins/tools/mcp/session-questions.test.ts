@@ -25,7 +25,7 @@ let gateway: TestGateway;
 let other: string;
 before(async () => {
   gateway = await startMcpGateway({ account: { capabilities: ["ledger:write"] } });
-  other = gateway.issue({ capabilities: ["ledger:write"] }).key;
+  other = (await gateway.issue({ capabilities: ["ledger:write"] })).key;
 });
 after(() => gateway[Symbol.asyncDispose]());
 

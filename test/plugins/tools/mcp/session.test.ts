@@ -77,7 +77,7 @@ for (const [asked, given] of versions) {
 
 test("a session survives a restart, is bound to its key, and is ended permanently by DELETE", async () => {
   await using mine = await startMcpGateway();
-  const other = mine.issue({});
+  const other = await mine.issue({});
   const initialize = rpc("initialize", { protocolVersion: "2025-06-18" });
   const token = String((await ask(mine, { body: initialize })).headers["mcp-session-id"]);
   const ping = (url: string, key: string, id = token): Promise<Answer> =>
@@ -376,7 +376,7 @@ test("documents are listed and read; a fragment is ignored; a missing document r
   const broken = await read("doc://broken");
   assert.equal(broken.error.code, -32603);
   assert.ok(!JSON.stringify(broken).includes("secret"));
-  const poor = gateway.issue({ capabilities: ["ledger:read"] });
+  const poor = await gateway.issue({ capabilities: ["ledger:read"] });
   assert.equal(
     (await read("doc://guide", poor.key)).error.data.errorCode,
     "GATEWAY_PERMISSION_DENIED",
@@ -425,7 +425,7 @@ test("an array's answer has at most 32 MiB: items after that are not run and not
 });
 
 test("only the item of an array that exceeds the credit fails", async () => {
-  const poor = gateway.issue({ cuLimit24hMilli: 150 });
+  const poor = await gateway.issue({ cuLimit24hMilli: 150 });
   const answer = await send([echo, echo, rpc("ping")], { key: poor.key });
   assert.equal(answer.status, 200);
   const [paid, refused, ping] = answer.json;

@@ -108,7 +108,7 @@ test("the state of a tool is accepted only for the same call of the same key", a
   const repeated = { name: asker, inputResponses: answers, requestState };
   const done = await modern("tools/call", repeated, elicits);
   assert.equal(done.json.result.content[0].text, "state-ok");
-  const other = gateway.issue({});
+  const other = await gateway.issue({});
   const refused = [
     await modern("tools/call", repeated, elicits, other.key),
     await modern("tools/call", { ...repeated, requestState: `${requestState}x` }, elicits),

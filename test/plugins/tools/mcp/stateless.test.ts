@@ -260,7 +260,7 @@ test("an answer for other arguments, another key or with an altered state runs n
   const { requestState } = await question();
   const inputResponses = answerOf("accept", { confirm: true });
   const earlier = seen.writes.length;
-  const other = gateway.issue({ capabilities: ["ledger:write"] });
+  const other = await gateway.issue({ capabilities: ["ledger:write"] });
   const results = await Promise.all([
     send(
       "tools/call",
@@ -285,7 +285,7 @@ test("a request state of another kind returns 400, -32602", async () => {
 });
 
 test("a reached credit limit returns 429 with the canonical envelope, also if progress was requested", async () => {
-  const poor = gateway.issue({ cuLimit24hMilli: 50 });
+  const poor = await gateway.issue({ cuLimit24hMilli: 50 });
   const counting = { name: "counts", _meta: { progressToken: 1 } };
   for (const call of [echo, counting]) {
     const answer = await send("tools/call", call, {}, poor.key);

@@ -2,12 +2,9 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
+import type { RunSql } from "sluice-gateway/plugin";
+import type { AccountStore } from "../../../../../plugins/billing/accounts/account-store.ts";
 import { openIdempotency } from "../../../../../plugins/billing/accounts/idempotency.ts";
-import {
-  openPostgresAccountStore,
-  type PostgresAccountStore,
-} from "../../../../../plugins/billing/accounts/postgres/postgres-account-store.ts";
-import { postgresSlots } from "../../../../../plugins/billing/accounts/postgres/postgres-slots.ts";
 import { systemClock } from "../../../../../src/clock.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
@@ -15,6 +12,7 @@ import { openClaims } from "../../../../../src/store/claims.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
+import { openPostgresAccounts } from "../open-accounts.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { silentLog } from "../../../../test-log.ts";
 
@@ -33,7 +31,9 @@ const response: StoredResponse = {
 };
 
 interface Replica {
-  readonly store: PostgresAccountStore;
+  readonly store: AccountStore;
+  /** Runs a statement, in the open transaction if there is one. */
+  readonly query: RunSql;
   readonly pool: TestPool;
   readonly idempotency: Idempotency;
 }
@@ -57,11 +57,10 @@ async function setUp(t: TestContext): Promise<Setup> {
   t.after(() => proxy[Symbol.asyncDispose]());
   const replica = async (port?: number): Promise<Replica> => {
     const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
-    const store = await openPostgresAccountStore(pool, systemClock);
-    const slots = postgresSlots(store.transactions);
+    const { store, slots, query } = await openPostgresAccounts(pool);
     const idempotency = openIdempotency({ slots, clock: systemClock, log: silentLog });
     t.after(() => idempotency.close());
-    return { store, pool, idempotency };
+    return { store, query, pool, idempotency };
   };
   const [one, other] = [await replica(proxy.port), await replica()];
   const { id } = await other.store.createWorkspace({ name: "Acme", plan: "free" }, by);
@@ -164,7 +163,7 @@ test("work that hides a failed statement is not committed", async (t) => {
   const { one, other, id, bought } = await setUp(t);
   const hiding = one.store.transaction(async () => {
     await one.store.purchase(id, 5, by);
-    await one.store.transactions.query("SELECT 1 / 0").catch(() => {});
+    await one.query("SELECT 1 / 0").catch(() => {});
     return "hidden";
   });
   await assert.rejects(hiding, { code: "SLUICE_STORE_FAILED" });
@@ -243,10 +242,10 @@ test("changes are numbered in the order of commits, so a reader that follows the
   // Each transaction takes its number early and commits later.
   await Promise.all(
     Array.from({ length: 30 }, async (_, n) => {
-      const { store } = n % 2 === 0 ? one : other;
+      const { store, query } = n % 2 === 0 ? one : other;
       await store.transaction(async () => {
         await store.createWorkspace({ name: String(n), plan: "free" }, by);
-        await store.transactions.query("SELECT pg_sleep(0.01)");
+        await query("SELECT pg_sleep(0.01)");
       });
     }),
   );

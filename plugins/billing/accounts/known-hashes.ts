@@ -1,9 +1,9 @@
 /**
  * Finds out without a statement that a key does not exist. Anyone can send keys that do not exist, and these must not
- * reach the database one by one.
+ * reach the store one by one.
  */
 
-/** Size of the filter: 4 MiB. With 4 million keys, 1 in 50 unknown keys is still looked up in the database. */
+/** Size of the filter: 4 MiB. With 4 million keys, 1 in 50 unknown keys is still looked up in the store. */
 const bits = 2 ** 25;
 /** Number of bits per hash. */
 const probes = 6;

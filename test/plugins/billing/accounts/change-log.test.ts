@@ -1,28 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listChanges } from "../../../../../plugins/billing/accounts/embedded/change-log.ts";
-import { revokeKey, rotateKey } from "../../../../../plugins/billing/accounts/embedded/keys.ts";
-import {
-  downgrade,
-  purchase,
-  setWorkspace,
-} from "../../../../../plugins/billing/accounts/embedded/workspaces.ts";
-import { accountsFixture, hour } from "../fixture.ts";
+import { accountsFixture, hour } from "./fixture.ts";
 
-test("every change has its actor, action, target and time, and never contains the text of a key", (t) => {
-  const { db, issue, clock, workspace } = accountsFixture(t);
+test("every change has its actor, action, target and time, and never contains the text of a key", async (t) => {
+  const { issue, clock, workspace, store, idle } = await accountsFixture(t);
   const start = clock.now();
   const alice = (): { actor: string; at: number } => ({ actor: "cli:alice", at: clock.now() });
   clock.advance(1_000);
-  setWorkspace(db, workspace.id, { plan: "startup" }, alice());
-  downgrade(db, workspace.id, { plan: "free", at: start + hour }, alice());
-  const bought = purchase(db, workspace.id, 250, alice());
-  const issued = issue();
-  const rotated = rotateKey(db, issued.key.id, hour, alice());
-  revokeKey(db, issued.key.id, alice());
+  await idle();
+  await store.setWorkspace(workspace.id, { plan: "startup" }, alice());
+  await store.downgrade(workspace.id, { plan: "free", at: start + hour }, alice());
+  const bought = await store.purchase(workspace.id, 250, alice());
+  const issued = await issue();
+  const rotated = await store.rotateKey(issued.key.id, hour, alice());
+  await store.revokeKey(issued.key.id, alice());
   assert.ok(!("failed" in bought) && !("failed" in rotated));
 
-  const changes = listChanges(db);
+  const changes = await store.changes();
   assert.deepEqual(
     changes.map(({ actor, action, keyId }) => [actor, action, keyId]),
     [
@@ -47,13 +41,13 @@ test("every change has its actor, action, target and time, and never contains th
   assert.deepEqual(changes[3]?.details, { purchaseId: bought.purchaseId, amountCuMilli: 250 });
   const written = JSON.stringify(changes);
   for (const text of [issued.text, rotated.text]) assert.ok(!written.includes(text.slice(-32)));
-  assert.deepEqual(listChanges(db, { after: 7 }), changes.slice(7));
-  assert.deepEqual(listChanges(db, { after: 2, limit: 3 }), changes.slice(2, 5));
-  assert.deepEqual(listChanges(db, { workspaceId: "ws_other" }), []);
+  assert.deepEqual(await store.changes({ after: 7 }), changes.slice(7));
+  assert.deepEqual(await store.changes({ after: 2, limit: 3 }), changes.slice(2, 5));
+  assert.deepEqual(await store.changes({ workspaceId: "ws_other" }), []);
 });
 
-test("the log is append-only", (t) => {
-  const { db } = accountsFixture(t);
+test("the log is append-only", async (t) => {
+  const { db, store } = await accountsFixture(t);
   assert.throws(() => db.exec("UPDATE changes SET actor = 'nobody'"), /append-only/);
   assert.throws(() => db.exec("DELETE FROM changes"), /append-only/);
   // Deletes the old row without running the trigger that forbids it.
@@ -62,5 +56,5 @@ test("the log is append-only", (t) => {
     () => db.exec(`${replace} key_id, details, request_id FROM changes`),
     /append-only/,
   );
-  assert.equal(listChanges(db)[0]?.actor, "test");
+  assert.equal((await store.changes())[0]?.actor, "test");
 });

@@ -1,6 +1,6 @@
-/** Looks up keys by their hash, in batches, so that many unknown keys do not reach the database one by one. */
-import { postgresError } from "sluice-gateway/postgres";
-import type { StoredKey } from "../account-store.ts";
+/** Looks up keys by their hash, in batches, so that many unknown keys do not reach the store one by one. */
+import { StoreError } from "sluice-gateway/store";
+import type { StoredKey } from "./account-store.ts";
 
 /** Reads the keys with these hashes. */
 export type ReadKeys = (hashes: readonly string[]) => Promise<readonly StoredKey[]>;
@@ -48,10 +48,10 @@ export class KeyLookups {
   }
 }
 
-function tooMany(): Error {
-  return postgresError(
+function tooMany(): StoreError {
+  return new StoreError(
     "SLUICE_STORE_BUSY",
-    `more than ${maxWaiting} keys wait for PostgreSQL`,
-    "Check the load and the log of PostgreSQL.",
+    `more than ${maxWaiting} keys wait for the store`,
+    "Check the load of the disk, or of PostgreSQL.",
   );
 }

@@ -1,0 +1,56 @@
+/** Reads the changes of the accounts, in the order of commits. */
+import type { RunSql } from "sluice-gateway/plugin";
+import { number, optionalNumber } from "sluice-gateway/store";
+import type { StoreChanges } from "./account-store.ts";
+import { readOverrides } from "./model-overrides.ts";
+import { keysChangedAfter } from "./stored-keys.ts";
+
+/** The change that was returned last is read again. If it is missing, the store has lost changes. */
+const readNewest = `SELECT max(id) AS newest,
+    max(CASE WHEN action = 'network.models' THEN id END) AS overrides
+  FROM sluice.changes WHERE id >= $1`;
+
+export class ChangeFeed {
+  readonly #query: RunSql;
+  #seen = 0;
+
+  constructor(query: RunSql) {
+    this.#query = query;
+  }
+
+  /** Number of the last change that `changed` has returned. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  /** Marks all existing changes as read, so that `changed` does not return them. */
+  async skip(): Promise<void> {
+    this.#seen = await newestChange(this.#query);
+  }
+
+  /** Returns the changes since the last call. If there are none, it reads only the end of the log. */
+  async changed(): Promise<StoreChanges> {
+    const [row = {}] = await this.#query(readNewest, [this.#seen]);
+    const newest = optionalNumber(row, "newest") ?? 0;
+    if (newest < this.#seen) {
+      const overrides = await readOverrides(this.#query);
+      await this.skip();
+      return { keys: [], overrides, hasLostChanges: true };
+    }
+    if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
+    const overridesAt = optionalNumber(row, "overrides") ?? 0;
+    const changes = {
+      keys: await keysChangedAfter(this.#query, this.#seen),
+      overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
+      hasLostChanges: false,
+    };
+    this.#seen = newest;
+    return changes;
+  }
+}
+
+/** Returns the number of the newest change. 0 if there is none. */
+export async function newestChange(query: RunSql): Promise<number> {
+  const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
+  return number(row ?? {}, "newest");
+}

@@ -1,0 +1,111 @@
+/** The `AccountStore` on the tables of the accounts. Any number of gateways and commands may use them at the same time. */
+import type { Clock } from "sluice-gateway/plugin";
+import type { AccountStore, StoreChanges, StoredKey } from "./account-store.ts";
+import { ChangeFeed } from "./change-feed.ts";
+import { changeLog } from "./change-log.ts";
+import { FollowerReports } from "./follower-reports.ts";
+import type { JoinedSql } from "./joined-sql.ts";
+import { KeyLookups } from "./key-lookups.ts";
+import { keysIn } from "./keys.ts";
+import type { KnownHashes } from "./known-hashes.ts";
+import { modelOverrides } from "./model-overrides.ts";
+import { findByHashes, hashOf, readHashes, saveUse } from "./stored-keys.ts";
+import { workspacesIn } from "./workspaces.ts";
+
+export interface AccountStoreOptions {
+  readonly sql: JoinedSql;
+  readonly clock: Pick<Clock, "monotonic">;
+  /**
+   * Name of this gateway or command for the others on the same store. Undefined if the store has no others; then gateways
+   * do not report which changes they have applied.
+   */
+  readonly follower: string | undefined;
+}
+
+export interface SqlAccountStore extends AccountStore {
+  /**
+   * Reads the hashes of all keys. After that, `findByHash` finds out without a statement that a key does not exist. A
+   * key that another process has created is known as soon as `changed` has returned it. A few unknown keys are looked
+   * up nevertheless, so that a key that was just created works at once.
+   */
+  loadHashes(): Promise<void>;
+}
+
+/** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
+const maxDoubted = 5;
+
+/** Opens the accounts. All existing changes count as read. Rejects with StoreError. */
+export async function openAccountStore(options: AccountStoreOptions): Promise<SqlAccountStore> {
+  const { sql, clock, follower } = options;
+  const { query } = sql;
+  const feed = new ChangeFeed(query);
+  await feed.skip();
+  const reports = follower === undefined ? undefined : new FollowerReports(query, clock, follower);
+  const keys = new WantedKeys(new KeyLookups((hashes) => findByHashes(query, hashes)));
+  const loadHashes = async (): Promise<void> => keys.setKnown(await readHashes(query));
+
+  const changed = async (): Promise<StoreChanges> => {
+    // The changes of the previous call have been applied.
+    await reports?.report(feed.seen);
+    const changes = await feed.changed();
+    if (changes.hasLostChanges && keys.isLimited) await loadHashes();
+    return changes;
+  };
+  return {
+    ...workspacesIn(sql),
+    ...keysIn(sql),
+    ...modelOverrides(sql),
+    ...changeLog(sql),
+    loadHashes,
+    findByHash: (hash) => keys.find(hash),
+    changed: () => keys.follow(changed),
+    hashOf: (keyId) => hashOf(query, keyId),
+    followers: async () => reports?.followers(),
+    saveUse: (uses) => saveUse(query, uses),
+    transaction: (work) => sql.transaction(work),
+    onCommit: (listener) => sql.onCommit(listener),
+    // The store can be closed even if it cannot be reached. The others then forget this gateway after an hour.
+    close: async () => reports?.leave().catch(() => {}),
+  };
+}
+
+/** Looks up keys by the hash of their text. Most look-ups of keys that do not exist need no statement. */
+class WantedKeys {
+  readonly #lookups: KeyLookups;
+  #known: KnownHashes | undefined;
+  /** False after a failed read of the changes, because keys may then be missing in `#known`. */
+  #isFollowing = false;
+  #doubted = 0;
+
+  constructor(lookups: KeyLookups) {
+    this.#lookups = lookups;
+  }
+
+  /** True if the hashes of all keys are known. */
+  get isLimited(): boolean {
+    return this.#known !== undefined;
+  }
+
+  setKnown(known: KnownHashes): void {
+    this.#known = known;
+  }
+
+  async find(hash: string): Promise<StoredKey | undefined> {
+    const isUnknown = this.#isFollowing && this.#known?.mayHave(hash) === false;
+    return isUnknown && ++this.#doubted > maxDoubted ? undefined : this.#lookups.find(hash);
+  }
+
+  /** Reads changes, and adds the hashes of new keys. */
+  async follow(read: () => Promise<StoreChanges>): Promise<StoreChanges> {
+    this.#doubted = 0;
+    try {
+      const changes = await read();
+      for (const { hash } of changes.keys) this.#known?.add(hash);
+      this.#isFollowing = true;
+      return changes;
+    } catch (error) {
+      this.#isFollowing = false;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,83 @@
+/** Reads and writes the state of keys for a running gateway. */
+import type { RunSql } from "sluice-gateway/plugin";
+import { text, valueRows, type Row } from "sluice-gateway/store";
+import type { KeyUse, StoredKey } from "./account-store.ts";
+import { KnownHashes } from "./known-hashes.ts";
+import { storedKeyFromRow, workspaceColumnNames, workspaceFromRow } from "./rows.ts";
+
+/** The SELECT for rows that `storedKey` reads. */
+const selectStoredKeys = `SELECT keys.*,
+    ${workspaceColumnNames.map((name) => `workspaces.${name} AS of_workspace_${name}`).join(", ")}
+  FROM sluice.keys JOIN sluice.workspaces ON workspaces.id = keys.workspace_id`;
+
+/** Number of keys whose hashes are read per statement. */
+const hashesPerRead = 10_000;
+/** Maximum number of times of last use per statement. */
+const usesPerWrite = 1_000;
+
+function storedKey(row: Row): StoredKey {
+  const workspace = workspaceColumnNames.map((name) => [name, row[`of_workspace_${name}`]]);
+  return storedKeyFromRow(row, workspaceFromRow(Object.fromEntries(workspace) as Row));
+}
+
+export async function findByHashes(
+  run: RunSql,
+  hashes: readonly string[],
+): Promise<readonly StoredKey[]> {
+  const statement = `${selectStoredKeys} WHERE hash IN ${valueRows(1, hashes.length)}`;
+  return (await run(statement, hashes)).map(storedKey);
+}
+
+/** Returns the keys that have changed, directly or through their workspace, after the change with this number. */
+export async function keysChangedAfter(run: RunSql, change: number): Promise<readonly StoredKey[]> {
+  const rows = await run(
+    `${selectStoredKeys}
+     WHERE keys.id IN (SELECT key_id FROM sluice.changes WHERE id > $1 AND key_id IS NOT NULL)
+       OR keys.workspace_id IN
+         (SELECT workspace_id FROM sluice.changes WHERE id > $1 AND key_id IS NULL)`,
+    [change],
+  );
+  return rows.map(storedKey);
+}
+
+export async function hashOf(run: RunSql, keyId: string): Promise<string | undefined> {
+  const [row] = await run("SELECT hash FROM sluice.keys WHERE id = $1", [keyId]);
+  return row && text(row, "hash");
+}
+
+/** Reads the hashes of all keys. */
+export async function readHashes(run: RunSql): Promise<KnownHashes> {
+  const known = new KnownHashes();
+  for (let after = ""; ;) {
+    const rows = await run("SELECT hash FROM sluice.keys WHERE hash > $1 ORDER BY hash LIMIT $2", [
+      after,
+      hashesPerRead,
+    ]);
+    for (const row of rows) known.add(text(row, "hash"));
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < hashesPerRead) return known;
+    after = text(last, "hash");
+  }
+}
+
+/** Writes the times of last use. Keys that are missing, because a backup was restored, are left out. */
+export async function saveUse(run: RunSql, uses: readonly KeyUse[]): Promise<void> {
+  const latest = new Map<string, number>();
+  for (const { keyId, usedAt } of uses) {
+    latest.set(keyId, Math.max(usedAt, latest.get(keyId) ?? 0));
+  }
+  // The keys are in the order of their ids, so that two gateways cannot wait for each other.
+  const sorted = [...latest].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  for (let first = 0; first < sorted.length; first += usesPerWrite) {
+    const rows = sorted.slice(first, first + usesPerWrite);
+    await run(
+      `WITH used (id, used_at) AS (VALUES ${valueRows(rows.length, 2)})
+       INSERT INTO sluice.key_use AS known (key_id, last_used_at)
+       SELECT keys.id, CAST(used_at AS bigint) FROM used JOIN sluice.keys ON keys.id = used.id
+         WHERE true ORDER BY keys.id
+       ON CONFLICT (key_id) DO UPDATE SET last_used_at = excluded.last_used_at
+         WHERE known.last_used_at < excluded.last_used_at`,
+      rows.flat(),
+    );
+  }
+}

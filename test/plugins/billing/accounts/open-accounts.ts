@@ -1,0 +1,66 @@
+/** Opens the accounts of a store for tests. */
+import type { TestContext } from "node:test";
+import type { Clock, Postgres, Sql } from "../../../../src/plugin.ts";
+import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
+import { joinTransactions } from "../../../../plugins/billing/accounts/joined-sql.ts";
+import {
+  openAccountStore,
+  type SqlAccountStore,
+} from "../../../../plugins/billing/accounts/sql-account-store.ts";
+import type { SlotStore } from "../../../../plugins/billing/accounts/slot-store.ts";
+import { createSlots } from "../../../../plugins/billing/accounts/slots.ts";
+import type { Gateway } from "../../../../src/gateway/gateway.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import { postgresSql } from "../../../../src/store/sql/postgres-sql.ts";
+import { openFolderSql, withFolderSql, type TestSql } from "../../../store/open-sql.ts";
+
+export interface OpenedAccounts {
+  readonly store: SqlAccountStore;
+  readonly slots: SlotStore;
+}
+
+export async function openAccountsOn(
+  sql: Sql,
+  clock: Pick<Clock, "monotonic"> = systemClock,
+  follower?: string,
+): Promise<OpenedAccounts & { readonly query: Sql["query"] }> {
+  const joined = joinTransactions(sql);
+  const store = await openAccountStore({ sql: joined, clock, follower });
+  return { store, slots: createSlots(joined), query: joined.query };
+}
+
+/** Opens the accounts of a data folder, as a gateway does. They are closed after the test. */
+export async function openFolderAccounts(
+  t: Pick<TestContext, "after">,
+  folder: string,
+  clock: Clock = systemClock,
+): Promise<OpenedAccounts & { readonly sql: TestSql }> {
+  const sql = await openFolderSql(t, folder, clock);
+  return { ...(await openAccountsOn(sql, clock)), sql };
+}
+
+/** Opens the accounts of a database, as a gateway does. */
+export function openPostgresAccounts(
+  database: Postgres,
+  clock: Pick<Clock, "after" | "monotonic"> = systemClock,
+): ReturnType<typeof openAccountsOn> {
+  return openAccountsOn(postgresSql(database, "accounts", clock), clock, database.replica);
+}
+
+/** Runs `work` on the accounts of a data folder, which a gateway may use at the same time. */
+export function withFolderAccounts<T>(
+  folder: string,
+  work: (store: AccountStore) => Promise<T>,
+): Promise<T> {
+  return withFolderSql(folder, async (sql) => work((await openAccountsOn(sql)).store));
+}
+
+/**
+ * Resolves when a gateway has applied the changes that it has begun to read. It reads them with two statements, and its
+ * statements run in the order in which they were sent.
+ */
+export async function followed(gateway: Pick<Gateway, "use">): Promise<void> {
+  for (let statement = 0; statement < 3; statement++) {
+    await gateway.use("accounts")?.admin.findKey("");
+  }
+}
