@@ -57,9 +57,9 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   const post = async (rows: readonly string[], upTo: number): Promise<void> => {
     const statement = "SELECT sluice.credit_post($1, $2, $3, $4) AS reply";
     const values = [number(replica, "id"), end + 1, upTo, `[${rows.join(",")}]`];
-    const [row] = await database.query("migrate", statement, values);
+    const [row = {}] = await database.query("migrate", statement, values);
     // Only the function in schema.ts writes the reply.
-    if ((row?.["reply"] as Standing).posted !== upTo) {
+    if ((row["reply"] as Standing).posted !== upTo) {
       throw postgresError(
         "SLUICE_STORE_IN_USE",
         "another process copies the charges of this data folder",

@@ -23,7 +23,6 @@ import {
   nothing,
   outstanding,
   usedOf,
-  type LeaseRow,
   type ReplicaRow,
   type ScopeRow,
 } from "./ledger-rows.ts";

@@ -28,7 +28,7 @@ registerHooks({
     const loaded = nextLoad(url, context);
     const version = versionOf(url);
     if (version === null || !url.startsWith(folder)) return loaded;
-    let source = String(loaded.source);
+    let source = new TextDecoder().decode(loaded.source as Uint8Array);
     for (const { file, from, to } of versions[Number(version)] ?? []) {
       if (url !== `${folder}${file}?version=${version}`) continue;
       assert.equal(source.split(from).length, 2, `${file} has this text once: ${from}`);
