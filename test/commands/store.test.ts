@@ -7,6 +7,11 @@ import { commandLine } from "./command-line.ts";
 
 const store = await storeCommand();
 
+/** Returns a statement that registers a gateway. */
+const registered = (name: string): string =>
+  `INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
+   VALUES ('${name}', '1.2.3', 'settled', 'live', sluice.now_ms(), sluice.now_ms())`;
+
 test("upgrade creates the tables once, and status shows the gateways", async (t) => {
   const url = await createDatabase(t);
   const { run, json } = commandLine(t, "dev", { DATABASE_URL: url });
@@ -20,7 +25,7 @@ test("upgrade creates the tables once, and status shows the gateways", async (t)
     err: [],
   });
   assert.deepEqual(await json(store, "upgrade", "--json"), { before: newest, after: newest });
-  await runSql(url, "SELECT sluice.credit_register('gateway-a', 'settled', '1.2.3')");
+  await runSql(url, registered("gateway-a"));
   const { out } = await run(store, "status");
   assert.equal(out[0], `schema version ${newest}`);
   assert.match(out[2] ?? "", /^gateway-a +settled +live +\d/);
@@ -34,11 +39,9 @@ test("forget ends a gateway and frees its credit, and recovered ends all", async
   await run(store, "upgrade");
   await runSql(
     url,
-    "SELECT sluice.credit_register('one', 'settled', '1'), sluice.credit_register('two', 'settled', '1')",
-    `SELECT sluice.credit_lease(1, 1, '[{"scope": "ws", "isNew": true, "grantedMilliCu": [0, 0, 0],
-      "limits": {"kind": "workspace", "includedMilliCu": 100, "purchasedMilliCu": 0, "overageMilliCu": 0},
-      "slackMilliCu": [0, 0, 0], "needsMilliCu": [40], "extraMilliCu": 0, "recall": 0,
-      "hasNewNeeds": true, "anySource": false}]')`,
+    registered("one"),
+    registered("two"),
+    "INSERT INTO sluice.leases VALUES ('ws', 1, '{40,0,0}', '{0,0,0}', '{0,0,0}', 0)",
   );
   const { replicas } = await json(store, "status", "--json");
   const held = (replicas as { name: string; held_cu_milli: number }[]).map((each) => [

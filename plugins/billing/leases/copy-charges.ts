@@ -12,8 +12,16 @@ import {
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
-import type { Registered, Standing } from "./ledger.ts";
+import type { Standing } from "./ledger.ts";
+import { registerLock } from "./ledger-statements.ts";
 
+const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
+/** Registers the data folder, once. A replica with the mode `local` holds no credit. */
+const register = `
+  INSERT INTO sluice.replicas (journal, name, version, mode, state, registered_at, heard_at)
+  SELECT $1::text, $2::text, '', 'local', 'gone', begun.now, begun.now
+  FROM (SELECT sluice.now_ms() AS now, ${registerLock}) AS begun
+  ON CONFLICT DO NOTHING`;
 /** Maximum number of charges in a batch. */
 const batchCharges = 1_000;
 
@@ -24,8 +32,7 @@ const batchCharges = 1_000;
 export async function checkCopied(dataDir: string, database: Postgres): Promise<void> {
   if (!hasJournal(dataDir)) return;
   const { journal, last } = journalEnd(dataDir);
-  const statement = "SELECT posted FROM sluice.replicas WHERE journal = $1";
-  const [row] = await database.query("register", statement, [journal]);
+  const [row] = await database.query("register", find, [journal]);
   if (last <= (row === undefined ? 0 : number(row, "posted"))) return;
   throw postgresError(
     "SLUICE_STORE_NOT_MOVED",
@@ -42,19 +49,17 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   if (!hasJournal(dataDir)) return 0;
   using _lock = openDataFolder(dataDir);
   const { journal, last } = journalEnd(dataDir);
-  const call = async <T>(text: string, ...values: unknown[]): Promise<T> => {
-    const [row] = await database.query("migrate", `SELECT sluice.${text} AS reply`, values);
-    // Only the functions of schema.ts write the reply.
-    return row?.["reply"] as T;
-  };
-  const register = "credit_register_folder($1, $2)";
-  const { replica, posted } = await call<Registered>(register, journal, dataDir);
+  await database.query("migrate", register, [journal, dataDir]);
+  const [replica = {}] = await database.query("migrate", find, [journal]);
+  const posted = number(replica, "posted");
   let end = posted;
   let copied = 0;
   const post = async (rows: readonly string[], upTo: number): Promise<void> => {
-    const text = `[${rows.join(",")}]`;
-    const reply = await call<Standing>("credit_post($1, $2, $3, $4)", replica, end + 1, upTo, text);
-    if (reply.posted !== upTo) {
+    const statement = "SELECT sluice.credit_post($1, $2, $3, $4) AS reply";
+    const values = [number(replica, "id"), end + 1, upTo, `[${rows.join(",")}]`];
+    const [row = {}] = await database.query("migrate", statement, values);
+    // Only the function in schema.ts writes the reply.
+    if ((row["reply"] as Standing).posted !== upTo) {
       throw postgresError(
         "SLUICE_STORE_IN_USE",
         "another process copies the charges of this data folder",

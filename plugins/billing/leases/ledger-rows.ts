@@ -1,5 +1,7 @@
 /** The rows of the ledger in memory, and facts that depend on a single row. */
+import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
+import type { ScopeState, Used } from "./authority.ts";
 import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
 
 export interface ReplicaRow {
@@ -23,12 +25,7 @@ export interface LeaseRow {
   recall: number;
 }
 
-export interface ScopeRow {
-  recall: number;
-  /** True if no replica is granted more than its stated needs. */
-  isTight: boolean;
-  /** Time of the last need that did not fit. */
-  unmetAt: number;
+export interface ScopeRow extends ScopeState {
   /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
   /** The windows of a key: milli-CU by step. */
@@ -41,7 +38,10 @@ export interface ScopeRow {
 /** Amounts of a scope with three sources. */
 export const nothing: Amounts = [0, 0, 0];
 
-export function outstandingBySource({ granted, spent }: LeaseRow): Amounts {
+export function outstandingBySource({
+  granted,
+  spent,
+}: Pick<LeaseRow, "granted" | "spent">): Amounts {
   return difference(granted, spent).map((amount) => Math.max(0, amount));
 }
 
@@ -61,4 +61,25 @@ export function leaseOf(scope: ScopeRow, replica: number, sources: number): Leas
 
 export function addTo(steps: Map<number, number>, step: number, milliCu: number): void {
   steps.set(step, (steps.get(step) ?? 0) + milliCu);
+}
+
+/** Returns the posted charges that count now. Steps that have left their window are deleted. */
+export function usedOf({ daySteps, monthSteps, draws }: ScopeRow, now: number): Used {
+  const dayMilliCu = windowSum(daySteps, dayWindow, now);
+  return { dayMilliCu, monthMilliCu: windowSum(monthSteps, monthWindow, now), draws };
+}
+
+/** A step counts until it has left the window completely. */
+function windowSum(
+  steps: Map<number, number>,
+  { stepMs, steps: length }: WindowShape,
+  now: number,
+): number {
+  const oldest = Math.floor(now / stepMs) - length;
+  let total = 0;
+  for (const [step, milliCu] of steps) {
+    if (step < oldest) steps.delete(step);
+    else total += milliCu;
+  }
+  return total;
 }

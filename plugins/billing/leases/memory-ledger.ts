@@ -1,7 +1,4 @@
-/**
- * The ledger in memory. It is the executable specification of the functions in PostgreSQL: each method is one
- * transaction there, and each map is a table.
- */
+/** The ledger in memory, for tests. Each map is a table of PostgresLedger. */
 import { periodOf } from "../metering/periods.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import type {
@@ -18,25 +15,17 @@ import type {
   Standing,
   Want,
 } from "./ledger.ts";
-import { add, difference, sum, takeInOrder } from "./amounts.ts";
+import { add, sum } from "./amounts.ts";
+import { grant, limitReached, silenceMs } from "./authority.ts";
 import {
   addTo,
   leaseOf,
   nothing,
   outstanding,
-  type LeaseRow,
+  usedOf,
   type ReplicaRow,
   type ScopeRow,
 } from "./ledger-rows.ts";
-import { heldBy, leftIn, limitReached } from "./ledger-usage.ts";
-
-/** A replica that has sent nothing for this time is fenced. */
-export const silenceMs = 10_000;
-/**
- * For this time after a need that did not fit, no replica is granted slack. Otherwise, busy replicas could take the
- * credit that others return for that need.
- */
-export const unmetMs = 1_000;
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
@@ -62,7 +51,7 @@ export class MemoryLedger implements CreditLedger {
 
   feed(replica: number): FeedReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.hear(row)) return { ...this.#standing(row), recalls: [] };
+    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), recalls: [] };
     const recalls: { scope: string; recall: number }[] = [];
     for (const [scope, { recall, leases }] of this.scopes) {
       const lease = leases.get(replica);
@@ -75,7 +64,7 @@ export class MemoryLedger implements CreditLedger {
 
   post({ replica, first, last, charges }: PostRequest): Standing {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.isNextBatch(row, first) || !this.hear(row)) {
+    if (row === undefined || row.posted !== first - 1 || !this.#hear(row)) {
       return this.#standing(row);
     }
     row.posted = last;
@@ -108,7 +97,7 @@ export class MemoryLedger implements CreditLedger {
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.isNewRequest(row, leaseNo) || !this.hear(row)) {
+    if (row === undefined || row.leaseNo >= leaseNo || !this.#hear(row)) {
       return { ...this.#standing(row), granted: undefined };
     }
     row.leaseNo = leaseNo;
@@ -117,84 +106,29 @@ export class MemoryLedger implements CreditLedger {
   }
 
   #grant(replica: number, want: Want): Granted {
-    const scope = this.#scope(want.scope);
-    const lease = leaseOf(scope, replica, want.grantedMilliCu.length);
-    lease.granted = this.keptBy(lease, want);
-    if (want.isNew) lease.spent = want.grantedMilliCu.map(() => 0);
-    lease.slack = want.slackMilliCu;
-    lease.recall = want.recall;
-    // A backup may have been restored, so the replica may have seen a later recall.
-    scope.recall = Math.max(scope.recall, want.recall);
-    let left = leftIn(scope, want.limits, this.#now());
-
-    // Credit of a later source is granted only when no replica holds unused credit of an earlier one.
-    const others = this.#others(scope, replica);
-    let otherSlack: Amounts = left.map(() => 0);
-    for (const { slack } of others) otherSlack = add(otherSlack, slack);
-    const firstSlack = want.anySource ? -1 : otherSlack.findIndex((amount) => amount > 0);
-    const reach = firstSlack === -1 ? left.length : firstSlack + 1;
-    const within = (amounts: Amounts): Amounts => amounts.slice(0, reach);
-
-    let unmetMilliCu = 0;
-    let leastUnmetMilliCu = Infinity;
-    for (const need of want.needsMilliCu) {
-      const taken = takeInOrder(within(left), need);
-      if (sum(taken) === need) {
-        lease.granted = add(lease.granted, taken);
-        left = difference(left, taken);
-      } else {
-        unmetMilliCu ||= need;
-        leastUnmetMilliCu = Math.min(leastUnmetMilliCu, need);
-      }
-    }
-    const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - sum(left);
-    const { heldMilliCu, slackMilliCu } = heldBy(others);
-    // The need would not fit even if the others returned everything, so they are not asked.
-    const isHopeless = missingMilliCu > heldMilliCu;
-    // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
-    const hasNewSlack = others.some(
-      ({ slack, recall }) => sum(slack) > 0 && recall === scope.recall,
-    );
-    if (unmetMilliCu > 0 && !isHopeless) scope.unmetAt = this.#now();
-    if (unmetMilliCu > 0 && !isHopeless && (want.hasNewNeeds || hasNewSlack)) {
-      // The caller has just stated what it keeps, so it has answered its own recall.
-      if (sum(lease.slack) === 0 && lease.recall === scope.recall) lease.recall++;
-      scope.recall++;
-      scope.isTight = true;
-    }
-    if (unmetMilliCu === 0 && want.extraMilliCu > 0)
-      this.#grantExtra(scope, lease, within(left), want);
-    if (want.isNew && sum(lease.granted) === 0) scope.leases.delete(replica);
-    return {
-      scope: want.scope,
-      grantedMilliCu: lease.granted,
-      recall: scope.recall,
-      answered: isHopeless
-        ? scope.recall
-        : missingMilliCu <= slackMilliCu
-          ? 0
-          : Math.min(scope.recall, ...others.map(({ recall }) => recall)),
-      isTight: scope.isTight,
-      reached:
-        unmetMilliCu > 0 ? limitReached(scope, want.limits, unmetMilliCu, this.#now()) : undefined,
-    };
-  }
-
-  /**
-   * Grants slack from the first source that has credit left. No replica gets more than its share of half of what is
-   * left, so that a replica that crashes withholds little from the others.
-   */
-  #grantExtra(scope: ScopeRow, lease: LeaseRow, left: Amounts, want: Want): void {
-    const source = left.findIndex((amount) => amount > 0);
+    const row = this.#scope(want.scope);
+    const own = row.leases.get(replica);
+    const others = [...row.leases].filter(([each]) => each !== replica).map(([, each]) => each);
     let live = 0;
     for (const { state } of this.replicas.values()) if (state === "live") live++;
-    const share = Math.floor((left[source] ?? 0) / (2 * live));
-    const isCalm = this.#now() - scope.unmetAt >= unmetMs;
-    if (share >= want.extraMilliCu && isCalm) scope.isTight = false;
-    if (scope.isTight || share === 0) return;
-    const extra = left.map((_, at) => (at === source ? Math.min(share, want.extraMilliCu) : 0));
-    lease.granted = add(lease.granted, extra);
-    lease.slack = add(lease.slack, extra);
+    const view = {
+      scope: row,
+      own,
+      others,
+      used: usedOf(row, this.#now()),
+      live,
+      now: this.#now(),
+    };
+    const decision = grant(view, want);
+    const { scope, lease, granted, unmetMilliCu } = decision;
+    Object.assign(row, scope);
+    if (lease === undefined) row.leases.delete(replica);
+    else row.leases.set(replica, lease);
+    const stepsOf = (window: "day" | "month"): Map<number, number> =>
+      window === "day" ? row.daySteps : row.monthSteps;
+    const reached =
+      unmetMilliCu > 0 ? limitReached(decision, view, want.limits, stepsOf) : undefined;
+    return { ...granted, reached };
   }
 
   fence(replica: number): readonly number[] {
@@ -205,7 +139,7 @@ export class MemoryLedger implements CreditLedger {
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
       if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
-      this.end(each, row, "fenced");
+      this.#end(each, row, "fenced");
       fenced.push(each);
     }
     return fenced.toSorted((left, right) => left - right);
@@ -213,47 +147,21 @@ export class MemoryLedger implements CreditLedger {
 
   leave(replica: number): Standing {
     const row = this.replicas.get(replica);
-    if (row !== undefined && this.hear(row)) this.end(replica, row, "gone");
+    if (row !== undefined && this.#hear(row)) this.#end(replica, row, "gone");
     return this.#standing(row);
   }
 
   /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
-  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
+  #end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
   /** Returns true if the replica may post, and records the time of its message. */
-  protected hear(row: ReplicaRow): boolean {
+  #hear(row: ReplicaRow): boolean {
     if (row.state !== "live") return false;
     row.heardAt = this.#now();
     return true;
-  }
-
-  protected isNextBatch(row: ReplicaRow, first: number): boolean {
-    return row.posted === first - 1;
-  }
-
-  protected isNewRequest(row: ReplicaRow, leaseNo: number): boolean {
-    return row.leaseNo < leaseNo;
-  }
-
-  /**
-   * Returns the credit that the replica keeps. Its statement counts, because a reply to an earlier request may be
-   * lost.
-   */
-  protected keptBy(_lease: LeaseRow, want: Want): Amounts {
-    return want.grantedMilliCu;
-  }
-
-  /** Returns the leases of the other live replicas. */
-  #others(scope: ScopeRow, replica: number): readonly LeaseRow[] {
-    const others: LeaseRow[] = [];
-    for (const [each, lease] of scope.leases) {
-      if (each === replica || outstanding(lease) === 0) continue;
-      if (this.replicas.get(each)?.state === "live") others.push(lease);
-    }
-    return others;
   }
 
   #scope(id: string): ScopeRow {

@@ -62,12 +62,12 @@ export class PostLane {
   /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(): Batch | undefined {
     if (this.#sent !== undefined) return undefined;
-    this.#sent = this.#again.shift() ?? this.nextBatch(this.#posted + 1);
+    this.#sent = this.#again.shift() ?? this.#nextBatch(this.#posted + 1);
     return this.#sent;
   }
 
   /** Numbers the charges that are queued. The charges of one settlement stay in one batch. */
-  protected nextBatch(first: number): Batch | undefined {
+  #nextBatch(first: number): Batch | undefined {
     const settlements: Settlement[] = [];
     const charges: LeasedCharge[] = [];
     let taken = 0;

@@ -1,62 +1,249 @@
-/** The ledger in PostgreSQL: calls its functions. Every method rejects with DatabaseFailure. */
+/**
+ * The ledger in PostgreSQL. The decisions about credit are made in authority.ts, and only `sluice.credit_post` can add
+ * charges. Every message is one statement, except a lease request, which is two: one reads the scopes, and the other
+ * one writes the decisions for those that have not changed in the meantime. So no lock is held while a gateway thinks.
+ * Every method rejects with DatabaseFailure.
+ */
 import type { Postgres } from "sluice-gateway/plugin";
+import { number, text } from "sluice-gateway/store";
+import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { storableJson } from "../storable-json.ts";
+import { grant, limitReached, silenceMs, type Decision, type ScopeView } from "./authority.ts";
+import type { LeaseRow } from "./ledger-rows.ts";
 import type {
+  Amounts,
   CreditLedger,
   FeedReply,
+  Granted,
   LeasedCharge,
   LeaseReply,
+  LeaseRequest,
   PostRequest,
-  Registered,
+  ReplicaState,
   Standing,
+  Want,
 } from "./ledger.ts";
+import { heldSql, readScopes, readSteps, registerLock, writeLeases } from "./ledger-statements.ts";
 
 /** A message without a reply is sent again after this time, so the reply to its statement is no longer needed. */
 const statementMs = 2_000;
+/** Maximum number of times that one lease request is decided, because other gateways have changed its scopes. */
+const maxDecisions = 20;
+
+type Row = Readonly<Record<string, unknown>>;
+
+/**
+ * The standing of a replica after a statement. `changed`: a common table expression that has a row if the statement has
+ * found the replica live and has changed its row. `state`: its new state. `isIgnored`: true if it may be live
+ * nevertheless. Otherwise it has been fenced since the statement began.
+ */
+const standingAfter = (changed: string, state = "live", isIgnored = "false"): string => `
+  CASE WHEN EXISTS (SELECT FROM ${changed}) THEN '${state}'
+    WHEN r.state = 'live' AND NOT ${isIgnored} THEN 'fenced' ELSE coalesce(r.state, 'unknown') END AS state,
+  coalesce(r.posted, 0) AS posted, coalesce(r.lease_no, 0) AS lease_no, sluice.now_ms() AS time`;
+const replicaOf = "(SELECT $1::bigint AS id) AS asked LEFT JOIN sluice.replicas r USING (id)";
+
+const register = `
+  INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
+  SELECT $1::text, $2::text, $3::text, 'live', begun.now, begun.now
+  FROM (SELECT sluice.now_ms() AS now, ${registerLock}) AS begun
+  RETURNING id, state, posted, lease_no, heard_at AS time`;
+
+const feed = `
+  WITH heard AS (
+    UPDATE sluice.replicas SET heard_at = sluice.now_ms() WHERE id = $1 AND state = 'live' RETURNING id
+  )
+  SELECT ${standingAfter("heard")},
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
+      FROM heard JOIN sluice.leases l ON l.replica = heard.id JOIN sluice.scopes s ON s.id = l.scope
+      WHERE l.recall < s.recall AND ${heldSql("l")} > 0) AS recalls
+  FROM ${replicaOf}`;
+
+/** Every message of a replica changes its row. So a replica whose leases this statement does not see is not silent. */
+const fence = `
+  WITH silent AS (
+    SELECT id FROM sluice.replicas
+    WHERE state = 'live' AND sluice.now_ms() - heard_at > ${silenceMs}
+      AND EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND state = 'live'
+        AND sluice.now_ms() - greatest(registered_at, sluice.started_ms()) >= ${silenceMs})
+    FOR UPDATE SKIP LOCKED
+  ), ended AS (
+    UPDATE sluice.replicas r SET state = 'fenced' FROM silent WHERE r.id = silent.id RETURNING r.id
+  ), freed AS (
+    DELETE FROM sluice.leases WHERE replica IN (SELECT id FROM ended)
+  )
+  SELECT id FROM ended ORDER BY id`;
+
+const leave = `
+  WITH gone AS (
+    UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
+    WHERE id = $1 AND state = 'live' RETURNING id
+  ), freed AS (
+    DELETE FROM sluice.leases WHERE replica IN (SELECT id FROM gone)
+  )
+  SELECT ${standingAfter("gone", "gone")} FROM ${replicaOf}`;
+
+const write = `${writeLeases}
+  SELECT ${standingAfter("mine", "live", "r.lease_no >= $2")}, EXISTS (SELECT FROM mine) AS is_accepted,
+    (SELECT coalesce(jsonb_agg(id), '[]') FROM done) AS done
+  FROM ${replicaOf}`;
 
 /**
  * Charges, leases and heartbeats have one connection each, so that they wait neither for each other nor for other
  * statements. `version`: the version of Sluice, for `sluice store status`.
  */
 export function createPostgresLedger(database: Postgres, version: string): CreditLedger {
-  const connect = (): Call => callsOf(database.separate({ connections: 1, statementMs }));
+  const connect = (): Postgres => database.separate({ connections: 1, statementMs });
   const [onPosts, onLeases, onFeeds] = [connect(), connect(), connect()];
-  const onAny = callsOf(database);
   return {
-    register: (name, mode) =>
-      onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version),
-    feed: (replica) => onFeeds<FeedReply>("feed", "credit_feed($1)", replica),
-    lease: ({ replica, leaseNo, wants }) =>
-      onLeases<LeaseReply>(
-        "lease",
-        "credit_lease($1, $2, $3)",
-        replica,
-        leaseNo,
-        JSON.stringify(wants),
-      ),
-    post: (request) =>
-      onPosts<Standing>(
-        "post",
-        "credit_post($1, $2, $3, $4)",
-        request.replica,
-        request.first,
-        request.last,
-        encodeCharges(request),
-      ),
-    fence: (replica) => onAny<readonly number[]>("fence", "credit_fence($1)", replica),
-    leave: (replica) => onAny<Standing>("register", "credit_leave($1)", replica),
+    async register(name, mode) {
+      const [row = {}] = await database.query("register", register, [name, version, mode]);
+      return { ...standingOf(row), replica: number(row, "id") };
+    },
+    async feed(replica) {
+      const [row = {}] = await onFeeds.query("feed", feed, [replica]);
+      // Only the statement above writes it.
+      return { ...standingOf(row), recalls: row["recalls"] as FeedReply["recalls"] };
+    },
+    lease: (request) => lease(onLeases, request),
+    async post(request) {
+      const { replica, first, last } = request;
+      const values = [replica, first, last, encodeCharges(request)];
+      const statement = "SELECT sluice.credit_post($1, $2, $3, $4) AS reply";
+      const [row] = await onPosts.query("post", statement, values);
+      // Only the function in schema.ts writes the reply.
+      return row?.["reply"] as Standing;
+    },
+    async fence(replica) {
+      return (await database.query("fence", fence, [replica])).map((row) => number(row, "id"));
+    },
+    async leave(replica) {
+      const [row = {}] = await database.query("register", leave, [replica]);
+      return standingOf(row);
+    },
   };
 }
 
-/** Calls a function of the ledger. `text`: its name and its parameters. */
-type Call = <T>(lane: string, text: string, ...values: unknown[]) => Promise<T>;
-
-function callsOf(database: Postgres): Call {
-  return async <T>(lane: string, text: string, ...values: unknown[]): Promise<T> => {
-    const [row] = await database.query(lane, `SELECT sluice.${text} AS reply`, values);
-    // Only the functions of schema.ts write the reply, and a test compares all replies with those of MemoryLedger.
-    return row?.["reply"] as T;
+function standingOf(row: Row): Standing {
+  return {
+    // Only this file writes the column.
+    state: text(row, "state") as ReplicaState,
+    posted: number(row, "posted"),
+    leaseNo: number(row, "lease_no"),
+    time: number(row, "time"),
   };
+}
+
+interface Decided {
+  readonly want: Want;
+  readonly view: ScopeView;
+  readonly version: number;
+  readonly decision: Decision;
+}
+
+async function lease(
+  database: Postgres,
+  { replica, leaseNo, wants }: LeaseRequest,
+): Promise<LeaseReply> {
+  const done: Decided[] = [];
+  let rest = wants;
+  for (let round = 0; round < maxDecisions; round++) {
+    const decided = await decide(database, replica, rest);
+    const values = [replica, leaseNo, JSON.stringify(decided.map(rowOfLease)), round > 0];
+    const [row = {}] = await database.query("lease", write, values);
+    const standing = standingOf(row);
+    if (row["is_accepted"] !== true) return { ...standing, granted: undefined };
+    // Only the statement above writes it.
+    const written = new Set(row["done"] as readonly string[]);
+    done.push(...decided.filter(({ want }) => written.has(want.scope)));
+    rest = rest.filter(({ scope }) => !written.has(scope));
+    if (rest.length === 0) {
+      const granted = await replies(database, done);
+      return { ...standing, leaseNo, granted };
+    }
+  }
+  throw new Error("other gateways have changed the same scopes all the time");
+}
+
+/** Reads the scopes of some wants in one snapshot, and decides. */
+async function decide(
+  database: Postgres,
+  replica: number,
+  wants: readonly Want[],
+): Promise<Decided[]> {
+  const values = [wants.map(({ scope }) => scope), wants.map(({ limits }) => limits.kind)];
+  const rows = await database.query("lease", readScopes, values);
+  const found = new Map(rows.map((row) => [text(row, "scope"), row]));
+  return wants.map((want) => {
+    const row = found.get(want.scope) ?? {};
+    const view = viewOf(row, replica);
+    return { want, view, version: number(row, "version"), decision: grant(view, want) };
+  });
+}
+
+function viewOf(row: Row, replica: number): ScopeView {
+  // Only `readScopes` writes these columns.
+  const leases = row["leases"] as readonly (LeaseRow & { readonly replica: number })[];
+  const draws = row["draws"] as readonly (readonly [period: number, drawn: Amounts])[];
+  return {
+    scope: {
+      recall: number(row, "recall"),
+      isTight: row["is_tight"] === true,
+      unmetAt: number(row, "unmet_at"),
+    },
+    own: leases.find((each) => each.replica === replica),
+    others: leases.filter((each) => each.replica !== replica),
+    used: {
+      dayMilliCu: number(row, "day"),
+      monthMilliCu: number(row, "month"),
+      draws: new Map(draws),
+    },
+    live: number(row, "live"),
+    now: number(row, "now"),
+  };
+}
+
+function rowOfLease({ want, version, decision }: Decided): object {
+  const { scope, lease: kept } = decision;
+  return {
+    scope: want.scope,
+    version,
+    recall: scope.recall,
+    is_tight: scope.isTight,
+    unmet_at: scope.unmetAt,
+    is_new: want.isNew,
+    ends: kept === undefined,
+    granted: kept?.granted ?? [],
+    slack: kept?.slack ?? [],
+    answered: kept?.recall ?? 0,
+  };
+}
+
+/** Adds the limits that were reached, which need the steps of the windows of a key. */
+async function replies(database: Postgres, done: readonly Decided[]): Promise<Granted[]> {
+  const refused = done.filter(({ decision }) => decision.unmetMilliCu > 0);
+  const keys = refused.filter(({ want }) => want.limits.kind === "key");
+  const rows =
+    keys.length === 0
+      ? []
+      : await database.query("lease", readSteps, [
+          keys.map(({ want }) => want.scope),
+          keys.map(({ view }) => Math.floor(view.now / dayWindow.stepMs) - dayWindow.steps),
+          keys.map(({ view }) => Math.floor(view.now / monthWindow.stepMs) - monthWindow.steps),
+        ]);
+  const stepsOf = (key: string, window: string): Map<number, number> =>
+    new Map(
+      rows
+        .filter((row) => row["key_id"] === key && row["kind"] === window)
+        .map((row) => [number(row, "step"), number(row, "milli_cu")]),
+    );
+  return done.map(({ want, view, decision }) => {
+    if (decision.unmetMilliCu === 0) return { ...decision.granted, reached: undefined };
+    const reached = limitReached(decision, view, want.limits, (window) =>
+      stepsOf(want.scope, window),
+    );
+    return { ...decision.granted, reached };
+  });
 }
 
 /** Returns the charges of a batch as a JSON array for `credit_post`. */

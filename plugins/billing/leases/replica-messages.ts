@@ -66,6 +66,10 @@ export class MessagesInFlight {
     return !this.#sent.has(kind) && now >= (this.#notBefore.get(kind) ?? 0);
   }
 
+  has(kind: Kind): boolean {
+    return this.#sent.has(kind);
+  }
+
   /** Records a new message, and returns its number. */
   add(kind: Kind, now: number, { posted, leaseNo }: Confirmed): number {
     this.#no++;

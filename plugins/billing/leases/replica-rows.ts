@@ -1,5 +1,6 @@
 /** The gateways in the database, for operators. */
 import type { Postgres } from "sluice-gateway/plugin";
+import { heldSql } from "./ledger-statements.ts";
 import { number, optionalText, text } from "sluice-gateway/store";
 
 /** A row of `sluice store status`. */
@@ -29,7 +30,7 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
        (sluice.now_ms() - heard_at) / 1000.0::float8 AS ago,
        to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
-       , coalesce((SELECT sum(sluice.held(granted, spent)) FROM sluice.leases
+       , coalesce((SELECT sum(${heldSql("l")}) FROM sluice.leases l
          WHERE replica = r.id AND cardinality(granted) = 3), 0)::bigint AS held
      FROM sluice.replicas r
      WHERE mode = 'local' OR state = 'live' OR sluice.now_ms() - heard_at < 86400000
@@ -56,8 +57,22 @@ export async function endReplicas(
   database: Postgres,
   name?: string,
 ): Promise<{ readonly name: string; readonly freedMilliCu: number }[]> {
-  const rows = await database.query("status", "SELECT * FROM sluice.credit_end($1)", [
-    name ?? null,
-  ]);
+  // The second statement sees all leases of the replicas, because they can get no further ones after the first.
+  const rows = await database.transaction("status", async (run) => {
+    const ended = await run(
+      `UPDATE sluice.replicas SET state = 'fenced'
+       WHERE state = 'live' AND ($1::text IS NULL OR name = $1) RETURNING id`,
+      [name ?? null],
+    );
+    return run(
+      `WITH freed AS (
+         DELETE FROM sluice.leases l WHERE replica = ANY ($1::bigint[])
+         RETURNING replica, CASE cardinality(granted) WHEN 3 THEN ${heldSql("l")} ELSE 0 END AS held
+       )
+       SELECT r.name, coalesce((SELECT sum(held) FROM freed WHERE replica = r.id), 0)::bigint AS held
+       FROM sluice.replicas r WHERE id = ANY ($1) ORDER BY id`,
+      [ended.map((row) => number(row, "id"))],
+    );
+  });
   return rows.map((row) => ({ name: text(row, "name"), freedMilliCu: number(row, "held") }));
 }

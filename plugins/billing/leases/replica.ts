@@ -163,7 +163,9 @@ export class LedgerReplica {
       messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
     const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
-    if (isDone && this.#inFlight.maySend("leave", now)) {
+    // A lease request that arrives after this message would be ignored, and one before it must be answered first.
+    const mayLeave = isDone && !this.#inFlight.has("lease") && this.#inFlight.maySend("leave", now);
+    if (mayLeave) {
       messages.push({ no: this.#send("leave", now), kind: "leave", replica });
     }
   }

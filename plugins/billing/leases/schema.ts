@@ -1,259 +1,165 @@
 /**
- * Functions of the ledger in PostgreSQL. MemoryLedger describes what they do; a test compares the two. Every
- * function is one transaction and one round trip. Amounts are in milli-CU, in arrays with one entry per source; times are
- * in milliseconds since 1970.
+ * Functions in PostgreSQL. Gateways may execute them, and have no other right to write to the charges and to the sums that
+ * are made of charges. Everything else is a statement of PostgresLedger.
  *
- * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
- * only rows that carry its number, so replicas never deadlock while they post.
+ * A transaction locks the row of its replica first. A replica writes only rows that carry its number, so replicas never
+ * deadlock while they post.
  */
 import type { Migration } from "sluice-gateway/postgres";
 import { exportMigrations } from "../metering/export/schema.ts";
-import { silenceMs, unmetMs } from "./memory-ledger.ts";
+import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { spend } from "./schema-spend.ts";
 import { tables } from "./schema-tables.ts";
-import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
-/** Replicas may execute these functions, and have no other right to write. Every wait for a lock has a time limit. */
+/** Every wait for a lock has a time limit. */
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 
-const replicas = `
-CREATE FUNCTION sluice.standing(p_replica bigint) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
-  SELECT coalesce(
-    (SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no)
-      FROM sluice.replicas WHERE id = p_replica),
-    '{"state": "unknown", "posted": 0, "leaseNo": 0}') || jsonb_build_object('time', sluice.now_ms());
+/** Tests replace the function. */
+const startedAt = `
+CREATE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint;
 $$;
+`;
 
-CREATE FUNCTION sluice.credit_register(p_name text, p_mode text, p_version text) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
+/**
+ * Creates the partition of a month (UTC) if it is missing. A table that is attached does not wait for readers, as
+ * `CREATE TABLE … PARTITION OF` would.
+ */
+const makePartition = `
+CREATE FUNCTION sluice.make_partition(p_month timestamp) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  v_now bigint := sluice.now_ms();
-  v_id bigint;
+  part text := 'charges_' || to_char(p_month, 'YYYY_MM');
 BEGIN
-  PERFORM sluice.lock_registration();
-  INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
-    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING id INTO v_id;
-  RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
-END $$;
-
--- Registers a data folder, whose charges are copied.
-CREATE FUNCTION sluice.credit_register_folder(p_journal text, p_name text)
-RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
-DECLARE
-  v_now bigint := sluice.now_ms();
-  v_id bigint;
-BEGIN
-  PERFORM sluice.lock_registration();
-  INSERT INTO sluice.replicas (journal, name, version, mode, state, registered_at, heard_at)
-    VALUES (p_journal, p_name, '', 'local', 'gone', v_now, v_now) ON CONFLICT DO NOTHING;
-  SELECT id INTO v_id FROM sluice.replicas WHERE journal = p_journal;
-  RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
-END $$;
-
-CREATE FUNCTION sluice.credit_feed(p_replica bigint) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
-DECLARE
-  v_recalls jsonb := '[]';
-BEGIN
-  UPDATE sluice.replicas SET heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state = 'live';
-  IF FOUND THEN
-    SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
-      INTO v_recalls
-      FROM sluice.leases l JOIN sluice.scopes s ON s.id = l.scope
-      WHERE l.replica = p_replica AND l.recall < s.recall AND sluice.held(l.granted, l.spent) > 0;
+  IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
+  PERFORM pg_advisory_xact_lock(7582144);
+  -- to_regclass may remember that the table is missing, although another replica has just created it.
+  IF EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'sluice'::regnamespace) THEN
+    RETURN;
   END IF;
-  RETURN sluice.standing(p_replica) || jsonb_build_object('recalls', v_recalls);
-END $$;
-
-CREATE FUNCTION sluice.credit_fence(p_replica bigint) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
-DECLARE
-  v_now bigint := sluice.now_ms();
-BEGIN
-  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE id = p_replica AND state = 'live'
-      AND v_now - greatest(registered_at, sluice.started_ms()) >= ${silenceMs}) THEN
-    RETURN '[]';
-  END IF;
-  RETURN to_jsonb(sluice.end_silent(v_now));
-END $$;
-
-CREATE FUNCTION sluice.credit_leave(p_replica bigint) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
-BEGIN
-  UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state = 'live';
-  IF FOUND THEN DELETE FROM sluice.leases WHERE replica = p_replica; END IF;
-  RETURN sluice.standing(p_replica);
+  EXECUTE format('CREATE TABLE sluice.%I (LIKE sluice.charges INCLUDING DEFAULTS)', part);
+  EXECUTE format(
+    'ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',
+    part, p_month AT TIME ZONE 'UTC', (p_month + interval '1 month') AT TIME ZONE 'UTC');
 END $$;
 `;
 
 /**
+ * Adds the charges of a batch to the table, to the windows of their keys, to the draws of their workspaces and to what
+ * the leases have spent. They count in the windows from now on, by the clock of the database, because until now they
+ * counted as granted.
+ *
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
- * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database.
- * Amounts are of the type `sluice.amount`, so a negative one fails.
+ * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database;
+ * it counts at its own time. Amounts are of the type `sluice.amount`, so a negative one fails.
  */
 const post = `
 CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
 RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
+  v_month timestamp;
+  v_standing jsonb;
 BEGIN
   -- This comparison makes every charge count exactly once, and a fenced replica posts nothing.
   UPDATE sluice.replicas SET posted = p_last, heard_at = v_now
     WHERE id = p_replica AND (state = 'live' OR mode = 'local') AND posted = p_first - 1;
-  IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
-
-  PERFORM sluice.record_charges(p_replica, p_rows, v_now);
-  WITH posted AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(p_rows)
-      AS r (workspace_id text, key_id text, taken sluice.amount[], key_taken sluice.amount)
-  )
-  INSERT INTO sluice.leases AS known
-    SELECT scope, p_replica, zero, taken, zero, 0
-    FROM (
-      SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[] FROM posted GROUP BY 1
-      UNION ALL
-      SELECT workspace_id, ARRAY[sum(taken[1]), sum(taken[2]), sum(taken[3])]::bigint[],
-        ARRAY[0, 0, 0]::bigint[]
-      FROM posted GROUP BY 1
-    ) AS sums (scope, taken, zero)
-    WHERE sluice.total(taken) > 0
-    ON CONFLICT (scope, replica) DO UPDATE SET spent = sluice.plus(known.spent, excluded.spent);
-  RETURN sluice.standing(p_replica);
+  IF FOUND THEN
+    FOR v_month IN
+      SELECT DISTINCT date_trunc('month', time AT TIME ZONE 'UTC')
+      FROM json_to_recordset(p_rows) AS r (time timestamptz)
+    LOOP
+      PERFORM sluice.make_partition(v_month);
+    END LOOP;
+    WITH posted AS MATERIALIZED (
+      SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
+        (extract(epoch FROM time) * 1000)::bigint AS at
+      FROM json_to_recordset(p_rows) AS r (
+        time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
+        model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli sluice.amount,
+        purchased_cu_milli sluice.amount, overage_cu_milli sluice.amount, input_tokens bigint,
+        output_tokens bigint, estimated boolean, outcome text, route text, taken sluice.amount[],
+        key_taken sluice.amount)
+    ), kept AS (
+      INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,
+          request_id, agent, pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli,
+          input_tokens, output_tokens, estimated, outcome, route)
+        SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
+          pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
+          output_tokens, estimated, outcome, route
+        FROM posted
+    ), stepped AS (
+      INSERT INTO sluice.key_steps
+        SELECT key_id, kind, CASE WHEN taken IS NULL THEN least(at, v_now) ELSE v_now END / length,
+          p_replica, sum(used)
+        FROM posted,
+          (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
+        GROUP BY 1, 2, 3
+        ON CONFLICT (key_id, kind, step, replica)
+          DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu
+    ), drawn AS (
+      INSERT INTO sluice.draws AS known
+        SELECT workspace_id, (extract(epoch FROM date_trunc('month',
+            to_timestamp(least(at, v_now) / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint,
+          p_replica, ARRAY[sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli)]
+        FROM posted GROUP BY 1, 2
+        ON CONFLICT (workspace_id, period, replica) DO UPDATE SET amounts = ${added("known.amounts", "excluded.amounts")}
+    )
+    INSERT INTO sluice.leases AS known
+      SELECT scope, p_replica, zero, taken, zero, 0
+      FROM (
+        SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[], sum(key_taken)
+        FROM posted GROUP BY 1
+        UNION ALL
+        SELECT workspace_id, ARRAY[sum(taken[1]), sum(taken[2]), sum(taken[3])]::bigint[],
+          ARRAY[0, 0, 0]::bigint[], sum(taken[1] + taken[2] + taken[3])
+        FROM posted GROUP BY 1
+      ) AS sums (scope, taken, zero, total)
+      WHERE total > 0
+      ON CONFLICT (scope, replica) DO UPDATE SET spent = ${added("known.spent", "excluded.spent")};
+  END IF;
+  SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no) INTO v_standing
+    FROM sluice.replicas WHERE id = p_replica;
+  RETURN coalesce(v_standing, '{"state": "unknown", "posted": 0, "leaseNo": 0}')
+    || jsonb_build_object('time', sluice.now_ms());
 END $$;
 `;
 
-const lease = `
-CREATE FUNCTION sluice.credit_lease(p_replica bigint, p_lease_no bigint, p_wants jsonb) RETURNS jsonb
-LANGUAGE plpgsql ${entryPoint} AS $$
-DECLARE
-  v_want jsonb;
-  v_granted jsonb := '[]';
-BEGIN
-  UPDATE sluice.replicas SET lease_no = p_lease_no, heard_at = sluice.now_ms()
-    WHERE id = p_replica AND state = 'live' AND lease_no < p_lease_no;
-  IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
-  INSERT INTO sluice.scopes (id)
-    SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want ORDER BY 1
-    ON CONFLICT DO NOTHING;
-  PERFORM FROM sluice.scopes
-    WHERE id IN (SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want)
-    ORDER BY id FOR UPDATE;
-  FOR v_want IN SELECT want FROM jsonb_array_elements(p_wants) AS want LOOP
-    v_granted := v_granted || sluice.grant_want(p_replica, v_want);
-  END LOOP;
-  RETURN sluice.standing(p_replica) || jsonb_build_object('granted', v_granted);
-END $$;
+/** The sum of two arrays, entry by entry. */
+function added(left: string, right: string): string {
+  return `ARRAY(SELECT l + r FROM unnest(${left}, ${right}) WITH ORDINALITY AS each (l, r, place) ORDER BY place)`;
+}
 
-CREATE FUNCTION sluice.grant_want(p_replica bigint, p_want jsonb) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+/**
+ * Deletes what is not needed any more: steps that have left their window, and leases of replicas that have ended while
+ * they asked for credit. Draws of replicas that have ended are added to those of replica 0, so that the rows per
+ * workspace do not grow with every start. A grant sees all of it or nothing.
+ */
+const sweep = `
+CREATE FUNCTION sluice.credit_sweep() RETURNS void LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_scope text := p_want ->> 'scope';
-  v_granted bigint[] := sluice.amounts(p_want -> 'grantedMilliCu');
-  v_slack bigint[] := sluice.amounts(p_want -> 'slackMilliCu');
-  v_answers bigint := (p_want ->> 'recall')::bigint;
-  v_extra bigint := (p_want ->> 'extraMilliCu')::bigint;
-  v_zero bigint[] := array_fill(0::bigint, ARRAY[cardinality(v_granted)]);
-  v_other_slack bigint[] := v_zero;
-  v_reach int := cardinality(v_granted);
-  v_has_new_slack boolean := false;
-  v_is_new boolean := (p_want ->> 'isNew')::boolean;
-  v_answered bigint;
-  v_unmet bigint := 0;
-  v_least_unmet bigint;
-  v_missing bigint := 0;
-  v_held bigint := 0;
-  v_is_hopeless boolean;
-  v_unmet_at bigint;
-  v_recall bigint;
-  v_tight boolean;
-  v_left bigint[];
-  v_taken bigint[];
-  v_need bigint;
-  v_other record;
 BEGIN
-  -- A replica that counts from zero has no charges of this scope on their way.
-  INSERT INTO sluice.leases AS known
-    VALUES (v_scope, p_replica, v_granted, v_zero, v_slack, v_answers)
-    ON CONFLICT (scope, replica) DO UPDATE
-      SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall,
-        spent = CASE WHEN v_is_new THEN v_zero ELSE known.spent END;
-  SELECT greatest(recall, v_answers), is_tight, unmet_at INTO v_recall, v_tight, v_unmet_at
-    FROM sluice.scopes WHERE id = v_scope;
-
-  FOR v_other IN
-    SELECT l.slack, l.recall, sluice.held(l.granted, l.spent) AS held FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
-    WHERE l.scope = v_scope AND r.id <> p_replica AND r.state = 'live'
-      AND sluice.held(l.granted, l.spent) > 0
-  LOOP
-    v_held := v_held + v_other.held;
-    v_other_slack := sluice.plus(v_other_slack, v_other.slack);
-    v_answered := least(v_answered, v_other.recall);
-    v_has_new_slack := v_has_new_slack OR
-      (sluice.total(v_other.slack) > 0 AND v_other.recall = v_recall);
-  END LOOP;
-  -- This must follow the loop: if a replica is fenced between the two statements, it counts as one that has not answered.
-  -- In the other order, its credit would count as held although nobody is waited for.
-  v_left := sluice.left_in(v_scope, p_want -> 'limits', v_now);
-  IF NOT (p_want ->> 'anySource')::boolean THEN
-    FOR i IN REVERSE v_reach .. 1 LOOP
-      IF v_other_slack[i] > 0 THEN v_reach := i; END IF;
-    END LOOP;
-  END IF;
-
-  FOR v_need IN SELECT need::bigint FROM jsonb_array_elements_text(p_want -> 'needsMilliCu') AS need
-  LOOP
-    v_taken := sluice.take_in_order(v_left[1:v_reach], v_need);
-    IF sluice.total(v_taken) = v_need THEN
-      v_granted := sluice.plus(v_granted, v_taken);
-      v_left := sluice.minus(v_left, v_taken);
-    ELSE
-      IF v_unmet = 0 THEN v_unmet := v_need; END IF;
-      v_least_unmet := least(v_least_unmet, v_need);
-    END IF;
-  END LOOP;
-  IF v_unmet > 0 THEN v_missing := v_least_unmet - sluice.total(v_left); END IF;
-  v_is_hopeless := v_missing > v_held;
-
-  IF v_unmet > 0 AND NOT v_is_hopeless THEN v_unmet_at := v_now; END IF;
-  IF v_unmet > 0 AND NOT v_is_hopeless AND ((p_want ->> 'hasNewNeeds')::boolean OR v_has_new_slack) THEN
-    IF sluice.total(v_slack) = 0 AND v_answers = v_recall THEN v_answers := v_answers + 1; END IF;
-    v_recall := v_recall + 1;
-    v_tight := true;
-  END IF;
-  IF v_unmet = 0 AND v_extra > 0 THEN
-    FOR i IN 1 .. v_reach LOOP
-      CONTINUE WHEN v_left[i] = 0;
-      v_need := v_left[i] / (2 * (SELECT count(*) FROM sluice.replicas WHERE state = 'live'));
-      v_tight := v_tight AND (v_need < v_extra OR v_now - v_unmet_at < ${unmetMs});
-      IF NOT v_tight THEN
-        v_granted[i] := v_granted[i] + least(v_need, v_extra);
-        v_slack[i] := v_slack[i] + least(v_need, v_extra);
-      END IF;
-      EXIT;
-    END LOOP;
-  END IF;
-
-  IF v_is_new AND sluice.total(v_granted) = 0 THEN
-    DELETE FROM sluice.leases WHERE scope = v_scope AND replica = p_replica;
-  ELSE
-    UPDATE sluice.leases SET granted = v_granted, slack = v_slack, recall = v_answers
-      WHERE scope = v_scope AND replica = p_replica;
-  END IF;
-  UPDATE sluice.scopes SET recall = v_recall, is_tight = v_tight, unmet_at = v_unmet_at
-    WHERE id = v_scope AND (recall, is_tight, unmet_at) <> (v_recall, v_tight, v_unmet_at);
-  RETURN jsonb_strip_nulls(jsonb_build_object('scope', v_scope, 'grantedMilliCu', v_granted,
-    'recall', v_recall, 'answered', CASE WHEN v_is_hopeless THEN v_recall
-      WHEN v_missing <= sluice.total(v_other_slack) THEN 0 ELSE least(v_answered, v_recall) END,
-    'isTight', v_tight, 'reached', CASE WHEN v_unmet > 0
-      THEN sluice.limit_reached(v_scope, p_want -> 'limits', v_now, v_unmet) END));
+  IF NOT pg_try_advisory_xact_lock(7582148) THEN RETURN; END IF;
+  DELETE FROM sluice.key_steps WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM sluice.key_steps WHERE step < CASE kind
+      WHEN 'day' THEN v_now / ${dayWindow.stepMs} - ${dayWindow.steps}
+      ELSE v_now / ${monthWindow.stepMs} - ${monthWindow.steps} END
+    LIMIT 10000));
+  DELETE FROM sluice.leases l USING sluice.replicas r WHERE r.id = l.replica AND r.state <> 'live';
+  WITH ended AS (
+    DELETE FROM sluice.draws d USING sluice.replicas r
+    WHERE r.id = d.replica AND r.state <> 'live' RETURNING d.*
+  )
+  INSERT INTO sluice.draws AS known
+    SELECT workspace_id, period, 0, ARRAY[sum(amounts[1]), sum(amounts[2]), sum(amounts[3])]::bigint[]
+    FROM ended GROUP BY 1, 2
+    ON CONFLICT (workspace_id, period, replica) DO UPDATE SET amounts = ${added("known.amounts", "excluded.amounts")};
 END $$;
 `;
 
-const script = [tables, spend, replicas, post, usageFunctions, lease, reportFunctions].join("\n");
+const script = [tables, spend, startedAt, makePartition, post, sweep].join("\n");
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [

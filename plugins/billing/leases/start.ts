@@ -4,11 +4,13 @@ import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gatewa
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
+import { number } from "sluice-gateway/store";
 import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter, notAvailable } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
 import { leaseMetrics } from "./metrics.ts";
+import { heldSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
@@ -92,12 +94,12 @@ export async function openLeasedMeter(
   const replica = new LedgerReplica(database.replica, mode);
   const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown });
   await checked(database, () => link.start());
-  const showGateways = ({ live, silent, running, stranded }: Gateways): void => {
+  const showGateways = ({ live, silent, stranded }: Gateways): void => {
     shown.replicas("live").set(live);
     shown.replicas("silent").set(silent);
     shown.strandedMilliCu.set(stranded);
     // A silent gateway may still run for a while, so it keeps its share of the request rates.
-    store.redis?.setReplicas(running);
+    store.redis?.setReplicas(live + silent);
   };
   void sweep(database, showGateways);
   const sweeper = clock.every(sweepMs, () => void sweep(database, showGateways));
@@ -106,11 +108,17 @@ export async function openLeasedMeter(
 
 const sweepMs = 10_000;
 
+const countGateways = `
+  SELECT count(*) FILTER (WHERE NOT is_silent) AS live, count(*) FILTER (WHERE is_silent) AS silent,
+    coalesce(sum((SELECT sum(${heldSql("l")}) FROM sluice.leases l
+      WHERE replica = r.id AND is_silent AND cardinality(granted) = 3)), 0)::bigint AS stranded
+  FROM (SELECT id, sluice.now_ms() - heard_at > 2000 AS is_silent
+    FROM sluice.replicas WHERE state = 'live') AS r`;
+
 interface Gateways {
   readonly live: number;
+  /** Number of the gateways that PostgreSQL has not heard from for 2 seconds. They may still serve requests. */
   readonly silent: number;
-  /** Number of the gateways that may still serve requests. */
-  readonly running: number;
   /** Credit of silent gateways, in milli-CU. */
   readonly stranded: number;
 }
@@ -118,9 +126,13 @@ interface Gateways {
 /** Deletes rows that are no longer needed, and reports the state of all gateways. Never rejects. */
 async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
   try {
-    const [row] = await database.query("sweep", "SELECT sluice.credit_sweep() AS reply");
-    // Only the function in schema-usage.ts writes the reply.
-    report(row?.["reply"] as Gateways);
+    await database.query("sweep", "SELECT sluice.credit_sweep()");
+    const [row = {}] = await database.query("sweep", countGateways);
+    report({
+      live: number(row, "live"),
+      silent: number(row, "silent"),
+      stranded: number(row, "stranded"),
+    });
   } catch {
     // The next sweep tries again.
   }

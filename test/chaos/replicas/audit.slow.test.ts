@@ -17,7 +17,7 @@ test("the audit finds a commit after which a limit is exceeded, and no other", a
        ON CONFLICT (scope, replica) DO UPDATE SET granted = excluded.granted, spent = excluded.spent`;
   await runSql(
     url,
-    "SELECT sluice.credit_register('one', 'settled', 'test')",
+    `INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at) VALUES ('one', 'test', 'settled', 'live', sluice.now_ms(), sluice.now_ms())`,
     "INSERT INTO sluice.key_steps VALUES ('key_1', 'day', 1, 1, 4)",
     "INSERT INTO sluice.draws VALUES ('ws_1', 0, 1, '{3,1,0}')",
     hold("key_1", "{6}", "{0}"),

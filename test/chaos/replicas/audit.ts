@@ -12,6 +12,9 @@ import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "../../che
  */
 const audit = `
 CREATE SCHEMA audit;
+CREATE FUNCTION audit.held(granted bigint[], spent bigint[]) RETURNS bigint LANGUAGE sql AS $$
+  SELECT coalesce(sum(greatest(g - s, 0)), 0)::bigint FROM unnest(granted, spent) AS each (g, s);
+$$;
 CREATE TABLE audit.limits (scope text PRIMARY KEY, kind text NOT NULL, milli bigint NOT NULL);
 CREATE TABLE audit.holdings (at bigint, scope text, replica bigint, held bigint);
 CREATE TABLE audit.states (at bigint, replica bigint, state text);
@@ -21,9 +24,9 @@ CREATE FUNCTION audit.note_holding() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
     INSERT INTO audit.holdings VALUES (sluice.now_ms(), OLD.scope, OLD.replica, 0);
-  ELSIF TG_OP = 'INSERT' OR sluice.held(OLD.granted, OLD.spent) <> sluice.held(NEW.granted, NEW.spent) THEN
+  ELSIF TG_OP = 'INSERT' OR audit.held(OLD.granted, OLD.spent) <> audit.held(NEW.granted, NEW.spent) THEN
     INSERT INTO audit.holdings
-      VALUES (sluice.now_ms(), NEW.scope, NEW.replica, sluice.held(NEW.granted, NEW.spent));
+      VALUES (sluice.now_ms(), NEW.scope, NEW.replica, audit.held(NEW.granted, NEW.spent));
   END IF;
   RETURN NULL;
 END $$;
@@ -45,9 +48,9 @@ BEGIN
       SELECT scope,
         CASE kind WHEN 'key' THEN
           (SELECT coalesce(sum(milli_cu), 0) FROM sluice.key_steps s WHERE s.key_id = l.scope AND s.kind = 'day')
-        ELSE (SELECT coalesce(sum(sluice.total(amounts)), 0) FROM sluice.draws WHERE workspace_id = l.scope)
+        ELSE (SELECT coalesce(sum(amounts[1] + amounts[2] + amounts[3]), 0) FROM sluice.draws WHERE workspace_id = l.scope)
         END AS charged,
-        (SELECT coalesce(sum(sluice.held(granted, spent)), 0) FROM sluice.leases s WHERE s.scope = l.scope) AS held,
+        (SELECT coalesce(sum(audit.held(granted, spent)), 0) FROM sluice.leases s WHERE s.scope = l.scope) AS held,
         milli + (SELECT coalesce(sum(amount_cu_milli), 0) FROM sluice.purchases WHERE workspace_id = l.scope) AS capacity
       FROM audit.limits l WHERE scope = NEW.scope) AS now
     WHERE charged + held > capacity;
@@ -118,7 +121,7 @@ export async function readAudit(url: string): Promise<Audit> {
       ...(await read<KeptSum>(`SELECT 'key_steps, ' || kind AS of, key_id AS id,
         sum(milli_cu)::bigint AS "milliCu" FROM sluice.key_steps GROUP BY kind, key_id`)),
       ...(await read<KeptSum>(`SELECT 'draws' AS of, workspace_id AS id,
-        sum(sluice.total(amounts))::bigint AS "milliCu" FROM sluice.draws GROUP BY workspace_id`)),
+        sum(amounts[1] + amounts[2] + amounts[3])::bigint AS "milliCu" FROM sluice.draws GROUP BY workspace_id`)),
     ],
   };
 }

@@ -67,7 +67,10 @@ for (const name of ["none", ...mutantNames] as const) {
   test(`a batch that is sent twice, and one after a fence, with the mutant: ${name}`, async (t) => {
     const url = await createDatabase(t);
     await upgrade(url);
-    await runSql(url, "SELECT sluice.credit_register('one', 'settled', 'test')");
+    await runSql(
+      url,
+      `INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at) VALUES ('one', 'test', 'settled', 'live', sluice.now_ms(), sluice.now_ms())`,
+    );
     if (name !== "none") await applyMutant(url, name);
     assert.deepEqual([await sendTwice(url), await sendLate(url)], outcomes[name]);
   });

@@ -100,7 +100,7 @@ export function planFaults(
       case "set a clock wrong":
         return { kind, slot, hours: random.pick([1, -1]) };
       case "drop replies": {
-        const of = random.pick(["sluice.credit_post", "sluice.credit_lease", "COMMIT"]);
+        const of = random.pick(["sluice.credit_post", "SET lease_no", "COMMIT"]);
         return { kind, slot, of, count: 1 + random.int(3) };
       }
       case "stall a connection": {

@@ -1,8 +1,8 @@
-/** Connections to the ledger in PostgreSQL, directly and through PgBouncer, on which tests call its functions. */
-import assert from "node:assert/strict";
+/** Connections to the ledger in PostgreSQL, directly and through PgBouncer, on which tests send its messages. */
 import type { TestContext } from "node:test";
-import { Client } from "pg";
-import { encodeCharges } from "../../../../plugins/billing/leases/postgres-ledger.ts";
+import { Client, types, type CustomTypesConfig } from "pg";
+import { heldSql } from "../../../../plugins/billing/leases/ledger-statements.ts";
+import { createPostgresLedger } from "../../../../plugins/billing/leases/postgres-ledger.ts";
 import type {
   KeyLimits,
   LeaseReply,
@@ -10,6 +10,7 @@ import type {
   Standing,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
+import type { Postgres } from "../../../../src/plugin.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
@@ -64,7 +65,7 @@ export async function setUp(t: TestContext, way: (typeof ways)[number]): Promise
     async connect() {
       const through = new URL(url);
       through.port = String(proxy.port);
-      const client = new Client({ connectionString: through.href });
+      const client = new Client({ connectionString: through.href, types: numberTypes });
       client.on("error", () => {});
       await client.connect();
       clients.push(client);
@@ -74,36 +75,51 @@ export async function setUp(t: TestContext, way: (typeof ways)[number]): Promise
       const [row] = await runSql(
         database,
         `SELECT (SELECT count(*)::int FROM sluice.charges) AS charges,
-           (SELECT coalesce(sum(sluice.held(granted, spent)), 0)::int FROM sluice.leases) AS held`,
+           (SELECT coalesce(sum(${heldSql("l")}), 0)::int FROM sluice.leases l) AS held`,
       );
       return { charges: Number(row?.["charges"]), held: Number(row?.["held"]) };
     },
   };
 }
 
-async function connectionOf(client: Client): Promise<Connection> {
-  const call = async <T>(text: string, ...values: unknown[]): Promise<T> => {
-    const { rows } = await client.query<{ reply: T }>(`SELECT sluice.${text} AS reply`, values);
-    return rows[0]?.reply ?? assert.fail("no reply");
+/** Reads bigint columns as numbers, as the pool of a gateway does. */
+export const numberTypes: CustomTypesConfig = {
+  getTypeParser: (oid, format) =>
+    // The types of `pg` declare one overload per type, and `any` as the result.
+    (oid as number) === 20
+      ? Number
+      : (types.getTypeParser(oid, format) as (text: string) => unknown),
+};
+
+/** A database whose statements all run on one connection. `changed`: changes the texts of statements. */
+export function databaseOn(client: Client, changed = (text: string): string => text): Postgres {
+  const database: Postgres = {
+    replica: "one",
+    place: "the test's database",
+    query: async (_lane, text, values = []) =>
+      (await client.query(changed(text), [...values])).rows,
+    transaction: () => Promise.reject(new Error("the ledger has no transactions")),
+    separate: () => database,
   };
+  return database;
+}
+
+async function connectionOf(client: Client): Promise<Connection> {
+  const ledger = createPostgresLedger(databaseOn(client), "test");
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return {
     pid: rows[0]?.pid ?? 0,
     async run(sql) {
       await client.query(sql);
     },
-    register: (mode = "settled") => call("credit_register('one', $1, 'test')", mode),
-    lease: (replica, leaseNo, want = {}) =>
-      call("credit_lease($1, $2, $3)", replica, leaseNo, JSON.stringify([{ ...noWant, ...want }])),
-    post: (replica, first, charges) =>
-      call(
-        "credit_post($1, $2, $3, $4)",
-        replica,
-        first,
-        first + charges - 1,
-        encodeCharges({ first, charges: Array.from({ length: charges }, () => charge) }),
-      ),
-    fence: (replica) => call("credit_fence($1)", replica),
+    register: async (mode = "settled") => ledger.register("one", mode),
+    lease: async (replica, leaseNo, want = {}) =>
+      ledger.lease({ replica, leaseNo, wants: [{ ...noWant, ...want }] }),
+    post: async (replica, first, count) => {
+      const charges = Array.from({ length: count }, () => charge);
+      return ledger.post({ replica, first, last: first + count - 1, charges });
+    },
+    fence: async (replica) => ledger.fence(replica),
   };
 }
 

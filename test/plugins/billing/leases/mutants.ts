@@ -1,65 +1,21 @@
 /** Wrong versions of the protocol. The model test must find each of them. */
-import type { LeaseRow, ReplicaRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import type {
-  Amounts,
-  LeaseReply,
-  LeaseRequest,
-  Want,
-} from "../../../../plugins/billing/leases/ledger.ts";
-import { add, difference, sum } from "../../../../plugins/billing/leases/amounts.ts";
-import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
+import type { LeaseReply, LeaseRequest, Want } from "../../../../plugins/billing/leases/ledger.ts";
+import { sum } from "../../../../plugins/billing/leases/amounts.ts";
+import type { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { correctParts, type Parts } from "./world.ts";
+import { importChanged, type Change } from "./wrong-version.ts";
 
-/** The fence frees the credit, and the replica may post nevertheless. */
-class FenceWithoutCheck extends MemoryLedger {
-  protected override hear(row: ReplicaRow): boolean {
-    const isHeard = super.hear(row);
-    return isHeard || row.state === "fenced";
-  }
+/** Returns the parts with a ledger in which some texts are replaced. */
+async function withLedger(...changes: readonly Change[]): Promise<Parts> {
+  const module = "memory-ledger.ts";
+  const changed = await importChanged<{ MemoryLedger: typeof MemoryLedger }>(module, changes);
+  return { ...correctParts, ledger: (now) => new changed.MemoryLedger(now) };
 }
 
-/** A request adds the difference to what the ledger remembers, instead of stating the total. */
-class DifferencesInsteadOfTotals extends MemoryLedger {
-  readonly #stated = new WeakMap<LeaseRow, Amounts>();
-
-  protected override keptBy(lease: LeaseRow, want: Want): Amounts {
-    const before = this.#stated.get(lease) ?? want.grantedMilliCu.map(() => 0);
-    this.#stated.set(lease, want.grantedMilliCu);
-    return add(lease.granted, difference(want.grantedMilliCu, before));
-  }
-}
-
-/** The credit of a silent replica is free after a while, and the replica is not fenced. */
-class ExpiredHoldsReturned extends MemoryLedger {
-  protected override end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
-    super.end(replica, row, state);
-    if (state === "fenced") row.state = "live";
-  }
-}
-
-/** A late lease request overwrites a newer one. */
-class LeaseNumberNotChecked extends MemoryLedger {
-  protected override isNewRequest(): boolean {
-    return true;
-  }
-}
-
-/** A batch whose reply is missing is posted again under new numbers. */
-class PostedAgainAfterLostReply extends PostLane {
-  override lost(): void {
-    const { unposted } = this.restart(0);
-    for (const settlement of unposted) this.add(settlement, 0);
-  }
-}
-
-/** A refusal does not wait until the others have given back what they do not use. */
-class RecallsNotAwaited extends MemoryLedger {
-  override lease(request: LeaseRequest): LeaseReply {
-    const reply = super.lease(request);
-    const granted = reply.granted?.map((each) => ({ ...each, answered: each.recall }));
-    return { ...reply, granted };
-  }
+async function withLane(change: Change): Promise<Parts> {
+  const changed = await importChanged<{ PostLane: typeof PostLane }>("post-lane.ts", [change]);
+  return { ...correctParts, lane: () => new changed.PostLane() };
 }
 
 /** A request of a replica that waits: what it needs in one scope of a key, and when it was last stated. */
@@ -105,26 +61,53 @@ class WaitingCountsAsUse extends MemoryLedger {
 }
 
 export const mutants: Readonly<Record<string, Parts>> = {
-  "a fence without a check of the state": {
-    ...correctParts,
-    ledger: (now) => new FenceWithoutCheck(now),
-  },
-  "differences instead of totals": {
-    ...correctParts,
-    ledger: (now) => new DifferencesInsteadOfTotals(now),
-  },
-  "expired holds are returned": { ...correctParts, ledger: (now) => new ExpiredHoldsReturned(now) },
-  "the lease number is not checked": {
-    ...correctParts,
-    ledger: (now) => new LeaseNumberNotChecked(now),
-  },
-  "recalls are not awaited": { ...correctParts, ledger: (now) => new RecallsNotAwaited(now) },
+  // The fence frees the credit, and the replica may post nevertheless.
+  "a fence without a check of the state": await withLedger({
+    file: "memory-ledger.ts",
+    from: 'if (row.state !== "live") return false;',
+    to: 'if (row.state !== "live") return row.state === "fenced";',
+  }),
+  // A request adds the difference to what the ledger remembers, instead of stating the total.
+  "differences instead of totals": await withLedger(
+    {
+      file: "authority.ts",
+      from: "let { grantedMilliCu: granted, slackMilliCu",
+      to: `let granted = add(own?.granted ?? zero,
+        difference(want.grantedMilliCu, own?.stated ?? own?.granted ?? zero));
+      let { slackMilliCu`,
+    },
+    {
+      file: "authority.ts",
+      from: "const lease = { granted,",
+      to: "const lease = { stated: want.grantedMilliCu, granted,",
+    },
+  ),
+  // The credit of a silent replica is free after a while, and the replica is not fenced.
+  "expired holds are returned": await withLedger({
+    file: "memory-ledger.ts",
+    from: "row.state = state;",
+    to: 'row.state = state === "fenced" ? "live" : state;',
+  }),
+  // A late lease request overwrites a newer one.
+  "the lease number is not checked": await withLedger({
+    file: "memory-ledger.ts",
+    from: "row.leaseNo >= leaseNo ||",
+    to: "",
+  }),
+  // A refusal does not wait until the others have given back what they do not use.
+  "recalls are not awaited": await withLedger({
+    file: "authority.ts",
+    from: ": Math.min(recall, ...others.map((each) => each.recall));",
+    to: ": recall;",
+  }),
   "requests that wait refuse each other": {
     ...correctParts,
     ledger: (now) => new WaitingCountsAsUse(now),
   },
-  "posted twice after a lost reply": {
-    ...correctParts,
-    lane: () => new PostedAgainAfterLostReply(),
-  },
+  // A batch whose reply is missing is posted again under new numbers.
+  "posted twice after a lost reply": await withLane({
+    file: "post-lane.ts",
+    from: "if (this.#sent !== undefined) this.#again.unshift(this.#sent);",
+    to: "for (const each of this.restart(0).unposted) this.add(each, 0);",
+  }),
 };

@@ -12,8 +12,8 @@ import type {
   Account,
   LeasedReservation,
 } from "../../../../plugins/billing/leases/leased-reservation.ts";
-import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
-import { drawnBySource, postedInWindows } from "../../../../plugins/billing/leases/ledger-usage.ts";
+import { drawnBySource } from "../../../../plugins/billing/leases/authority.ts";
+import { usedOf, type ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 
@@ -130,9 +130,9 @@ export abstract class Witness {
   }
 
   #posted(scope: ScopeRow, kind: Limits["kind"]): readonly number[] {
-    if (kind === "workspace") return drawnBySource(scope, this.now);
-    const { day, month } = postedInWindows(scope, this.now);
-    return [day, month];
+    if (kind === "workspace") return drawnBySource(scope.draws, this.now);
+    const { dayMilliCu, monthMilliCu } = usedOf(scope, this.now);
+    return [dayMilliCu, monthMilliCu];
   }
 
   /** Notes a charge that the ledger has accepted. */

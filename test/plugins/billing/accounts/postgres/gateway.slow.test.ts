@@ -169,6 +169,13 @@ test("a user with the rights that the documentation lists serves, and cannot cha
   assert.doesNotMatch(gateway.lines.join("\n"), /permission denied/);
   for (const statement of [
     "DELETE FROM sluice.charges",
+    "UPDATE sluice.charges SET included_cu_milli = 0",
+    "INSERT INTO sluice.charges SELECT * FROM sluice.charges",
+    "UPDATE sluice.replicas SET posted = 0",
+    "DELETE FROM sluice.replicas",
+    "DELETE FROM sluice.key_steps",
+    "UPDATE sluice.draws SET amounts = '{0,0,0}'",
+    "DELETE FROM sluice.spend",
     "UPDATE sluice.changes SET actor = 'nobody'",
     "DROP TABLE sluice.keys",
     "UPDATE sluice.meta SET secret_check = ''",
@@ -200,15 +207,16 @@ test("a user for reports reads usage, and can execute no function of the ledger"
     `SELECT p.oid::regprocedure::text AS name, has_function_privilege('${role}', p.oid, 'EXECUTE') AS may
      FROM pg_proc p WHERE pronamespace = 'sluice'::regnamespace`,
   );
-  assert.ok(functions.length > 30);
+  assert.ok(functions.some(({ name }) => String(name).includes("credit_post(")));
   assert.deepEqual(
     functions.filter(({ may }) => may),
     [],
   );
   for (const statement of [
-    "SELECT sluice.credit_fence(1)",
     "SELECT sluice.credit_post(1, 1, 1, '[]')",
-    "SELECT sluice.credit_register('x', 'settled', '1')",
+    "SELECT sluice.credit_sweep()",
+    "UPDATE sluice.replicas SET state = 'fenced'",
+    "DELETE FROM sluice.leases",
   ]) {
     await assert.rejects(runSql(reports.href, statement), { code: "42501" }, statement);
   }
@@ -219,7 +227,8 @@ test("a charge with a negative amount is refused, even from a user who may post"
   const url = await preparedDatabase(t);
   const [row] = await runSql(
     url,
-    "SELECT (sluice.credit_register('x', 'settled', '1') ->> 'replica')::int AS replica",
+    `INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
+     VALUES ('x', '1', 'settled', 'live', sluice.now_ms(), sluice.now_ms()) RETURNING id::int AS replica`,
   );
   const amounts = {
     included_cu_milli: 5,

@@ -1,0 +1,88 @@
+/** The longer statements of the ledger in PostgreSQL, and parts that several statements share. */
+import { dayWindow, monthWindow } from "../metering/windows.ts";
+
+/** The credit that a lease holds, in milli-CU. `lease`: the table or its alias. */
+export const heldSql = (lease: string): string =>
+  `(SELECT coalesce(sum(greatest(g - s, 0)), 0)::bigint
+    FROM unnest(${lease}.granted, ${lease}.spent) AS each (g, s))`;
+
+/**
+ * Serializes registrations, so that the ids of replicas are in the order of their commits. Readers of the charges of
+ * all replicas rely on it: a replica that appears later has a higher id.
+ */
+export const registerLock = "pg_advisory_xact_lock(7582150)";
+
+/**
+ * Reads everything that decisions about some scopes depend on. It is one statement, because a post moves an amount from
+ * what is held to what is charged. Parameters: the scopes, and `key` or `workspace` for each.
+ */
+export const readScopes = `
+  SELECT w.scope, coalesce(s.version, -1) AS version, coalesce(s.recall, 0) AS recall,
+    coalesce(s.is_tight, false) AS is_tight, coalesce(s.unmet_at, 0) AS unmet_at,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('replica', replica, 'granted', granted,
+      'spent', spent, 'slack', slack, 'recall', recall)) FROM sluice.leases WHERE scope = w.scope), '[]') AS leases,
+    coalesce(k.day, 0)::bigint AS day, coalesce(k.month, 0)::bigint AS month,
+    coalesce(d.draws, '[]') AS draws, at.now, at.live
+  FROM unnest($1::text[], $2::text[]) AS w (scope, kind)
+  CROSS JOIN (SELECT sluice.now_ms() AS now,
+    (SELECT count(*) FROM sluice.replicas WHERE state = 'live') AS live OFFSET 0) AS at
+  LEFT JOIN sluice.scopes s ON s.id = w.scope
+  LEFT JOIN LATERAL (
+    SELECT sum(milli_cu) FILTER (WHERE kind = 'day') AS day,
+      sum(milli_cu) FILTER (WHERE kind = 'month') AS month
+    FROM sluice.key_steps WHERE w.kind = 'key' AND key_id = w.scope AND step >= CASE kind
+      WHEN 'day' THEN at.now / ${dayWindow.stepMs} - ${dayWindow.steps}
+      ELSE at.now / ${monthWindow.stepMs} - ${monthWindow.steps} END) AS k ON true
+  LEFT JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_array(period, drawn)) AS draws FROM (
+      SELECT period, jsonb_build_array(sum(amounts[1]), sum(amounts[2]), sum(amounts[3])) AS drawn
+      FROM sluice.draws WHERE w.kind = 'workspace' AND workspace_id = w.scope GROUP BY period) AS each
+    ) AS d ON true`;
+
+/** Parameters: keys, and for each the oldest step of the window of a day and of a month. */
+export const readSteps = `
+  SELECT key_id, kind, step, sum(milli_cu)::bigint AS milli_cu
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (id, day, month)
+  JOIN sluice.key_steps ON key_id = w.id AND step >= CASE kind WHEN 'day' THEN day ELSE month END
+  GROUP BY key_id, kind, step`;
+
+/**
+ * Common table expressions that write decisions. `mine` has a row if the replica is live and the request is newer than
+ * all that were accepted from it, and `done` has the scopes that are written: those whose version is still the one that
+ * was read. Parameters: replica, number of the request, the decisions as a JSON array, and whether a part of the same
+ * request was accepted before. Scopes are locked in the order of their ids, so that two requests do not deadlock.
+ */
+export const writeLeases = `
+  WITH mine AS (
+    UPDATE sluice.replicas SET lease_no = $2, heard_at = sluice.now_ms()
+    WHERE id = $1 AND state = 'live' AND (lease_no < $2 OR ($4 AND lease_no = $2)) RETURNING id
+  ), given AS MATERIALIZED (
+    SELECT d.* FROM mine, json_to_recordset($3::json) AS d (scope text, version bigint, recall bigint,
+      is_tight boolean, unmet_at bigint, is_new boolean, ends boolean, granted bigint[],
+      slack bigint[], answered bigint)
+  ), locked AS MATERIALIZED (
+    SELECT s.id FROM sluice.scopes s JOIN given d ON d.scope = s.id AND d.version = s.version
+    ORDER BY s.id FOR UPDATE OF s
+  ), changed AS (
+    UPDATE sluice.scopes s SET version = s.version + 1, recall = d.recall, is_tight = d.is_tight,
+      unmet_at = d.unmet_at
+    FROM locked, given d WHERE s.id = locked.id AND d.scope = s.id RETURNING s.id
+  ), added AS (
+    INSERT INTO sluice.scopes (id, recall, is_tight, unmet_at)
+    SELECT scope, recall, is_tight, unmet_at FROM given WHERE version = -1 ORDER BY scope
+    ON CONFLICT DO NOTHING RETURNING id
+  ), done AS MATERIALIZED (
+    SELECT id FROM changed UNION ALL SELECT id FROM added
+  ), kept AS (
+    INSERT INTO sluice.leases AS known (scope, replica, granted, spent, slack, recall)
+    SELECT scope, $1, granted, array_fill(0::bigint, ARRAY[cardinality(granted)]), slack, answered
+    FROM given JOIN done ON id = scope WHERE NOT ends
+    -- A replica that counts from zero has no charges of this scope on their way.
+    ON CONFLICT (scope, replica) DO UPDATE
+      SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall,
+        spent = CASE WHEN (SELECT is_new FROM given WHERE given.scope = excluded.scope)
+          THEN excluded.spent ELSE known.spent END
+  ), freed AS (
+    DELETE FROM sluice.leases l USING given d JOIN done ON done.id = d.scope
+    WHERE l.scope = d.scope AND l.replica = $1 AND d.ends
+  )`;
