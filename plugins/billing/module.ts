@@ -32,10 +32,14 @@ export default {
   },
   async databases() {
     const { accountsVersion } = await import("./accounts/embedded/schema.ts");
-    const { journalVersion } = await import("./metering/journal-schema.ts");
-    return { "accounts.db": accountsVersion, "journal.db": journalVersion };
+    const { chargesVersion } = await import("./metering/journal-schema.ts");
+    const { takenOverVersion } = await import("./metering/take-over.ts");
+    return {
+      "accounts.db": accountsVersion,
+      "charges.db": chargesVersion,
+      "journal.db": takenOverVersion,
+    };
   },
-  disposable: ["spend.db"],
   async migrations() {
     const { chargeMigrations } = await import("./shipping/schema.ts");
     const { accountMigrations } = await import("./accounts/postgres/schema.ts");

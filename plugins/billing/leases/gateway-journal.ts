@@ -138,6 +138,8 @@ function append(journal: Journal, charge: LeasedCharge): void {
     split: { includedMilliCu, purchasedMilliCu, overageMilliCu },
     inputTokens: details.input_tokens,
     outputTokens: details.output_tokens,
+    cachedTokens: 0,
+    reasoningTokens: 0,
     estimated: details.estimated,
     intent: 0,
     text: withTaken(text ?? details.request_id, [included, purchased, overage, keyTakenMilliCu]),

@@ -206,7 +206,34 @@ $$;
 `;
 
 /**
- * Adds the charges of a batch to the table, to the windows of their keys and to the draws of their workspaces. They count
+ * Returns a statement that adds charges to the hours. `charges`: a relation with the columns of the charges.
+ * `replica`: the number of the replica that has made them.
+ */
+export const addToHours = (charges: string, replica: string): string => `
+  INSERT INTO sluice.hours AS known
+    SELECT hour, replica, md5(jsonb_build_array(workspace_id, key_id, surface, method, model, route, tag)::text)::uuid,
+      workspace_id, key_id, surface, method, model, route, tag, count(*),
+      sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli),
+      sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(reasoning_tokens)
+    FROM (
+      SELECT floor(extract(epoch FROM time) * 1000 / ${monthWindow.stepMs})::bigint AS hour, ${replica} AS replica,
+        workspace_id, key_id, surface, method, coalesce(model, '') AS model, coalesce(route, '') AS route,
+        coalesce(agent ->> 'name', '') AS tag, included_cu_milli, purchased_cu_milli, overage_cu_milli,
+        input_tokens, output_tokens, cached_tokens, reasoning_tokens
+      FROM ${charges}) AS each
+    GROUP BY hour, replica, workspace_id, key_id, surface, method, model, route, tag
+    ON CONFLICT (hour, replica, names) DO UPDATE SET
+      calls = known.calls + excluded.calls,
+      included = known.included + excluded.included,
+      purchased = known.purchased + excluded.purchased,
+      overage = known.overage + excluded.overage,
+      input_tokens = known.input_tokens + excluded.input_tokens,
+      output_tokens = known.output_tokens + excluded.output_tokens,
+      cached_tokens = known.cached_tokens + excluded.cached_tokens,
+      reasoning_tokens = known.reasoning_tokens + excluded.reasoning_tokens`;
+
+/**
+ * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys and to the draws of their workspaces. They count
  * in the windows from `p_now` on, by the clock of the database, because until now they counted as granted. A charge
  * that no lease covers, which a gateway has made without a database (`taken` is null), counts at its own time.
  */
@@ -223,21 +250,27 @@ BEGIN
     PERFORM sluice.make_partition(v_month);
   END LOOP;
   WITH posted AS MATERIALIZED (
-    SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
+    SELECT time, seq, workspace_id, key_id, surface, method, model, request_id, agent, pricing,
+      included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens, output_tokens,
+      coalesce(cached_tokens, 0) AS cached_tokens, coalesce(reasoning_tokens, 0) AS reasoning_tokens,
+      estimated, outcome, route, taken,
+      included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
       (extract(epoch FROM time) * 1000)::bigint AS at
     FROM json_to_recordset(p_rows) AS r (
       time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
       model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli sluice.amount,
       purchased_cu_milli sluice.amount, overage_cu_milli sluice.amount, input_tokens bigint,
-      output_tokens bigint, estimated boolean, outcome text, route text, taken bigint[])
+      output_tokens bigint, cached_tokens bigint, reasoning_tokens bigint, estimated boolean,
+      outcome text, route text, taken bigint[])
   ), kept AS (
     INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,
         request_id, agent, pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli,
-        input_tokens, output_tokens, estimated, outcome, route)
+        input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route)
       SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
         pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
-        output_tokens, estimated, outcome, route
+        output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route
       FROM posted
+  ), summed AS (${addToHours("posted", "p_replica")}
   ), stepped AS (
     INSERT INTO sluice.key_steps
       SELECT key_id, kind, CASE WHEN taken IS NULL THEN least(at, p_now) ELSE p_now END / length,

@@ -4,6 +4,7 @@ import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gatewa
 import { explainPostgres, postgresError } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
+import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { openDataFolder } from "sluice-gateway/store";
 import { findJournal } from "../shipping/charge-store.ts";
 import { checkContinuation, checkShipped } from "../shipping/journal-state.ts";
@@ -17,7 +18,6 @@ import { leaseMetrics } from "./metrics.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
-import { createDatabaseReports } from "./usage-reports.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;

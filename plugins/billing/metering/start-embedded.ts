@@ -4,10 +4,10 @@ import type { Metering } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
 import { hasUsedKeys } from "../accounts/embedded/schema.ts";
 import { hasJournal } from "./journal-reader.ts";
-import { createJournalReports } from "./journal-reports.ts";
-import { journalPath } from "./journal-schema.ts";
+import { chargesPath } from "./journal-schema.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
+import { createFolderReports } from "./usage/reports.ts";
 
 export async function startEmbedded(
   options: Options,
@@ -45,7 +45,7 @@ export async function startEmbedded(
       keyWindows: (key) => meter.keyWindows(key),
       workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
       outageMs: undefined,
-      usage: createJournalReports(dataDir, compute.background, log),
+      usage: createFolderReports(dataDir, compute.background, log),
     },
     ready: () => ({ journal: meter.writable ? true : "not writable" }),
   };
@@ -63,7 +63,7 @@ function reportMissing(dataDir: string, log: Log, metrics: Metrics): void {
     .set(isMissing ? 1 : 0);
   if (!isMissing) return;
   log.error(
-    { file: journalPath(dataDir) },
+    { file: chargesPath(dataDir) },
     "the journal is missing although keys have been used: a new one is created, all limits are full again and earlier charges are missing; to keep them, stop the gateway and restore a backup",
   );
 }

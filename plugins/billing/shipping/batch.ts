@@ -6,8 +6,7 @@ import { placesPerCommit } from "../metering/charge-number.ts";
 import { transferredResult } from "sluice-gateway/compute";
 import { explain } from "sluice-gateway/store";
 import { commitsWithin, NameReader } from "../metering/commits.ts";
-import { openJournalReader } from "../metering/journal-reader.ts";
-import { journalPath } from "../metering/journal-schema.ts";
+import { openJournalReader, writtenPath } from "../metering/journal-reader.ts";
 import { chargesOf, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
@@ -73,7 +72,7 @@ export default function batchBytes({ dataDir, after, upTo }: BatchJob): unknown 
       new TextEncoder().encode(`${JSON.stringify(head)}\n[${rows.join(",")}]`),
     );
   } catch (error) {
-    throw explain(error, journalPath(dataDir));
+    throw explain(error, writtenPath(dataDir));
   } finally {
     db.close();
   }

@@ -1,7 +1,7 @@
 /** Tables and functions of charges in PostgreSQL. Gateways write only by calling these functions. */
 import type { Migration } from "sluice-gateway/postgres";
 import { exportMigrations } from "../metering/export/schema.ts";
-import { spendMigrations } from "../leases/schema-spend.ts";
+import { hourMigrations } from "../leases/schema-hours.ts";
 import { ledgerFunctions, post } from "../leases/schema.ts";
 import { recordCharges, tables } from "../leases/schema-tables.ts";
 
@@ -18,5 +18,5 @@ export const chargeMigrations: readonly Migration[] = [
   { name: "charges", sql: [tables, ledgerFunctions].join("\n") },
   { name: "charge-amounts", sql: amountType },
   ...exportMigrations,
-  ...spendMigrations,
+  ...hourMigrations,
 ];
