@@ -8,7 +8,7 @@ import { commitsWithin, firstCommit } from "./commits.ts";
 import { newestCommit, singleRow } from "./journal-reader.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, RecordCursor } from "./records.ts";
-import { addToMinute, exactSum, writeMinutes } from "./sums.ts";
+import { addToMinute, exactSum, writeSteps } from "./sums.ts";
 import { dayWindow, monthWindow } from "./windows.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */
@@ -101,7 +101,7 @@ function moveSums(db: DatabaseSync, now: number): void {
     while (cursor.next()) if (cursor.kind === kind.charge) addToMinute(minutes, cursor);
   }
   db.exec("DELETE FROM minutes");
-  writeMinutes(db, minutes, now);
+  writeSteps(db, "minutes", minutes, now, dayWindow);
   const hour = Math.floor(now / monthWindow.stepMs);
   moveRows(db, "hours", "hour", hour);
   moveRows(db, "periods", "period", periodOf(now).start);

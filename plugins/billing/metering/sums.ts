@@ -8,7 +8,7 @@ import { transaction } from "sluice-gateway/store";
 import { tagOf } from "./charge-text.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, RecordCursor } from "./records.ts";
-import { dayWindow, monthWindow } from "./windows.ts";
+import { dayWindow, monthWindow, type WindowShape } from "./windows.ts";
 
 interface OpenIntent {
   readonly at: number;
@@ -29,6 +29,8 @@ interface HourSum {
   readonly model: number;
   readonly route: number;
   readonly tag: string;
+  /** Another sum whose names have the same hash. */
+  readonly next: HourSum | undefined;
   calls: number;
   included: number;
   purchased: number;
@@ -54,10 +56,17 @@ const amounts = [
 const maxHourSums = 50_000;
 const hourMs = monthWindow.stepMs;
 
+/** Milli-CU by step, then by key. */
+type Steps = Map<number, Map<number, number>>;
+
 export class Sums {
-  readonly #hours = new Map<string, HourSum>();
-  /** Milli-CU by minute, then by key. */
-  readonly #minutes = new Map<number, Map<number, number>>();
+  readonly #hours: HourSum[] = [];
+  /**
+   * The sums without a tag by hash, because a text as the key would double the CPU time of a charge in this thread. Those
+   * with a tag are found by text: clients choose tags, and could choose many with the same hash.
+   */
+  readonly #byHash = new Map<number | string, HourSum>();
+  readonly #minutes: Steps = new Map();
   readonly #intents: Map<number, OpenIntent>;
   /** Time of the newest record that was added, in milliseconds since 1970. */
   newest = 0;
@@ -94,7 +103,7 @@ export class Sums {
 
   /** True if the sums use so much memory that they should be written now. */
   get isLarge(): boolean {
-    return this.#hours.size >= maxHourSums;
+    return this.#hours.length >= maxHourSums;
   }
 
   add(records: Buffer): void {
@@ -132,22 +141,31 @@ export class Sums {
     const model = cursor.uint(at.charge.model);
     const { route } = cursor;
     const tag = cursor.hasLines(at.charge.text) ? tagOf(cursor.text(at.charge.text)) : "";
-    const place = `${hour} ${workspace} ${key} ${surface} ${method} ${model} ${route} ${tag}`;
-    const known = this.#hours.get(place);
-    if (known !== undefined) return known;
-    const names = { hour, workspace, key, surface, method, model, route, tag };
+    const names = [workspace, key, surface, method, model, route];
+    const hash =
+      tag === ""
+        ? names.reduce((sum, name) => Math.imul(sum, 31) + name, hour)
+        : `${hour} ${names.join(" ")} ${tag}`;
+    const next = this.#byHash.get(hash);
+    for (let sum = next; sum !== undefined; sum = sum.next) {
+      const hasSameNames =
+        sum.key === key &&
+        sum.method === method &&
+        sum.hour === hour &&
+        sum.workspace === workspace &&
+        sum.surface === surface &&
+        sum.model === model &&
+        sum.route === route &&
+        sum.tag === tag;
+      if (hasSameNames) return sum;
+    }
     const made: HourSum = {
-      ...names,
-      calls: 0,
-      included: 0,
-      purchased: 0,
-      overage: 0,
-      inputTokens: 0,
-      outputTokens: 0,
-      cachedTokens: 0,
-      reasoningTokens: 0,
+      ...{ hour, workspace, key, surface, method, model, route, tag, next },
+      ...{ calls: 0, included: 0, purchased: 0, overage: 0 },
+      ...{ inputTokens: 0, outputTokens: 0, cachedTokens: 0, reasoningTokens: 0 },
     };
-    this.#hours.set(place, made);
+    this.#byHash.set(hash, made);
+    this.#hours.push(made);
     return made;
   }
 
@@ -169,11 +187,20 @@ export class Sums {
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
       this.writeHours(db, "main.hours", `ON CONFLICT DO UPDATE SET ${amounts.map(exactSum).join(", ")}`);
-      writeDerived(db, this.#hours.values(), this.newest);
-      writeMinutes(db, this.#minutes, this.newest);
+      writeMonths(db, this.#hours);
+      writeSteps(db, "key_hours", this.#keyHours(), this.newest, monthWindow);
+      writeSteps(db, "minutes", this.#minutes, this.newest, dayWindow);
       writeIntents(db, this.#intents);
       db.prepare("UPDATE checkpoint SET seq = ?").run(seq);
     });
+  }
+
+  #keyHours(): Steps {
+    const steps: Steps = new Map();
+    for (const { hour, key, included, purchased, overage } of this.#hours) {
+      addToStep(steps, hour, key, included + purchased + overage);
+    }
+    return steps;
   }
 
   /** Inserts the sums by hour into a table with the columns of `hours`. `onConflict`: what happens to existing rows. */
@@ -181,7 +208,7 @@ export class Sums {
     const insert = db.prepare(
       `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
     );
-    for (const sum of this.#hours.values()) {
+    for (const sum of this.#hours) {
       const { hour, workspace, key, surface, method, model, route, tag, calls } = sum;
       insert.run(
         ...[hour, workspace, key, surface, method, model, route, tag, calls],
@@ -193,64 +220,61 @@ export class Sums {
 
   /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
-    this.#hours.clear();
+    this.#hours.length = 0;
+    this.#byHash.clear();
     this.#minutes.clear();
     this.#dirty = false;
   }
 }
 
 /** Adds the charge at the cursor to its minute. */
-export function addToMinute(
-  minutes: Map<number, Map<number, number>>,
-  cursor: RecordCursor,
-): void {
+export function addToMinute(minutes: Steps, cursor: RecordCursor): void {
   const step = Math.floor(cursor.float(at.charge.time) / dayWindow.stepMs);
-  let keys = minutes.get(step);
-  if (keys === undefined) {
-    keys = new Map();
-    minutes.set(step, keys);
-  }
-  const key = cursor.uint(at.charge.key);
-  keys.set(key, (keys.get(key) ?? 0) + cursor.costMilliCu);
+  addToStep(minutes, step, cursor.uint(at.charge.key), cursor.costMilliCu);
 }
 
-/** Adds to the sums of the hours of keys, and of the months of workspaces. */
-function writeDerived(db: DatabaseSync, sums: Iterable<HourSum>, newest: number): void {
-  const addToKey = db.prepare(
-    `INSERT INTO key_hours VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET ${exactSum("cu_milli")}`,
-  );
-  const addToMonth = db.prepare(
+function addToStep(steps: Steps, step: number, key: number, amountMilliCu: number): void {
+  let keys = steps.get(step);
+  if (keys === undefined) {
+    keys = new Map();
+    steps.set(step, keys);
+  }
+  keys.set(key, (keys.get(key) ?? 0) + amountMilliCu);
+}
+
+/** Adds to the sums of the months of workspaces. */
+function writeMonths(db: DatabaseSync, sums: readonly HourSum[]): void {
+  const months = new Map<string, [number, number, number, number, number]>();
+  for (const { hour, workspace, included, purchased, overage } of sums) {
+    const month = periodOf(hour * hourMs).start;
+    const sum = months.get(`${month} ${workspace}`) ?? [month, workspace, 0, 0, 0];
+    sum[2] += included;
+    sum[3] += purchased;
+    sum[4] += overage;
+    months.set(`${month} ${workspace}`, sum);
+  }
+  const add = db.prepare(
     `INSERT INTO periods VALUES (?, ?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET ${["included", "purchased", "overage"].map(exactSum).join(", ")}`,
   );
-  for (const { hour, key, workspace, included, purchased, overage } of sums) {
-    addToKey.run(hour, key, exact(included + purchased + overage));
-    const month = periodOf(hour * hourMs).start;
-    addToMonth.run(month, workspace, exact(included), exact(purchased), exact(overage));
-  }
-  db.prepare("DELETE FROM key_hours WHERE step < ?").run(oldestStep(newest, monthWindow));
+  for (const sum of months.values()) add.run(...sum.map(exact));
 }
 
-/** Adds to the sums of the minutes, and deletes those that have left the window at `newest`. */
-export function writeMinutes(
+/** Adds to the sums by key and step, and deletes those that have left the window at `newest`. */
+export function writeSteps(
   db: DatabaseSync,
-  minutes: ReadonlyMap<number, ReadonlyMap<number, number>>,
+  table: "minutes" | "key_hours",
+  sums: Steps,
   newest: number,
+  { stepMs, steps }: WindowShape,
 ): void {
   const add = db.prepare(
-    `INSERT INTO minutes VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET ${exactSum("cu_milli")}`,
+    `INSERT INTO ${table} VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET ${exactSum("cu_milli")}`,
   );
-  for (const [step, keys] of minutes) {
+  for (const [step, keys] of sums) {
     for (const [key, sum] of keys) add.run(step, key, exact(sum));
   }
-  db.prepare("DELETE FROM minutes WHERE step < ?").run(oldestStep(newest, dayWindow));
-}
-
-function oldestStep(
-  newest: number,
-  { stepMs, steps }: { readonly stepMs: number; readonly steps: number },
-): number {
-  return Math.floor(newest / stepMs) - steps;
+  db.prepare(`DELETE FROM ${table} WHERE step < ?`).run(Math.floor(newest / stepMs) - steps);
 }
 
 /**
