@@ -93,12 +93,22 @@ for (const { page, text } of complete) {
   });
 }
 
+const kindOfHeading: Readonly<Record<string, string>> = {
+  Steps: "step",
+  Surfaces: "surface",
+  Tools: "tools",
+  Services: "service",
+};
+
 test("plugins/README.md lists every plugin with its kind and its slots", async () => {
   const { plugins } = await loadShipped();
-  const rows = [...read("plugins/README.md").matchAll(/^\| \[([\w-]+)\].*$/gm)];
-  const listed = rows.map(([row, name = ""]) => {
-    const [, , kind = "", , slots = ""] = row.split("|").map((cell) => cell.trim());
-    return { name, kind, slots };
+  const sections = read("plugins/README.md").split("\n## ").slice(1);
+  const listed = sections.flatMap((section) => {
+    const kind = kindOfHeading[section.split("\n")[0] ?? ""] ?? "";
+    return [...section.matchAll(/^\| \[([\w-]+)\].*$/gm)].map(([row, name = ""]) => {
+      const [, , , slots = ""] = row.split("|").map((cell) => cell.trim());
+      return { name, kind, slots };
+    });
   });
   // The gateway itself provides the service `upstreams`.
   const shipped = [...plugins.values()].filter(({ name }) => name !== "upstreams");

@@ -108,7 +108,7 @@ function writePrograms(
 
 test("the programs of docs/recipes/clients.md run and print a result", async (t) => {
   const programs = blocks("docs/recipes/clients.md", "ts");
-  assert.equal(programs.length, 5);
+  assert.equal(programs.length, 4);
   const model = await startDemoModel({ tokenMs: 0 });
   t.after(() => model.close());
   const node = await startDemoNode();

@@ -1,4 +1,5 @@
 /** Renders the tables of docs/ that repeat facts of the code. tables.test.ts compares them. */
+import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
@@ -181,15 +182,18 @@ function optionRows(schema: JsonSchema): Table {
   return [head, ...rows].map((line) => line.slice(2, -2).split(" | "));
 }
 
+/** The name of a counter ends in `_total`, and the row of a histogram says that it is one. All others are gauges. */
 function metricsTable(exposition: string): Table {
   const found = new Map<string, string[]>();
   for (const [, name = "", help = "", type = ""] of exposition.matchAll(
     /^# HELP (sluice_\w+) (.*)\n# TYPE \1 (\w+)$/gm,
   )) {
-    found.set(name, [`\`${name}\``, type, escape(help)]);
+    assert.equal(name.endsWith("_total"), type === "counter", `${name} is a ${type}`);
+    assert.ok(["counter", "gauge", "histogram"].includes(type), `${name} is a ${type}`);
+    found.set(name, [`\`${name}\``, escape(help) + (type === "histogram" ? " A histogram." : "")]);
   }
   const rows = [...found.values()].toSorted(([a = ""], [b = ""]) => (a < b ? -1 : 1));
-  return [["metric", "type", "meaning"], ...rows];
+  return [["metric", "meaning"], ...rows];
 }
 
 interface DiscoveryDocument {
