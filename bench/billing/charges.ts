@@ -31,8 +31,12 @@ async function measure(atOnce: number, count: number): Promise<number> {
   let made = 0;
   const chargeOne = async (principal: KeyPrincipal): Promise<void> => {
     const method = `method_${made % 7}`;
-    const about = { requestId: `request-${made++}-0123456789`, surface: "ledger-rpc", route: "/v1/rpc" };
-    const taken = await meter.reserve(principal, 1, about);
+    const about = {
+      requestId: `request-${made++}-0123456789`,
+      surface: "ledger-rpc",
+      route: "/v1/rpc",
+    };
+    const taken = meter.reserve(principal, 1, about);
     if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
     await taken.settle([{ surface: "ledger-rpc", method, costMilliCu: 1 }]);
   };
@@ -59,5 +63,7 @@ for (const [atOnce, count] of [
   [32, charges],
   [128, charges],
 ] as const) {
-  console.log(`${atOnce} at the same time: ${(await measure(atOnce, count)).toFixed(2)} µs per charge`);
+  console.log(
+    `${atOnce} at the same time: ${(await measure(atOnce, count)).toFixed(2)} µs per charge`,
+  );
 }

@@ -22,7 +22,7 @@ export function openJournalReader(dataDir: string): DatabaseSync {
   if (!hasJournal(dataDir)) {
     throw new StoreError(
       "SLUICE_STORE_FAILED",
-      `there are no charges at ${file}`,
+      `there is no journal at ${file}`,
       "Start the gateway once, or set store.data (DATA_DIR) to the data folder of the gateway.",
     );
   }

@@ -123,7 +123,7 @@ function moveRows(
 ): void {
   const columns = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table);
   const named = (isKey: boolean): string[] =>
-    columns.filter((row) => row["pk"] !== 0 === isKey).map((row) => text(row, "name"));
+    columns.filter((row) => (row["pk"] !== 0) === isKey).map((row) => text(row, "name"));
   const keys = named(true).filter((name) => name !== time);
   const amounts = named(false);
   db.prepare(

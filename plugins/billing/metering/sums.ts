@@ -160,9 +160,23 @@ export class Sums {
       if (hasSameNames) return sum;
     }
     const made: HourSum = {
-      ...{ hour, workspace, key, surface, method, model, route, tag, next },
-      ...{ calls: 0, included: 0, purchased: 0, overage: 0 },
-      ...{ inputTokens: 0, outputTokens: 0, cachedTokens: 0, reasoningTokens: 0 },
+      hour,
+      workspace,
+      key,
+      surface,
+      method,
+      model,
+      route,
+      tag,
+      next,
+      calls: 0,
+      included: 0,
+      purchased: 0,
+      overage: 0,
+      inputTokens: 0,
+      outputTokens: 0,
+      cachedTokens: 0,
+      reasoningTokens: 0,
     };
     this.#byHash.set(hash, made);
     this.#hours.push(made);
@@ -186,7 +200,11 @@ export class Sums {
    */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
-      this.writeHours(db, "main.hours", `ON CONFLICT DO UPDATE SET ${amounts.map(exactSum).join(", ")}`);
+      this.writeHours(
+        db,
+        "main.hours",
+        `ON CONFLICT DO UPDATE SET ${amounts.map(exactSum).join(", ")}`,
+      );
       writeMonths(db, this.#hours);
       writeSteps(db, "key_hours", this.#keyHours(), this.newest, monthWindow);
       writeSteps(db, "minutes", this.#minutes, this.newest, dayWindow);
@@ -210,11 +228,11 @@ export class Sums {
     );
     for (const sum of this.#hours) {
       const { hour, workspace, key, surface, method, model, route, tag, calls } = sum;
-      insert.run(
-        ...[hour, workspace, key, surface, method, model, route, tag, calls],
-        ...[sum.included, sum.purchased, sum.overage].map(exact),
-        ...[sum.inputTokens, sum.outputTokens, sum.cachedTokens, sum.reasoningTokens].map(exact),
-      );
+      const { included, purchased, overage } = sum;
+      const { inputTokens, outputTokens, cachedTokens, reasoningTokens } = sum;
+      const tokens = [inputTokens, outputTokens, cachedTokens, reasoningTokens];
+      const sums = [calls, included, purchased, overage, ...tokens].map(exact);
+      insert.run(hour, workspace, key, surface, method, model, route, tag, ...sums);
     }
   }
 

@@ -1,6 +1,14 @@
 /** Takes over the charges of an earlier release, which kept them in `journal.db`. */
-import { closeSync, existsSync, fsyncSync, linkSync, openSync } from "node:fs";
-import { renameSync, rmSync, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { explain, openDatabase, StoreError } from "sluice-gateway/store";

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { spendMembers, type Spend, type SpendMember, type SpendQuery } from "sluice-gateway/services";
+import {
+  spendMembers,
+  type Spend,
+  type SpendMember,
+  type SpendQuery,
+} from "sluice-gateway/services";
 import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
 import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
 import { about, agentOf, day, meterFixture, principalOf } from "./fixture.ts";
@@ -108,4 +113,3 @@ test("without a journal, nothing was spent", async (t) => {
   const { stepMs, steps } = await spendOf({ ...job, to: from + 2 * day });
   assert.deepEqual([stepMs, steps], [3_600_000, Array(48).fill(0)]);
 });
-

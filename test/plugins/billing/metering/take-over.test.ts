@@ -1,6 +1,13 @@
 /** The charges of an earlier release, which kept them in journal.db: see test/fixtures/billing. */
 import assert from "node:assert/strict";
-import { copyFileSync, existsSync, linkSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { gunzipSync } from "node:zlib";

@@ -168,7 +168,10 @@ test("a job of the pool returns the same report, and a job that cannot read the 
   const dataDir = await someUsage(t);
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
-  const { href } = new URL("../../../../plugins/billing/metering/usage/report-job.ts", import.meta.url);
+  const { href } = new URL(
+    "../../../../plugins/billing/metering/usage/report-job.ts",
+    import.meta.url,
+  );
   const report = { workspaceId: "ws_1", ...month, groupBy: ["day"] as const };
   const input: ReportJob = { dataDir, report };
   const run = (): ReturnType<typeof pool.run> => pool.run({ module: href, input, transfer: [] });
