@@ -64,7 +64,7 @@ export function checkContinuation(dataDir: string, known: KnownJournal | undefin
       check === undefined
         ? `the journal in ${dataDir} ends at commit ${last}, but the PostgreSQL database has its charges up to commit ${known.posted}`
         : `commit ${known.posted} of the journal in ${dataDir} is not the one whose charges the PostgreSQL database has`,
-      "The data folder was restored from a backup or copied. Restore the newest data folder. If it is lost, move journal.db away: the gateway then starts a new journal, and the charges in the database stay.",
+      "The data folder was restored from a backup or copied. Restore the newest data folder. If it is lost, move charges.db away: the gateway then starts a new journal, and the charges in the database stay.",
     );
   } finally {
     db.close();
