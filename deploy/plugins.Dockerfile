@@ -2,7 +2,7 @@
 #
 #   docker build -f plugins.Dockerfile --build-arg SLUICE_IMAGE=sluice:0.1.0 -t acme-gateway .
 #
-# The folder needs package.json, package-lock.json, pipeline.yaml and pipeline.lock, which `sluice plugin add` writes.
+# The folder needs package.json, package-lock.json and pipeline.yaml, which `sluice plugin add` writes.
 # A plugin that was added as a tarball needs this tarball in the folder itself.
 ARG SLUICE_IMAGE=sluice
 ARG BUILD_IMAGE=node:24-bookworm-slim
@@ -13,10 +13,10 @@ FROM ${SLUICE_IMAGE} AS sluice
 FROM ${BUILD_IMAGE}${BUILD_DIGEST:+@${BUILD_DIGEST}} AS plugins
 COPY --from=sluice /app /app
 WORKDIR /pipeline
-COPY package.json package-lock.json pipeline.yaml pipeline.lock *.tgz ./
+COPY package.json package-lock.json pipeline.yaml *.tgz ./
 # The gateway is a peer of its plugins. It comes from the image and not from the registry.
 RUN npm ci --omit=dev --ignore-scripts --legacy-peer-deps --no-audit --no-fund && ln -sfn /app node_modules/sluice-gateway
-# Fails if a package differs from pipeline.lock. Variables that pipeline.yaml requires must be set here.
+# Fails if a plugin asks for more than its grants in pipeline.yaml. Variables that pipeline.yaml requires must be set here.
 RUN node /app/src/main.js check --config pipeline.yaml
 
 FROM sluice

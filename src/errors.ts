@@ -174,8 +174,6 @@ const coreFaults = {
   SLUICE_PLUGIN_UNUSED: "Use the plugin, or remove it.",
   SLUICE_PLUGIN_NOT_FOUND:
     "Install the package next to pipeline.yaml, or correct the path (it starts with ./ and is relative to pipeline.yaml).",
-  SLUICE_PLUGIN_PACKAGE:
-    "Write the name of the package instead of the path, so that pipeline.lock and its sluice-plugin.json apply.",
   SLUICE_PLUGIN_IMPORT: "Correct the plugin's module so that it loads without an error.",
   SLUICE_PLUGIN_EXPORT: "Export the plugin as default: `export default defineStep({ … })`.",
   SLUICE_PLUGIN_SHAPE: "Correct the plugin's manifest. The type is in sluice-gateway/plugin.",
@@ -184,13 +182,8 @@ const coreFaults = {
   SLUICE_PLUGIN_PERMISSION:
     "Install a release of the plugin whose manifest has the permission, or add it to the manifest of your own plugin.",
   SLUICE_PLUGIN_NAME: "Use the plugin's own name as the key under `plugins:`.",
-  SLUICE_PLUGIN_FILE:
-    "Install the package again. Its author writes sluice-plugin.json with `sluice plugin pack`, so that it matches the code.",
-  SLUICE_LOCK_INVALID: "Correct pipeline.lock, or restore it from version control.",
-  SLUICE_LOCK_MISSING:
-    "Review the plugin, then accept it: `sluice plugin add PACKAGE` writes its line into pipeline.lock.",
-  SLUICE_LOCK_DIFFERS:
-    "Install the locked version, or review the installed one and accept it with `sluice plugin add PACKAGE`.",
+  SLUICE_PLUGIN_GRANTS:
+    "Review what the plugin does with it, then write it under `grants` of the plugin; or install the earlier version.",
   SLUICE_PLUGIN_SHADOWS: "Rename the plugin: a plugin that ships with Sluice has this name.",
   SLUICE_PLUGIN_KIND: "Use steps in lists, and surfaces at `to:`.",
   SLUICE_PLUGIN_SCHEMA:
@@ -241,7 +234,7 @@ const coreFaults = {
   SLUICE_STRICT_PUBLIC:
     "Add `run:` with the steps of the route, or write `run: []` if everyone may call it without a limit.",
   SLUICE_STRICT_LINKED:
-    "Install the package that `sluice plugin pack` writes, or write the path of the folder if it is your own code.",
+    "Install the package from a registry or a tarball, or write the path of the folder if it is your own code.",
   SLUICE_LISTEN_FAILED:
     "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.",
   SLUICE_TLS_INVALID:

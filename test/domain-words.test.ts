@@ -24,7 +24,6 @@ const exceptions: Readonly<Record<string, readonly string[]>> = {
   "src/pipeline/observe/explanation.ts": ["workspace"],
   "src/commands/explain.ts": ["workspace"],
   // npm's term for a signed statement about the build of a package.
-  "src/commands/plugin/provenance.ts": ["attestation"],
 };
 
 /** Separates the parts of names, and removes names of files of the specification. */

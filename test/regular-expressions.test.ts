@@ -28,12 +28,7 @@ const accepted: Readonly<Record<string, readonly string[]>> = {
     '/ *<link rel="stylesheet" href="\\/dashboard\\/assets\\/([^"]+)" \\/>\\n/g',
   ],
   // Paths and files of plugins, and the stack of an error that ends the process.
-  "src/pipeline/load/plugin-file.ts": ["/(?:^|.*\\/)node_modules\\/((?:@[^/]+\\/)?[^/]+)/"],
   "src/pipeline/load/plugin-of-stack.ts": ["/^\\s+at (?:.*\\()?(.+?):\\d+:\\d+\\)?$/gm"],
-  "src/commands/plugin/pack.ts": [
-    "/(\\bfrom\\s*|\\bimport\\s*\\(?\\s*)([\"'])(\\.{1,2}\\/[^\"']+)\\2/g",
-    "/[ \\t]+$/gm",
-  ],
   // Where its first alternative fails on a run of capitals, the third one takes the whole run.
   "plugins/tools/docs-search/terms.ts": [
     "/\\p{Lu}+(?=\\p{Lu}\\p{Ll})|\\p{Lu}?[\\p{Ll}\\p{Lo}\\p{M}]+|\\p{Lu}+|\\p{N}+/gu",

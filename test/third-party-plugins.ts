@@ -1,10 +1,8 @@
 /** Third-party plugins for tests of what the gateway reports about plugins: a package of tools, and a service in a file. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { lockLine, writeLock } from "../src/pipeline/load/lock-file.ts";
-import { packageIn, type PluginData } from "../src/pipeline/load/plugin-file.ts";
 
-const manifest: PluginData = {
+const manifest = {
   kind: "tools",
   name: "acme-dice",
   description: "Throws dice.",
@@ -82,20 +80,10 @@ export default {
 
 /** Value of `plugins:` in pipeline.yaml. */
 export const thirdParty =
-  "{ acme-dice: acme-kit/dice, acme-clock: ./acme-clock.js, acme-plugins: ./acme-plugins.js }";
+  "{ acme-dice: { from: acme-kit/dice, grants: { hosts: ['dice.acme.com:443'], env: [ACME_KEY] } }, acme-clock: ./acme-clock.js, acme-plugins: ./acme-plugins.js }";
 
-/**
- * Writes the files of the plugins to the folder of pipeline.yaml, and a file pipeline.lock that accepts the package.
- * `broken`: importing the code of the package throws an error.
- */
-export function writeThirdParty(folder: string, { broken = false } = {}): void {
-  const packageFolder = join(folder, "node_modules/acme-kit");
-  const file = {
-    format: 1,
-    package: "acme-kit",
-    version: "2.3.4",
-    plugins: { "./dice": manifest },
-  };
+/** Writes the files of the plugins to the folder of pipeline.yaml. */
+export function writeThirdParty(folder: string): void {
   const files = {
     "acme-clock.js": service,
     "acme-plugins.js": surface,
@@ -106,15 +94,10 @@ export function writeThirdParty(folder: string, { broken = false } = {}): void {
       type: "module",
       exports: { "./dice": "./dice.js" },
     }),
-    "node_modules/acme-kit/dice.js": broken ? 'throw new Error("the code ran");' : code,
-    "node_modules/acme-kit/sluice-plugin.json": JSON.stringify(file),
+    "node_modules/acme-kit/dice.js": code,
   };
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text);
   }
-  const installed = packageIn(packageFolder);
-  if (installed === undefined) throw new Error("the package has no package.json");
-  const lines = new Map([["acme-kit/dice", lockLine(installed, manifest)]]);
-  writeLock(join(folder, "pipeline.yaml"), lines);
 }

@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/metrics.ts";
 import { silentLog } from "../../test/test-log.ts";
 import { principalOf } from "../../test/plugins/billing/metering/principals.ts";
 
-const charges = 160_000;
+const charges = 100_000;
 const keys = 50;
 
 /** Makes `count` charges, `atOnce` of them at the same time, and returns the CPU time per charge in microseconds. */

@@ -1,6 +1,6 @@
 /** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
@@ -8,7 +8,6 @@ import { fault, orderFaults, printFault, shownPath, type Fault } from "../config
 import { productionFaults } from "../config/production.ts";
 import { publishedSchema } from "../config/publish.ts";
 import { expiryProblem, readTls, TlsError } from "../http/tls.ts";
-import { installedPlugins } from "../pipeline/load/installed-plugins.ts";
 import { loadShipped } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
@@ -23,8 +22,7 @@ export const check: Command = {
   help: `usage: sluice check [--config FILE] [--strict] [--online] [--format text|json|sarif|github] [--write-schema FILE]
 
 Reads pipeline.yaml, loads its plugins, checks their order and starts each plugin without listening. Prints every fault
-with its position, its code and a remedy. Without faults, it prints the order of the steps of each route. The code of a
-package with a file sluice-plugin.json does not run: that file describes its plugins.
+with its position, its code and a remedy. Without faults, it prints the order of the steps of each route.
 
   --strict              also report valid settings that should not go to production, such as a missing secret or URLs
                         without TLS. Run it with the variables of production
@@ -35,8 +33,7 @@ package with a file sluice-plugin.json does not run: that file describes its plu
   --format FORMAT       text (default), json, sarif (SARIF 2.1.0, for code scanning) or github (annotations of a pull
                         request in GitHub Actions)
   --write-schema FILE   write the JSON Schema of pipeline.yaml to FILE, for completion in editors. It has the options of
-                        all plugins that ship with Sluice, of those in node_modules beside the file, and of the
-                        plugins that pipeline.yaml names
+                        all plugins that ship with Sluice and of those that pipeline.yaml names
   --json                the same as --format json: print { ok, file, faults, linked, routes } as one JSON document
 
 Exit code 0 without faults, else 1.`,
@@ -51,7 +48,7 @@ Exit code 0 without faults, else 1.`,
     if (positionals.length > 0)
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const format = wantedFormat(context, values["format"]);
-    const checked = await checkFile(context.configFile, context.env, { asData: true });
+    const checked = await checkFile(context.configFile, context.env);
     const { validated, faults: found } = await dryRun(checked, context.env);
     const faults = [...found];
     if (values["strict"] === true) faults.push(...(await strictFaults(checked)));
@@ -63,8 +60,7 @@ Exit code 0 without faults, else 1.`,
     const target = values["write-schema"];
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
-      const installed = installedPlugins(dirname(context.configFile));
-      const all = new Map([...plugins, ...installed, ...validated.plugins]);
+      const all = new Map([...plugins, ...validated.plugins]);
       await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
     }
     print[format](context, { validated, faults, linked });
@@ -186,8 +182,7 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
       );
     }
     for (const line of printOrder(validated.config)) context.print(line);
-    if (linked.length > 0)
-      context.print("\nLocal code under the name of a package, without a lock:");
+    if (linked.length > 0) context.print("\nLocal code under the name of a package:");
     for (const { plugin, package: name, file: module = "" } of linked) {
       context.print(`  ${plugin}: ${name} is a link to ${shownPath(module, cwd)}`);
     }

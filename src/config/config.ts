@@ -2,6 +2,7 @@
  * The parsed pipeline.yaml: environment variables are expanded, defaults are filled in, lists are flattened, and every
  * step has its position in the file. Only `read.ts` creates it; no other code interprets the file.
  */
+import type { Grants } from "../contract/permissions.ts";
 import type { Environment } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
@@ -38,6 +39,15 @@ export interface StepUse extends PluginUse {
   readonly timeoutMs: number;
   /** `skip`: a request continues without the step if the step fails. */
   readonly onError: "refuse" | "skip";
+}
+
+/** A plugin under `plugins:`. */
+export interface ThirdPartyPlugin {
+  /** A package, a module of a package, or a path. */
+  readonly source: string;
+  /** Everything that the plugin may ask for, if the file states it. A missing member grants nothing. */
+  readonly grants: Partial<Grants> | undefined;
+  readonly at: Position;
 }
 
 /** Time limit of a step without `timeoutMs`. */
@@ -132,8 +142,8 @@ export interface Config {
    * that have the name of a plugin under `plugins:`.
    */
   readonly services: readonly PluginUse[];
-  /** Third-party plugins, by name. `source` is a package or a path. */
-  readonly plugins: ReadonlyMap<string, { readonly source: string; readonly at: Position }>;
+  /** Third-party plugins, by name. */
+  readonly plugins: ReadonlyMap<string, ThirdPartyPlugin>;
   /** Fastify plugins that wrap the whole listener. */
   readonly fastify: readonly PluginUse[];
   /** Steps for requests that match no route (404, 405), in order. */

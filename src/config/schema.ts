@@ -2,6 +2,7 @@
  * The shape of pipeline.yaml as a JSON Schema (draft 2020-12) with all defaults. `read.ts` validates with it, and
  * pipeline.schema.json is generated from it.
  */
+import { bodyAccesses, deploymentParts } from "../contract/permissions.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
 import { integerSchema } from "./option-schemas.ts";
@@ -17,6 +18,32 @@ function closed(description: string, properties: Properties, more: JsonSchema = 
 function named(description: string, value: JsonSchema, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, additionalProperties: value, ...more };
 }
+
+function names(description: string): JsonSchema {
+  return { type: "array", items: { type: "string", minLength: 1 }, description };
+}
+
+const thirdPartyPlugin = closed(
+  "A package or a ./path, or a mapping with everything that the plugin may ask for.",
+  {
+    from: { type: "string", minLength: 1, description: "A package, or a ./path." },
+    grants: closed("What the gateway may give to the plugin. What is missing is not granted.", {
+      services: names("Names of services."),
+      hosts: names("Servers as host:port. `*` means any server."),
+      env: names("Environment variables."),
+      body: {
+        enum: bodyAccesses,
+        description: "What the hooks of a step may do with bodies.",
+      },
+      deployment: {
+        type: "array",
+        items: { enum: deploymentParts },
+        description: "Parts of the deployment that all plugins share.",
+      },
+    }),
+  },
+  { type: ["string", "object"], minLength: 1, required: ["from", "grants"] },
+);
 
 const port = { type: "integer", minimum: 0, maximum: 65_535 };
 
@@ -247,8 +274,8 @@ export function fileSchema(
         store,
         log,
         plugins: named(
-          "Third-party plugins: maps a name to a package or a ./path.",
-          { type: "string", minLength: 1 },
+          "Third-party plugins: maps a name to a package or a ./path. With `grants`, the plugin must not ask for more.",
+          thirdPartyPlugin,
           { default: {} },
         ),
         tools: {

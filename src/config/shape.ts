@@ -2,7 +2,7 @@
 import { realpathSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import type { JsonSchema } from "../plugin.ts";
-import type { Config, PluginUse, RouteConfig, ServerConfig } from "./config.ts";
+import type { Config, PluginUse, RouteConfig, ServerConfig, ThirdPartyPlugin } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { pluginUse, readSection, readSurface } from "./entry.ts";
 import { createExpander, type Expander } from "./expand.ts";
@@ -36,8 +36,13 @@ interface FileShape extends StoreShape {
   };
   readonly log: Config["log"];
   readonly secret?: string;
-  readonly plugins: Readonly<Record<string, string | null>>;
+  readonly plugins: Readonly<Record<string, string | GrantedPlugin | null>>;
   readonly routes?: readonly (RouteShape | null)[];
+}
+
+interface GrantedPlugin {
+  readonly from: string;
+  readonly grants?: ThirdPartyPlugin["grants"];
 }
 
 interface RouteShape {
@@ -203,9 +208,12 @@ function takeServiceSections(
 
 function shapePlugins(plugins: FileShape["plugins"], root: Located): Config["plugins"] {
   const nodes = find(root, "/plugins");
-  const entries = Object.entries(plugins).flatMap(([name, source]) => {
+  const entries = Object.entries(plugins).flatMap(([name, given]) => {
     const at = nodes?.kind === "map" ? nodes.entries.get(name)?.keyAt : undefined;
-    return source === null || at === undefined ? [] : [[name, { source, at }] as const];
+    if (given === null || at === undefined) return [];
+    const { from: source, grants }: GrantedPlugin =
+      typeof given === "string" ? { from: given } : given;
+    return [[name, { source, grants, at }] as const];
   });
   return new Map(entries);
 }

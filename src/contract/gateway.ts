@@ -111,10 +111,7 @@ export interface PluginStatus {
   readonly skips: number;
 }
 
-/**
- * The facts of a plugin that its manifest and its package state. Those of a package with a file `sluice-plugin.json` are
- * read from this file.
- */
+/** The facts of a plugin that its manifest and its package state. */
 export interface PluginFacts {
   readonly name: string;
   readonly kind: "step" | "surface" | "tools" | "service";
@@ -130,8 +127,8 @@ export interface PluginFacts {
   readonly origin: "sluice" | "package" | "link" | "path" | "code";
   /** Its value under `plugins:` in pipeline.yaml. Undefined if it is not listed there. */
   readonly source: string | undefined;
-  /** Whether pipeline.lock lists it. Undefined if there is no such file, or if the plugin is not from a package. */
-  readonly isLocked: boolean | undefined;
+  /** Whether pipeline.yaml states its grants, so that it cannot ask for more. */
+  readonly hasGrants: boolean;
   readonly grants: Grants;
 }
 

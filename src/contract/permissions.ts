@@ -70,6 +70,28 @@ export function grantsOf({
 }
 
 /**
+ * Returns the grants that a plugin asks for and that the stated ones do not contain, as texts such as `env: ACME_KEY`. A
+ * missing member grants nothing. Only steps have hooks that get bodies.
+ */
+export function missingGrants(
+  plugin: GrantingMembers & { readonly kind: string },
+  { services = [], hosts = [], env = [], body = "none", deployment = [] }: Partial<Grants>,
+): string[] {
+  const asked = grantsOf(plugin);
+  const beyond = (name: string, wanted: readonly string[], given: readonly string[]): string[] =>
+    wanted.filter((each) => !given.includes(each)).map((each) => `${name}: ${each}`);
+  const isBodyGranted =
+    plugin.kind !== "step" || bodyAccesses.indexOf(asked.body) <= bodyAccesses.indexOf(body);
+  return [
+    ...beyond("services", asked.services, services),
+    ...(hosts.includes("*") ? [] : beyond("hosts", asked.hosts, hosts)),
+    ...beyond("env", asked.env, env),
+    ...(isBodyGranted ? [] : [`body: ${asked.body}`]),
+    ...beyond("deployment", asked.deployment, deployment),
+  ];
+}
+
+/**
  * Returns the reason why the hooks of a step are not permitted by its manifest. Undefined if they are.
  */
 export function bodyHookProblem(
@@ -88,7 +110,8 @@ export function bodyHookProblem(
   return `it has the hook ${name}, so \`permissions.body\` must be "read" or "write"`;
 }
 
-const bodyAccesses: readonly unknown[] = ["none", "read", "write"] satisfies BodyAccess[];
+/** From the least access to the most. */
+export const bodyAccesses: readonly BodyAccess[] = ["none", "read", "write"];
 export const deploymentParts: readonly DeploymentPart[] = ["store", "seal", "claims"];
 const members = ["hosts", "env", "body", "deployment"];
 
@@ -108,7 +131,7 @@ export function permissionProblems(value: unknown): string[] {
   if (!isListOf(env, isVariable)) {
     problems.push("`permissions.env` must be a list of names of environment variables");
   }
-  if (body !== undefined && !bodyAccesses.includes(body)) {
+  if (body !== undefined && !bodyAccesses.some((each) => each === body)) {
     problems.push("`permissions.body` must be one of none, read, write");
   }
   if (!isListOf(deployment, (part) => deploymentParts.some((each) => each === part))) {

@@ -1,4 +1,4 @@
-/** `sluice plugin add` runs no code of a package, and guards the route that it adds. */
+/** `sluice plugin add` runs no scripts and no programs of a package, and guards the route that it adds. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -23,12 +23,9 @@ async function packed(t: TestContext, more: object = {}): Promise<Packed> {
   const about = { kind: "surface", name: "acme-page", description: "A test." };
   const [name, version] = ["acme-pages", "1.0.0"];
   const write = (file: string, text: string): void => writeFileSync(join(source, file), text);
-  write("package.json", JSON.stringify({ name, version, exports: "./index.js", ...more }));
-  write(
-    "sluice-plugin.json",
-    JSON.stringify({ format: 1, package: name, version, plugins: { ".": about } }),
-  );
-  write("index.js", "");
+  const type = "module";
+  write("package.json", JSON.stringify({ name, version, type, exports: "./index.js", ...more }));
+  write("index.js", `export default { ...${JSON.stringify(about)}, start: () => ({}) };`);
   await run("npm", ["pack", source, "--ignore-scripts"], { cwd: line.folder });
   return { ...line, tarball: join(line.folder, `${name}-${version}.tgz`) };
 }

@@ -1,7 +1,8 @@
-/** `sluice plugin`: from a new package to a plugin in pipeline.yaml, and manifests that are read as data. */
+/** `sluice plugin`: from a new package to a plugin in pipeline.yaml with its grants. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { stripTypeScriptTypes } from "node:module";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -36,6 +37,35 @@ async function newPackage(t: TestContext, kind: string): Promise<string> {
   return folder;
 }
 
+/** Removes the types of the modules, as the compiler does for a user. */
+function build(folder: string): void {
+  mkdirSync(join(folder, "dist"), { recursive: true });
+  for (const name of ["index", "index.example"]) {
+    const code = stripTypeScriptTypes(readFileSync(join(folder, `${name}.ts`), "utf8"));
+    writeFileSync(join(folder, "dist", `${name}.js`), code);
+  }
+}
+
+/** Packs a package in `folder`. `plugins`: their manifests by the name of their export. Returns the path of the tarball. */
+async function packed(
+  folder: string,
+  name: string,
+  plugins: Readonly<Record<string, object>>,
+): Promise<string> {
+  const source = join(folder, "source");
+  mkdirSync(source, { recursive: true });
+  const files = Object.keys(plugins).map((entry, at) => [entry, `./${at}.js`] as const);
+  const manifest = { name, version: "1.0.0", type: "module", exports: Object.fromEntries(files) };
+  writeFileSync(join(source, "package.json"), JSON.stringify(manifest));
+  for (const [entry, file] of files) {
+    const code = `export default { ...${JSON.stringify(plugins[entry])}, start: () => ({}) };`;
+    writeFileSync(join(source, file), code);
+  }
+  const args = ["pack", source, "--ignore-scripts", "--silent"];
+  const { stdout } = await promisify(execFile)("npm", args, { cwd: folder });
+  return join(folder, stdout.trim());
+}
+
 for (const kind of ["step", "surface", "tools", "service"]) {
   test(`a new package with a ${kind} passes its own tests and the contract suite`, async (t) => {
     const folder = await newPackage(t, kind);
@@ -47,6 +77,7 @@ for (const kind of ["step", "surface", "tools", "service"]) {
       options,
     );
     assert.match(stdout, /^# pass 1$/m);
+    build(folder);
     const judged = await commandLine(t).run(plugin, "test", folder);
     assert.equal(judged.code, 0, judged.out.join("\n"));
     await promisify(execFile)(join(root, "node_modules/.bin/oxlint"), ["--deny-warnings"], options);
@@ -73,13 +104,11 @@ test("test reports a broken rule and exits with 1", async (t) => {
   const folder = await newPackage(t, "step");
   const file = join(folder, "index.ts");
   writeFileSync(file, readFileSync(file, "utf8").replace(/^ {2}contract: .*\n/m, ""));
+  build(folder);
   const { code, out } = await commandLine(t).run(plugin, "test", folder);
   assert.equal(code, 1);
   assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
   assert.match(out.at(-1) ?? "", /other rules were not checked/);
-  const packed = await commandLine(t).run(plugin, "pack", folder);
-  assert.deepEqual([packed.code, existsSync(join(folder, "dist"))], [1, false]);
-  assert.match(packed.err.at(-1) ?? "", /nothing was packed, because the package breaks/);
 });
 
 const pipeline = `# The gateway of this test.
@@ -93,37 +122,31 @@ routes:
   - { path: /x, run: [{ use: edge }], to: front-page }
 `;
 
-/** Packs a new step and adds it. */
+/** Packs a step and adds it. */
 async function added(t: TestContext): Promise<CommandLine & { readonly tarball: string }> {
-  const folder = await newPackage(t, "step");
   const line = commandLine(t);
-  const packed = await line.json(plugin, "pack", folder);
-  const tarball = String(packed["tarball"]);
+  const about = { kind: "step", name: "acme-step", contract: "^1", description: "A test." };
+  const permissions = { body: "none" };
+  const tarball = await packed(line.folder, "acme-step", { ".": { ...about, permissions } });
   writeFileSync(line.configFile, pipeline);
   const { code, out, err } = await line.run(plugin, "add", tarball, "--list", "edge");
   assert.deepEqual([code, err], [0, []]);
   assert.match(out.join("\n"), /acme-step \(step\) gets from the gateway:\n {2}services +none/);
-  linkPackage(line.folder);
   return { ...line, tarball };
 }
 
 test("add installs a tarball, writes its lines and keeps all others, and the gateway accepts it", async (t) => {
-  const { configFile, folder, run } = await added(t);
+  const { configFile, run } = await added(t);
   const text = readFileSync(configFile, "utf8");
   const expected = pipeline
-    .replace("plugins: {} #", 'plugins: { acme-step: "acme-step" } #')
+    .replace("plugins: {} #", 'plugins: { acme-step: { from: "acme-step", grants: {} } } #')
     .replace("- request-id # first\n", "- request-id # first\n    - acme-step\n");
   assert.equal(text, expected);
-  const lock = readFileSync(join(folder, "pipeline.lock"), "utf8");
-  assert.match(
-    lock,
-    /^acme-step: \{ version: 0\.1\.0, integrity: sha512-\S+, contract: \^1\.\d+, grants: /m,
-  );
   assert.deepEqual((await checkFile(configFile, {})).faults, []);
   assert.equal((await run(check)).code, 0);
 });
 
-test("add refuses a folder, which npm links: it is local code that no lock can describe", async (t) => {
+test("add refuses a folder, which npm links: it is local code", async (t) => {
   const folder = await newPackage(t, "step");
   const { configFile, run, folder: home } = commandLine(t);
   const before = readFileSync(configFile, "utf8");
@@ -139,7 +162,6 @@ test("add refuses a folder, which npm links: it is local code that no lock can d
   );
   assert.equal(existsSync(join(home, "node_modules")), false);
   assert.equal(readFileSync(configFile, "utf8"), before);
-  assert.equal(existsSync(join(home, "pipeline.lock")), false);
 });
 
 test("adding again changes nothing, and adds what an option asks for", async (t) => {
@@ -179,7 +201,7 @@ test("add changes nothing in a file that names another plugin, or that is not va
     assert.match(err.join("\n"), problem);
   };
   await refused(
-    text.replace('"acme-step"', "./mine.ts"),
+    text.replace('from: "acme-step"', "from: ./mine.ts"),
     /installed but not added: .*plugin acme-step is \.\/mine\.ts; remove it under `plugins:` first/,
   );
   await refused(`${text}lists: {}\n`, /nothing was installed: .* is not valid YAML: Map keys must/);
@@ -204,31 +226,21 @@ test("add says why npm failed, and leaves no file in the folder", async (t) => {
   assert.match(err.join("\n"), /^ {2}code ECONNREFUSED$/m);
   assert.doesNotMatch(err.join("\n"), /npm warn|^ +at /m);
   assert.equal(readFileSync(configFile, "utf8"), before);
-  for (const name of ["package.json", "pipeline.lock", "node_modules"]) {
+  for (const name of ["package.json", "node_modules"]) {
     assert.equal(existsSync(join(folder, name)), false, name);
   }
 });
 
 test("add refuses a plugin with a taken name, and one path for several surfaces", async (t) => {
-  const { configFile, folder, run } = commandLine(t);
-  const before = readFileSync(configFile, "utf8");
-  const source = join(folder, "source");
-  mkdirSync(source);
-  const write = (name: string, value: object): void =>
-    writeFileSync(join(source, name), JSON.stringify(value));
   const add = async (...names: readonly string[]): Promise<string> => {
-    const manifest = { kind: "surface", description: "A test." };
-    const plugins = Object.fromEntries(names.map((name) => [`./${name}`, { ...manifest, name }]));
-    write("package.json", { name: "acme-pages", version: "1.0.0" });
-    write("sluice-plugin.json", { format: 1, package: "acme-pages", version: "1.0.0", plugins });
-    await promisify(execFile)("npm", ["pack", source, "--ignore-scripts"], { cwd: folder });
-    const { code, err } = await run(
-      plugin,
-      "add",
-      join(folder, "acme-pages-1.0.0.tgz"),
-      "--path",
-      "/x",
-    );
+    const { configFile, folder, run } = commandLine(t);
+    const before = readFileSync(configFile, "utf8");
+    const plugins = names.map((name) => [
+      `./${name}`,
+      { kind: "surface", name, description: "A test." },
+    ]);
+    const tarball = await packed(folder, "acme-pages", Object.fromEntries(plugins));
+    const { code, err } = await run(plugin, "add", tarball, "--path", "/x");
     assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, before]);
     return err.join("\n");
   };
@@ -236,41 +248,20 @@ test("add refuses a plugin with a taken name, and one path for several surfaces"
   assert.match(await add("one", "two"), /--path adds a route for one surface, .* has one, two$/);
 });
 
-test("add names the required options of a service", async (t) => {
-  const folder = await newPackage(t, "service");
-  const line = commandLine(t);
-  writeFileSync(line.configFile, pipeline);
-  const tarball = String((await line.json(plugin, "pack", folder))["tarball"]);
-  const { code, out } = await line.run(plugin, "add", tarball);
-  assert.equal(code, 0);
-  assert.match(
-    out.join("\n"),
-    /^To use acme-service, add a section `acme-service:` with its options .*\(required: url\)\.$/m,
-  );
-});
-
 test("add names the required options that the file does not set, for every kind", async (t) => {
-  const { configFile, folder, run, json } = commandLine(t);
-  const source = join(folder, "source");
-  mkdirSync(source);
-  const write = (name: string, value: object): void =>
-    writeFileSync(join(source, name), JSON.stringify(value));
-  const version = "1.0.0";
   const options = {
     type: "object",
     properties: { url: {}, prefix: {}, seconds: { type: "integer", default: 30 } },
     required: ["url", "prefix", "seconds"],
+    additionalProperties: false,
   };
   const add = async (kind: string, text: string, ...args: readonly string[]): Promise<string> => {
-    const data = { kind, name: "acme", description: "A test.", options };
-    write("package.json", { name: "acme-any", version });
-    const plugins = { ".": data };
-    write("sluice-plugin.json", { format: 1, package: "acme-any", version, plugins });
-    await promisify(execFile)("npm", ["pack", source, "--ignore-scripts"], { cwd: folder });
+    const { configFile, folder, run, json } = commandLine(t);
+    const about = { kind, name: "acme", description: "A test.", options };
+    const tarball = await packed(folder, "acme-any", { ".": about });
     writeFileSync(configFile, text);
-    const tarball = join(folder, "acme-any-1.0.0.tgz");
-    const { code, out } = await run(plugin, "add", tarball, ...args);
-    assert.equal(code, 0);
+    const { code, out, err } = await run(plugin, "add", tarball, ...args);
+    assert.equal(code, 0, err.join("\n"));
     const result = await json(plugin, "add", tarball, ...args);
     const [{ missingOptions }] = result["plugins"] as [{ missingOptions: string[] }];
     const remaining = out.join("\n").match(/^To use acme, .*$/m)?.[0] ?? "";
@@ -295,129 +286,70 @@ test("add names the required options that the file does not set, for every kind"
   assert.equal(await add("service", section), `${placed} (required: prefix).`);
 });
 
-test("pack refuses bundled packages, and a folder without package.json", async (t) => {
+test("test refuses a folder without package.json, and a package that was not built", async (t) => {
   const folder = await newPackage(t, "step");
-  const manifest = join(folder, "package.json");
-  const text = readFileSync(manifest, "utf8");
-  for (const bundled of [["dep"], true]) {
-    const value = { ...JSON.parse(text), bundleDependencies: bundled };
-    writeFileSync(manifest, JSON.stringify(value));
-    const { code, err } = await commandLine(t).run(plugin, "pack", folder);
-    assert.equal(code, 1);
-    assert.match(err.join("\n"), /`bundleDependencies`, which sluice plugin pack does not support/);
-  }
-  const missing = await commandLine(t).run(plugin, "test", join(folder, "missing"));
+  const { run } = commandLine(t);
+  const missing = await run(plugin, "test", join(folder, "missing"));
   assert.equal(missing.code, 1);
   assert.match(missing.err.join("\n"), /missing\/package\.json does not exist; run this in/);
+  const { code, err } = await run(plugin, "test", folder);
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /dist\/index\.js does not exist; build the package first/);
 });
 
 test("a package that was not installed yet is refused with the remedy", async (t) => {
   const { json, run, folder } = commandLine(t);
   const dir = join(folder, "package");
   await json(plugin, "new", "acme-new", "--kind", "step", "--dir", dir);
+  build(dir);
   const { code, err } = await run(plugin, "test", dir);
   assert.equal(code, 1);
   assert.match(err.join("\n"), /Cannot find package 'sluice-gateway' .*; run npm install first$/);
 });
 
-test("a changed file, version or line is refused before the code runs", async (t) => {
-  const { configFile, folder, run } = await added(t);
-  const module = join(folder, "node_modules/acme-step/index.js");
-  const code = readFileSync(module, "utf8");
-  writeFileSync(module, `globalThis.hasRun = true;\n${code}`);
-  const { faults } = await checkFile(configFile, {});
-  assert.deepEqual(
-    faults.map((fault) => fault.code),
-    ["SLUICE_LOCK_DIFFERS"],
-  );
-  assert.match(faults[0]?.message ?? "", /files that differ/);
-  assert.equal("hasRun" in globalThis, false);
-  writeFileSync(module, code);
-  assert.deepEqual((await checkFile(configFile, {})).faults, []);
-
-  const lock = join(folder, "pipeline.lock");
-  const accepted = readFileSync(lock, "utf8");
-  writeFileSync(lock, accepted.replace("body: none", "body: write"));
-  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_DIFFERS.*grants that differ/);
-  writeFileSync(lock, "# empty\n");
-  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_MISSING/);
-  writeFileSync(lock, "- x\n");
-  assert.match((await run(check)).out.join("\n"), /SLUICE_LOCK_INVALID/);
-});
-
-/** Writes an installed package whose module throws when it is imported. */
-function throwingPackage(folder: string, manifest: object): void {
-  const target = join(folder, "node_modules/acme-bomb");
-  mkdirSync(target, { recursive: true });
-  const write = (name: string, value: object): void =>
-    writeFileSync(join(target, name), JSON.stringify(value));
-  write("package.json", {
-    name: "acme-bomb",
-    version: "2.0.0",
-    type: "module",
-    exports: "./index.js",
-  });
-  writeFileSync(join(target, "index.js"), 'throw new Error("the code of the plugin has run");');
-  write("sluice-plugin.json", {
-    format: 1,
-    package: "acme-bomb",
-    version: "2.0.0",
-    plugins: { ".": manifest },
-  });
-}
-
-const manifest = {
-  kind: "step",
-  name: "acme-bomb",
-  contract: "^1",
-  description: "Throws.",
-  options: {
-    type: "object",
-    properties: { fuse: { type: "integer", minimum: 1 } },
-    additionalProperties: false,
-  },
-};
-
-test("check and the schema of the editor run no code of an installed plugin", async (t) => {
+test("a plugin that asks for more than its grants is refused, and the fault says what is missing", async (t) => {
   const { configFile, folder, run } = commandLine(t);
-  throwingPackage(folder, manifest);
-  const file = (fuse: unknown): string =>
-    `version: 1\nplugins: { acme-bomb: acme-bomb }\nroutes:\n  - { path: /x, run: [{ acme-bomb: { fuse: ${String(fuse)} } }], to: front-page }\n`;
-  writeFileSync(configFile, file(1));
-  const schema = join(folder, "schema.json");
-  const checked = await run(check, "--write-schema", schema);
-  assert.equal(checked.code, 0, checked.out.join("\n"));
-  assert.match(readFileSync(schema, "utf8"), /"fuse"/);
-  writeFileSync(configFile, file(0));
-  assert.match((await run(check)).out.join("\n"), /SLUICE_VALUE_RANGE.*fuse/);
-  const { faults } = await checkFile(configFile, {});
-  assert.match(faults.map(({ message }) => message).join(), /the code of the plugin has run/);
-});
-
-test("the schema of the editor has the options of installed plugins that the file does not name", async (t) => {
-  const { configFile, folder, run } = commandLine(t);
-  throwingPackage(folder, manifest);
-  writeFileSync(configFile, "version: 1\nroutes:\n  - { path: /x, to: front-page }\n");
-  const schema = join(folder, "schema.json");
-  assert.equal((await run(check, "--write-schema", schema)).code, 0);
-  assert.match(readFileSync(schema, "utf8"), /"fuse"/);
-});
-
-test("a file that differs from the code, or that cannot be read, is a fault", async (t) => {
-  const { configFile, folder } = commandLine(t);
-  throwingPackage(folder, manifest);
-  const module = join(folder, "node_modules/acme-bomb/index.js");
-  writeFileSync(
-    module,
-    'export default { kind: "step", name: "acme-bomb", contract: "^1", description: "Other.", start: () => ({}) };',
+  const about = {
+    kind: "step",
+    name: "acme",
+    description: "A test.",
+    uses: ["metering"],
+    permissions: {
+      hosts: ["acme.test:443"],
+      env: ["ACME_KEY"],
+      body: "read",
+      deployment: ["seal"],
+    },
+  };
+  const tarball = await packed(folder, "acme", { "./acme": about });
+  writeFileSync(configFile, pipeline);
+  assert.equal((await run(plugin, "add", tarball, "--list", "edge")).code, 0);
+  const text = readFileSync(configFile, "utf8");
+  const grants =
+    '{"services":["metering"],"hosts":["acme.test:443"],"env":["ACME_KEY"],"deployment":["seal"],"body":"read"}';
+  assert(text.includes(`{ acme: { from: "acme/acme", grants: ${grants} } }`), text);
+  const messages = async (): Promise<string[]> =>
+    (await checkFile(configFile, {})).faults.map(({ code, message }) => `${code}: ${message}`);
+  const refusal = 'SLUICE_PLUGIN_GRANTS: the plugin "acme" asks for more than its grants';
+  assert.deepEqual(await messages(), []);
+  writeFileSync(configFile, text.replace('["ACME_KEY"]', "[]").replace('"read"', '"none"'));
+  assert.deepEqual(await messages(), [`${refusal}: env: ACME_KEY, body: read`]);
+  const again = await run(plugin, "add", tarball);
+  assert.equal(again.code, 1);
+  assert.match(
+    again.err.join("\n"),
+    /not added: .* more than its grants: env: ACME_KEY, body: read;/,
   );
+  writeFileSync(configFile, text.replace(grants, "{}"));
+  assert.deepEqual(await messages(), [
+    `${refusal}: services: metering, hosts: acme.test:443, env: ACME_KEY, body: read, deployment: seal`,
+  ]);
+  // More than it asks for is not a fault, and without grants it may have what it asks for.
   writeFileSync(
     configFile,
-    "version: 1\nplugins: { acme-bomb: acme-bomb }\nroutes:\n  - { path: /x, run: [acme-bomb], to: front-page }\n",
+    text.replace('["acme.test:443"]', '["*"]').replace('"read"', '"write"'),
   );
-  const codes = async (): Promise<string[]> =>
-    (await checkFile(configFile, {})).faults.map(({ code }) => code);
-  assert.deepEqual(await codes(), ["SLUICE_PLUGIN_FILE"]);
-  writeFileSync(join(folder, "node_modules/acme-bomb/sluice-plugin.json"), '{ "format": 9 }');
-  assert.deepEqual(await codes(), ["SLUICE_PLUGIN_FILE"]);
+  assert.deepEqual(await messages(), []);
+  writeFileSync(configFile, text.replace(`{ from: "acme/acme", grants: ${grants} }`, "acme/acme"));
+  assert.deepEqual(await messages(), []);
 });

@@ -145,19 +145,13 @@ routes:
   - { path: /, methods: [GET], run: [{ use: edge }], to: front-page }
 `;
 
-/** Packs the plugin into the folder as `sluice plugin pack` does, without the contract suite. Returns the tarball. */
+/** Packs the plugin into the folder. Returns the tarball. */
 function packPlugin(target: string): string {
   const source = join(folder, "acme-tenant");
   mkdirSync(source);
   const [name, version] = ["acme-tenant", "1.0.0"];
-  const data = { kind: "step", name, contract: "^1", description: "Requires a tenant." };
-  const files = {
-    "package.json": { name, version, type: "module", exports: "./index.js" },
-    "sluice-plugin.json": { format: 1, package: name, version, plugins: { ".": data } },
-  };
-  for (const [file, value] of Object.entries(files)) {
-    writeFileSync(join(source, file), JSON.stringify(value));
-  }
+  const manifest = { name, version, type: "module", exports: "./index.js" };
+  writeFileSync(join(source, "package.json"), JSON.stringify(manifest));
   writeFileSync(join(source, "index.js"), plugin);
   execFileSync("npm", ["pack", "--silent", "--pack-destination", target], { cwd: source });
   return join(target, `${name}-${version}.tgz`);

@@ -1,6 +1,6 @@
-/** The plugin kit of the published package: new plugins compile against its types. */
+/** The plugin kit of the published package: new plugins compile against its types, and are packed. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
@@ -36,6 +36,10 @@ for (const kind of ["step", "surface", "tools", "service"]) {
     run(folder, tsc, "-p", folder);
     run(folder, oxlint, "--deny-warnings");
     run(folder, "--test");
-    run(folder, main, "plugin", "pack");
+    run(folder, main, "plugin", "test");
+    const args = ["pack", "--dry-run", "--ignore-scripts", "--json"];
+    const packed = execFileSync("npm", args, { cwd: folder, env, encoding: "utf8" });
+    assert.match(packed, /"dist\/index\.d\.ts"/);
+    assert.doesNotMatch(packed, /index\.(test|example)/);
   });
 }

@@ -19,26 +19,16 @@ interface OpenIntent {
   readonly requestId: string;
 }
 
-/** The sum of the charges of one hour that have the same names. The columns of `hours` have the same order. */
+type Names = readonly [hour: number, workspace: number, key: number, ...rest: (number | string)[]];
+
+/** The sum of the charges of one hour that have the same names. */
 interface HourSum {
-  readonly hour: number;
-  readonly workspace: number;
-  readonly key: number;
-  readonly surface: number;
-  readonly method: number;
-  readonly model: number;
-  readonly route: number;
-  readonly tag: string;
+  /** The values of the key of `hours`, in the order of its columns: the hour, the numbers of names, and the tag. */
+  readonly names: Names;
+  /** In the order of `amounts`. */
+  readonly amounts: number[];
   /** Another sum whose names have the same hash. */
   readonly next: HourSum | undefined;
-  calls: number;
-  included: number;
-  purchased: number;
-  overage: number;
-  inputTokens: number;
-  outputTokens: number;
-  cachedTokens: number;
-  reasoningTokens: number;
 }
 
 const amounts = [
@@ -120,67 +110,44 @@ export class Sums {
     const time = cursor.float(at.charge.time);
     this.newest = Math.max(this.newest, time);
     addToMinute(this.#minutes, cursor);
-    const sum = this.#hourSum(cursor, Math.floor(time / hourMs));
-    sum.calls++;
-    sum.included += cursor.float(at.charge.included);
-    sum.purchased += cursor.float(at.charge.purchased);
-    sum.overage += cursor.float(at.charge.overage);
-    sum.inputTokens += cursor.float(at.charge.inputTokens);
-    sum.outputTokens += cursor.float(at.charge.outputTokens);
-    sum.cachedTokens += cursor.cachedTokens;
-    sum.reasoningTokens += cursor.reasoningTokens;
+    const tag = cursor.hasLines(at.charge.text) ? tagOf(cursor.text(at.charge.text)) : "";
+    const names: Names = [
+      Math.floor(time / hourMs),
+      cursor.uint(at.charge.workspace),
+      cursor.uint(at.charge.key),
+      cursor.uint(at.charge.surface),
+      cursor.uint(at.charge.method),
+      cursor.uint(at.charge.model),
+      cursor.route,
+      tag,
+    ];
+    addTo(this.#sumOf(names, tag), [
+      1,
+      cursor.float(at.charge.included),
+      cursor.float(at.charge.purchased),
+      cursor.float(at.charge.overage),
+      cursor.float(at.charge.inputTokens),
+      cursor.float(at.charge.outputTokens),
+      cursor.cachedTokens,
+      cursor.reasoningTokens,
+    ]);
     const intent = cursor.float(at.charge.intent);
     if (intent !== 0) this.#intents.delete(intent);
   }
 
-  #hourSum(cursor: RecordCursor, hour: number): HourSum {
-    const workspace = cursor.uint(at.charge.workspace);
-    const key = cursor.uint(at.charge.key);
-    const surface = cursor.uint(at.charge.surface);
-    const method = cursor.uint(at.charge.method);
-    const model = cursor.uint(at.charge.model);
-    const { route } = cursor;
-    const tag = cursor.hasLines(at.charge.text) ? tagOf(cursor.text(at.charge.text)) : "";
-    const names = [workspace, key, surface, method, model, route];
-    const hash =
-      tag === ""
-        ? names.reduce((sum, name) => Math.imul(sum, 31) + name, hour)
-        : `${hour} ${names.join(" ")} ${tag}`;
+  /** Returns the amounts of the sum with these names. */
+  #sumOf(names: Names, tag: string): number[] {
+    let hash: number | string = 0;
+    if (tag !== "") hash = names.join(" ");
+    else for (const name of names) hash = Math.imul(Number(hash), 31) + Number(name);
     const next = this.#byHash.get(hash);
     for (let sum = next; sum !== undefined; sum = sum.next) {
-      const hasSameNames =
-        sum.key === key &&
-        sum.method === method &&
-        sum.hour === hour &&
-        sum.workspace === workspace &&
-        sum.surface === surface &&
-        sum.model === model &&
-        sum.route === route &&
-        sum.tag === tag;
-      if (hasSameNames) return sum;
+      if (areEqual(sum.names, names)) return sum.amounts;
     }
-    const made: HourSum = {
-      hour,
-      workspace,
-      key,
-      surface,
-      method,
-      model,
-      route,
-      tag,
-      next,
-      calls: 0,
-      included: 0,
-      purchased: 0,
-      overage: 0,
-      inputTokens: 0,
-      outputTokens: 0,
-      cachedTokens: 0,
-      reasoningTokens: 0,
-    };
+    const made = { names, amounts: amounts.map(() => 0), next };
     this.#byHash.set(hash, made);
     this.#hours.push(made);
-    return made;
+    return made.amounts;
   }
 
   #intent(cursor: RecordCursor): void {
@@ -215,8 +182,14 @@ export class Sums {
 
   #keyHours(): Steps {
     const steps: Steps = new Map();
-    for (const { hour, key, included, purchased, overage } of this.#hours) {
-      addToStep(steps, hour, key, included + purchased + overage);
+    for (const { names, amounts: sums } of this.#hours) {
+      const [hour, , key] = names;
+      addToStep(
+        steps,
+        hour,
+        key,
+        drawsOf(sums).reduce((one, other) => one + other),
+      );
     }
     return steps;
   }
@@ -226,14 +199,7 @@ export class Sums {
     const insert = db.prepare(
       `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
     );
-    for (const sum of this.#hours) {
-      const { hour, workspace, key, surface, method, model, route, tag, calls } = sum;
-      const { included, purchased, overage } = sum;
-      const { inputTokens, outputTokens, cachedTokens, reasoningTokens } = sum;
-      const tokens = [inputTokens, outputTokens, cachedTokens, reasoningTokens];
-      const sums = [calls, included, purchased, overage, ...tokens].map(exact);
-      insert.run(hour, workspace, key, surface, method, model, route, tag, ...sums);
-    }
+    for (const sum of this.#hours) insert.run(...sum.names, ...sum.amounts.map(exact));
   }
 
   /** Clears the sums that `write` has written, after they are on disk. */
@@ -262,20 +228,36 @@ function addToStep(steps: Steps, step: number, key: number, amountMilliCu: numbe
 
 /** Adds to the sums of the months of workspaces. */
 function writeMonths(db: DatabaseSync, sums: readonly HourSum[]): void {
-  const months = new Map<string, [number, number, number, number, number]>();
-  for (const { hour, workspace, included, purchased, overage } of sums) {
+  const months = new Map<string, readonly [month: number, workspace: number, draws: number[]]>();
+  for (const { names, amounts: added } of sums) {
+    const [hour, workspace] = names;
     const month = periodOf(hour * hourMs).start;
-    const sum = months.get(`${month} ${workspace}`) ?? [month, workspace, 0, 0, 0];
-    sum[2] += included;
-    sum[3] += purchased;
-    sum[4] += overage;
-    months.set(`${month} ${workspace}`, sum);
+    const place = `${month} ${workspace}`;
+    const sum = months.get(place) ?? [month, workspace, [0, 0, 0]];
+    addTo(sum[2], drawsOf(added));
+    months.set(place, sum);
   }
   const add = db.prepare(
     `INSERT INTO periods VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT DO UPDATE SET ${["included", "purchased", "overage"].map(exactSum).join(", ")}`,
+     ON CONFLICT DO UPDATE SET ${drawsOf(amounts).map(exactSum).join(", ")}`,
   );
-  for (const sum of months.values()) add.run(...sum.map(exact));
+  for (const [month, workspace, draws] of months.values()) {
+    add.run(month, workspace, ...draws.map(exact));
+  }
+}
+
+/** Returns the three draws among values in the order of `amounts`. */
+function drawsOf<T>(values: readonly T[]): T[] {
+  return values.slice(1, 4);
+}
+
+function addTo(sums: number[], added: readonly number[]): void {
+  for (const [place, amount] of added.entries()) sums[place] = (sums[place] ?? 0) + amount;
+}
+
+function areEqual(one: readonly unknown[], other: readonly unknown[]): boolean {
+  for (let i = 0; i < one.length; i++) if (one[i] !== other[i]) return false;
+  return true;
 }
 
 /** Adds to the sums by key and step, and deletes those that have left the window at `newest`. */

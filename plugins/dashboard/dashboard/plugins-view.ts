@@ -10,8 +10,8 @@ export function pluginsView({ gateway }: DashboardParts): object {
   return { plugins: gateway.running().plugins.map(pluginJson) };
 }
 
-function pluginJson({ isLocked, hooks, ...facts }: LoadedPlugin): object {
-  return { ...facts, locked: isLocked, hooks: hooks.map(hookJson) };
+function pluginJson({ hasGrants, hooks, ...facts }: LoadedPlugin): object {
+  return { ...facts, has_grants: hasGrants, hooks: hooks.map(hookJson) };
 }
 
 function hookJson({ seconds, ...counts }: HookStatus): object {

@@ -1,42 +1,31 @@
-/** `sluice plugin add`: installs a package of plugins and enters it in pipeline.yaml and pipeline.lock. */
+/** `sluice plugin add`: installs a package of plugins, and writes its plugins and what they may do into pipeline.yaml. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { registerHooks } from "node:module";
 import { dirname } from "node:path";
 import { addEntry, hasKey, valueAt, yamlError } from "../../config/edit-yaml.ts";
-import type { Grants } from "../../contract/permissions.ts";
+import { grantsOf, missingGrants, type Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
-import {
-  grantsOfData,
-  pluginFileName,
-  readPluginFile,
-  type InstalledPackage,
-  type PluginData,
-} from "../../pipeline/load/plugin-file.ts";
-import {
-  lockLine,
-  lockPath,
-  readLock,
-  writeLock,
-  type LockLine,
-} from "../../pipeline/load/lock-file.ts";
+import type { InstalledPackage } from "../../pipeline/load/installed-package.ts";
+import type { Plugin } from "../../plugin.ts";
 import { UsageError, type CommandContext, type OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
-import { PackageError } from "./find-plugins.ts";
+import { findPlugins, PackageError, type FoundPlugin } from "./find-plugins.ts";
+import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { install, packagesWithScripts } from "./install.ts";
 import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
-import { provenanceOf, type Provenance } from "./provenance.ts";
 import { withPackage } from "./test.ts";
 
-/** A plugin of the package. `source`: the value under `plugins:` in pipeline.yaml. */
+/** A plugin of the package. `source`: its module, as pipeline.yaml names it. */
 interface Added {
   readonly source: string;
-  readonly data: PluginData;
+  readonly plugin: Plugin;
 }
 
 export const add: Subcommand = {
-  options: ["list", "path", "require-provenance"],
+  options: ["list", "path"],
   arguments: ["PACKAGE"],
   run: (context, values, spec = "") =>
     withPackage(context, async () => {
@@ -50,24 +39,10 @@ export const add: Subcommand = {
       const scriptsBefore = new Set(packagesWithScripts(folder));
       const installed = await install(spec, folder);
       const withScripts = packagesWithScripts(folder).filter((name) => !scriptsBefore.has(name));
-      const plugins = pluginsOf(installed);
-      const provenance = await provenanceOf(installed, spec, folder);
-      if (values["require-provenance"] === true && provenance.state !== "verified") {
-        const reason = `its provenance is not verified (${provenance.text})`;
-        throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
-      }
+      const plugins = await pluginsOf(installed);
       const text = changedText(installed, before, plugins, values);
-      const lock = new Map(readLock(configFile));
-      const isDowngrade = plugins.some(
-        ({ source }) =>
-          lock.get(source)?.provenance === "verified" && provenance.state !== "verified",
-      );
-      for (const { source, data } of plugins) {
-        lock.set(source, { ...lineOf(installed, data), provenance: provenance.state });
-      }
       writeFileSync(configFile, text);
-      writeLock(configFile, lock);
-      report(context, installed, plugins, text, provenance);
+      report(context, installed, plugins, text);
       if (withScripts.length > 0) {
         const names = withScripts.join(" ");
         context.printToStderr(
@@ -76,11 +51,6 @@ export const add: Subcommand = {
       }
       for (const unused of unusedOptions(plugins, values)) {
         context.printToStderr(`plugin add: ${unused}.`);
-      }
-      if (isDowngrade) {
-        context.printToStderr(
-          "plugin add: the provenance of the earlier version was verified. Find out why this one differs before you start.",
-        );
       }
       return 0;
     }),
@@ -105,7 +75,7 @@ function checkPlaces(file: string, text: string, values: OptionValues): void {
 
 /** Returns a sentence for each option that no plugin of the package needs. */
 function unusedOptions(plugins: readonly Added[], values: OptionValues): string[] {
-  const has = (kind: PluginData["kind"]): boolean => plugins.some(({ data }) => data.kind === kind);
+  const has = (kind: Plugin["kind"]): boolean => plugins.some(({ plugin }) => plugin.kind === kind);
   const usesList = has("step") || (has("surface") && values["path"] !== undefined);
   return [
     ...(values["list"] !== undefined && !usesList
@@ -132,34 +102,54 @@ function changedText(
   }
 }
 
-/** Throws PackageError if a digest of the package is not possible. */
-function lineOf(installed: InstalledPackage, data: PluginData): LockLine {
+/** Imports the plugins. Throws PackageError if the package has none that this gateway can load. */
+async function pluginsOf({ folder, name }: InstalledPackage): Promise<Added[]> {
+  const notAdded = `${name} was installed but not added`;
+  const hook = ownPackageHook();
+  let found: FoundPlugin[];
   try {
-    return lockLine(installed, data);
+    found = await findPlugins(folder);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
+    throw error instanceof PackageError ? new PackageError(`${notAdded}: ${error.message}`) : error;
+  } finally {
+    hook.deregister();
   }
+  return found.map(({ entry, plugin }) => {
+    const [problem] = pluginProblems(plugin);
+    if (problem !== undefined) throw new PackageError(`${notAdded}: ${problem}`);
+    if (plugin.contract !== undefined && !supportsContract(plugin.contract)) {
+      const wanted = `version ${plugin.contract} of the plugin contract; this release has ${contractVersion}`;
+      throw new PackageError(`${notAdded}: it needs ${wanted}`);
+    }
+    if (shippedPlugins().has(plugin.name)) {
+      const taken = `a plugin that ships with Sluice has the name ${plugin.name}, too`;
+      throw new PackageError(`${notAdded}: ${taken}`);
+    }
+    return { source: `${name}${entry.slice(1)}`, plugin };
+  });
 }
 
-/** Throws PackageError if the package has no plugin that this gateway can load. */
-function pluginsOf(installed: InstalledPackage): Added[] {
-  const file = readPluginFile(installed);
-  if (file === undefined || typeof file === "string") {
-    const reason = file ?? `it has no ${pluginFileName}, which sluice plugin pack writes`;
-    throw new PackageError(`${installed.name} was installed but not added: ${reason}`);
-  }
-  return Object.entries(file.plugins).map(([entry, data]) => {
-    if (data.contract !== undefined && !supportsContract(data.contract)) {
-      const wanted = `version ${data.contract} of the plugin contract; this release has ${contractVersion}`;
-      throw new PackageError(`${installed.name} was installed but not added: it needs ${wanted}`);
-    }
-    if (shippedPlugins().has(data.name)) {
-      const taken = `a plugin that ships with Sluice has the name ${data.name}, too`;
-      throw new PackageError(`${installed.name} was installed but not added: ${taken}`);
-    }
-    return { source: `${installed.name}${entry.slice(1)}`, data };
+/** The gateway is a peer of its plugins. Where it is not installed beside them, they import the one that runs. */
+function ownPackageHook(): { deregister(): void } {
+  return registerHooks({
+    resolve(specifier, context, next) {
+      if (!specifier.startsWith("sluice-gateway/")) return next(specifier, context);
+      try {
+        return next(specifier, context);
+      } catch {
+        return next(specifier, { ...context, parentURL: import.meta.url });
+      }
+    },
   });
+}
+
+/** Returns the value of the plugin under `plugins:`, on one line. */
+function entryOf({ source, plugin }: Added): string {
+  const { body, ...lists } = grantsOf(plugin);
+  const given = Object.entries(lists).filter(([, values]) => values.length > 0);
+  const grants = Object.fromEntries<unknown>(given);
+  if (plugin.kind === "step" && body !== "none") grants["body"] = body;
+  return `{ from: ${JSON.stringify(source)}, grants: ${JSON.stringify(grants)} }`;
 }
 
 /**
@@ -170,9 +160,9 @@ function pluginsOf(installed: InstalledPackage): Added[] {
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
   const list = optionText(values, "list");
   const path = optionText(values, "path");
-  const surfaces = plugins.filter(({ data }) => data.kind === "surface");
+  const surfaces = plugins.filter(({ plugin }) => plugin.kind === "surface");
   if (path !== undefined && surfaces.length > 1) {
-    const all = surfaces.map(({ data }) => data.name).join(", ");
+    const all = surfaces.map(({ plugin }) => plugin.name).join(", ");
     throw new Error(`--path adds a route for one surface, but the package has ${all}`);
   }
   let result = text;
@@ -180,15 +170,12 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
     if (placesIn(valueAt(result, place), name).length === 0)
       result = addEntry(result, place, entry, true);
   };
-  for (const { source, data } of plugins) {
-    const { name, kind } = data;
+  for (const added of plugins) {
+    const { name, kind } = added.plugin;
     const present = valueAt(result, ["plugins", name]);
     if (present === undefined) {
-      result = addEntry(result, ["plugins"], `${name}: ${JSON.stringify(source)}`, false);
-    } else if (present !== source) {
-      const other = typeof present === "string" ? present : "something else";
-      throw new Error(`the plugin ${name} is ${other}; remove it under \`plugins:\` first`);
-    }
+      result = addEntry(result, ["plugins"], `${name}: ${entryOf(added)}`, false);
+    } else checkPresent(added, present);
     if (kind === "tools") addOnce(["tools"], name, name);
     if (kind === "step" && list !== undefined) addOnce(["lists", list], name, name);
     if (kind === "surface" && path !== undefined) {
@@ -198,6 +185,23 @@ function withLines(text: string, plugins: readonly Added[], values: OptionValues
     }
   }
   return result;
+}
+
+/** Throws an Error if the value under `plugins:` is another plugin, or grants less than the plugin asks for. */
+function checkPresent({ source, plugin }: Added, present: unknown): void {
+  const { name } = plugin;
+  const from = isObject(present) ? present["from"] : present;
+  if (from !== source) {
+    const other = typeof from === "string" ? from : "something else";
+    throw new Error(`the plugin ${name} is ${other}; remove it under \`plugins:\` first`);
+  }
+  const grants = isObject(present) ? present["grants"] : undefined;
+  // A file with other values is refused when it is checked.
+  const missing = isObject(grants) ? missingGrants(plugin, grants) : [];
+  if (missing.length === 0) return;
+  throw new Error(
+    `the plugin ${name} asks for more than its grants: ${missing.join(", ")}; review it, and add this to \`grants\` under \`plugins:\``,
+  );
 }
 
 /** Returns the list that most routes of the file use. Undefined if none uses a list. */
@@ -218,28 +222,27 @@ function report(
   { name, version }: InstalledPackage,
   plugins: readonly Added[],
   text: string,
-  provenance: Provenance,
 ): void {
-  const all = plugins.map(({ source, data }) => ({
-    name: data.name,
-    kind: data.kind,
+  const all = plugins.map(({ source, plugin }) => ({
+    name: plugin.name,
+    kind: plugin.kind,
     source,
-    grants: grantsOfData(data),
-    missingOptions: missingOptions(text, data),
+    grants: grantsOf(plugin),
+    missingOptions: missingOptions(text, plugin),
   }));
-  if (json) return print(JSON.stringify({ package: name, version, provenance, plugins: all }));
-  print(`Installed ${name} ${version}.\nProvenance: ${provenance.text}.`);
+  if (json) return print(JSON.stringify({ package: name, version, plugins: all }));
+  print(`Installed ${name} ${version}.`);
   for (const { name: plugin, kind, grants } of all) {
     print(`\n${plugin} (${kind}) gets from the gateway:`);
     for (const line of grantLines(grants)) print(`  ${line}`);
   }
-  for (const { data } of plugins) {
-    const run = data.kind === "surface" ? stepsOfRoute(text, data.name) : undefined;
-    if (run !== undefined) print(`\nThe route of ${data.name} runs ${run}.`);
-    const remaining = remainingStep(text, data);
-    if (remaining !== undefined) print(`\nTo use ${data.name}, ${remaining}.`);
+  for (const { plugin } of plugins) {
+    const run = plugin.kind === "surface" ? stepsOfRoute(text, plugin.name) : undefined;
+    if (run !== undefined) print(`\nThe route of ${plugin.name} runs ${run}.`);
+    const remaining = remainingStep(text, plugin);
+    if (remaining !== undefined) print(`\nTo use ${plugin.name}, ${remaining}.`);
   }
-  print(`\nWrote ${configFile} and ${lockPath(configFile)}.`);
+  print(`\nWrote ${configFile}.`);
   print(
     "A plugin is trusted code: it runs in the process of the gateway. Review it before you start.",
   );

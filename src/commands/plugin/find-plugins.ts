@@ -20,8 +20,8 @@ export interface FoundPlugin {
 export interface PackageManifest {
   readonly name: string;
   readonly version: string;
+  /** The modules by the name of their export. */
   readonly exports: Readonly<Record<string, string>>;
-  readonly [member: string]: unknown;
 }
 
 /** Thrown for a package that cannot be used. The message contains the reason and, if there is one, the remedy. */
@@ -46,14 +46,17 @@ export function readManifest(folder: string): PackageManifest {
   if (typeof name !== "string" || typeof version !== "string") {
     throw new PackageError(`${path} must have \`name\` and \`version\``);
   }
-  const entries = typeof exports === "string" ? { ".": exports } : exports;
-  if (!isObject(entries) || !Object.values(entries).every((each) => typeof each === "string")) {
+  const given = typeof exports === "string" ? { ".": exports } : exports;
+  const entries = Object.entries(isObject(given) ? given : {}).flatMap(([entry, target]) => {
+    const file: unknown = isObject(target) ? target["default"] : target;
+    return typeof file === "string" ? [[entry, file] as const] : [];
+  });
+  if (entries.length === 0) {
     throw new PackageError(
-      `${path} must have \`exports\` with one module per plugin, such as { ".": "./index.ts" }`,
+      `${path} must have \`exports\` with one module per plugin, such as { ".": "./dist/index.js" }`,
     );
   }
-  // Every value is a string.
-  return { ...value, name, version, exports: entries as Record<string, string> };
+  return { name, version, exports: Object.fromEntries(entries) };
 }
 
 /** Imports the plugins. Throws PackageError if there is none, or if a module cannot be imported. */
@@ -83,6 +86,9 @@ async function exampleOf(folder: string, file: string): Promise<StepExample> {
 }
 
 async function defaultOf(path: string): Promise<unknown> {
+  if (!existsSync(path)) {
+    throw new PackageError(`${path} does not exist; build the package first: npm run build`);
+  }
   try {
     const module: unknown = await import(pathToFileURL(path).href);
     return isObject(module) ? module["default"] : undefined;

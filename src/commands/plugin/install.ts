@@ -4,9 +4,12 @@ import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync
 import { basename, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { isObject } from "../../is-object.ts";
-import { isLinked, packageIn, type InstalledPackage } from "../../pipeline/load/plugin-file.ts";
+import {
+  isLinked,
+  packageIn,
+  type InstalledPackage,
+} from "../../pipeline/load/installed-package.ts";
 import { PackageError } from "./find-plugins.ts";
-import { npmErrors } from "./pack.ts";
 
 const run = promisify(execFile);
 
@@ -93,8 +96,7 @@ function hasProgram({ folder, name }: InstalledPackage, wanted: string): boolean
   return isObject(bin) && Object.keys(bin).some((each) => basename(each) === wanted);
 }
 
-const remedyForFolder =
-  "Write its path under `plugins:`, or add the tarball that sluice plugin pack writes";
+const remedyForFolder = "Write its path under `plugins:`, or add the tarball that npm pack writes";
 
 /** Throws PackageError for a path to nothing, and for a folder, which npm would link. */
 function checkPath(spec: string): void {
@@ -129,4 +131,16 @@ export function packagesWithScripts(folder: string): string[] {
       ? [place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length)]
       : [],
   );
+}
+
+/** Returns the lines of npm that say what went wrong. */
+function npmErrors(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
+  const output = `${stdout}${stderr}`.trim() || error.message;
+  const lines = output
+    .split("\n")
+    .flatMap((line) => /^npm (?:error|ERR!) (.*\S)/.exec(line)?.[1] ?? [])
+    .filter((line) => !/^\s+at |^\s+\w+: |^\}/.test(line));
+  return lines.length === 0 ? output : lines.map((line) => `  ${line}`).join("\n");
 }

@@ -1,10 +1,12 @@
 /** Finds the options that pipeline.yaml still needs after `sluice plugin add`. */
 import { valueAt } from "../../config/edit-yaml.ts";
 import { isObject } from "../../is-object.ts";
-import type { PluginData } from "../../pipeline/load/plugin-file.ts";
+import type { Plugin } from "../../plugin.ts";
+
+type WithOptions = Pick<Plugin, "kind" | "name" | "options">;
 
 /** Returns the names of the required options that a place of the plugin does not set, or all if it has no place. */
-export function missingOptions(text: string, { name, options }: PluginData): string[] {
+export function missingOptions(text: string, { name, options }: WithOptions): string[] {
   const required: unknown = options?.["required"];
   if (!Array.isArray(required)) return [];
   const properties = options?.["properties"];
@@ -22,9 +24,9 @@ export function missingOptions(text: string, { name, options }: PluginData): str
 }
 
 /** Returns the rest of the sentence "To use it, …", or undefined if nothing remains to be written. */
-export function remainingStep(text: string, data: PluginData): string | undefined {
-  const { kind, name } = data;
-  const missing = missingOptions(text, data);
+export function remainingStep(text: string, plugin: WithOptions): string | undefined {
+  const { kind, name } = plugin;
+  const missing = missingOptions(text, plugin);
   const isPlaced = placesOf(text, name).length > 0;
   if (isPlaced && missing.length === 0) return undefined;
   const required = ` (required: ${missing.join(", ")})`;

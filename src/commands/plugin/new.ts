@@ -14,7 +14,7 @@ import type { Subcommand } from "../subcommand.ts";
 const kinds = ["step", "surface", "tools", "service"] as const;
 
 /** Returns the options of `sluice plugin add` that put the plugin into pipeline.yaml, with a space before each. */
-export function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
+function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
   return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
 }
 
@@ -98,5 +98,5 @@ Next steps:
   cd ${where}
   npm install
   npm run check && npm test
-  npm run pack`;
+  npm pack`;
 }

@@ -4,33 +4,27 @@ import type { Command } from "../command.ts";
 import { runSubcommand } from "../subcommand.ts";
 import { add } from "./add.ts";
 import { create } from "./new.ts";
-import { pack } from "./pack.ts";
 import { test } from "./test.ts";
 
-const subcommands = { new: create, test, pack, add };
+const subcommands = { new: create, test, add };
 
 export const plugin: Command = {
-  summary: "write, test, pack and install plugins",
+  summary: "write, test and install plugins",
   help: `usage: sluice plugin new NAME --kind step|surface|tools|service [--dir FOLDER]
        sluice plugin test [FOLDER] [--rule NAME]…
-       sluice plugin pack [FOLDER]
-       sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH] [--require-provenance]
+       sluice plugin add PACKAGE[@VERSION] [--list LIST] [--path PATH]
 
 new    writes a package with a plugin of the kind: code, test, README, licence and CI file
 test   checks every plugin of a package against the rules of the contract: ${ruleNames.join(", ")}
-pack   builds the JavaScript of a package, runs the rules, writes sluice-plugin.json (the manifests as data) and packs the
-       result for npm
-add    installs a package or a tarball next to pipeline.yaml without running its code, checks its signatures with npm,
-       shows what its plugins get from the gateway, and writes pipeline.yaml and pipeline.lock. Packages that depend on a
-       git repository or on a URL are refused
+add    installs a package or a tarball next to pipeline.yaml with npm, without its install scripts, imports its plugins,
+       shows what they ask the gateway for, and writes this and their places into pipeline.yaml. Packages that depend on
+       a git repository or on a URL are refused. npm audit signatures checks the signatures of what is installed
 
 --kind KIND    kind of the new plugin
 --dir FOLDER   folder of the new package (default: its name)
 --rule NAME    check this rule only; it can be repeated
 --list LIST    add a step to the end of this list of pipeline.yaml; with --path, the list that the new route runs
 --path PATH    add a route with this path to a surface (default of --list: the list that most routes run)
---require-provenance
-               refuse a package whose provenance npm cannot verify
 --json         print one JSON document
 --config FILE  path of pipeline.yaml, for add
 
@@ -42,7 +36,6 @@ FOLDER is the folder of the package's package.json (default: the working folder)
     rule: { type: "string", multiple: true },
     list: { type: "string" },
     path: { type: "string" },
-    "require-provenance": { type: "boolean" },
   },
   run: (context, values, positionals) =>
     runSubcommand("plugin", subcommands, context, values, positionals),

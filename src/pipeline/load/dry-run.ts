@@ -3,9 +3,8 @@
  * node, no log) and stops them again. A gateway may run on the same files meanwhile.
  */
 import { systemClock } from "../../clock.ts";
-import type { Config, PluginUse } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
-import { startablePart } from "../../config/startable.ts";
 import { readTls, TlsError } from "../../http/tls.ts";
 import { createLog } from "../../log.ts";
 import { messageOf } from "../../message-of.ts";
@@ -21,7 +20,6 @@ import { createSeal } from "../../store/seal.ts";
 import { noSql } from "../../store/sql/no-sql.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
-import { isDataOnly } from "./plugin-file.ts";
 import { coreMetrics } from "../observe/stats.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -36,10 +34,7 @@ export async function dryRun(
   return { validated: all.length === 0 ? validated : undefined, faults: all };
 }
 
-async function startFaults(whole: ValidatedConfig, env: Env): Promise<readonly Fault[]> {
-  // The code of plugins whose manifests were read from files does not run.
-  const hasCode = ({ name }: PluginUse): boolean => !isDataOnly(whole.plugins.get(name));
-  const startable = { ...whole, config: startablePart(whole.config, hasCode) };
+async function startFaults(startable: ValidatedConfig, env: Env): Promise<readonly Fault[]> {
   const resources = inertResources(env);
   const core = coreMetrics(resources.metrics);
   // The clock keeps no process alive, and a plugin that hangs must be reported.

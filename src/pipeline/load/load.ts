@@ -6,10 +6,11 @@ import { globSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { allUses } from "../../config/check.ts";
-import type { Config } from "../../config/config.ts";
+import type { Config, ThirdPartyPlugin } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { nearest } from "../../config/nearest.ts";
 import { isBuiltIn } from "../../config/services.ts";
+import { missingGrants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
 import { codeSuffix } from "../../package-files.ts";
@@ -23,20 +24,10 @@ import {
   locatePackage,
   locatePath,
 } from "./locate-plugin.ts";
-import { linkFaults, lockFaults, lockPath, readLock, type LockFile } from "./lock-file.ts";
 import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedFolder, shippedModules } from "./modules.ts";
-import {
-  dataIn,
-  matchesData,
-  packageInPath,
-  packageOf,
-  pluginFromData,
-  readPluginFile,
-  type PluginData,
-} from "./plugin-file.ts";
-import { messageOf } from "../../message-of.ts";
+import { packageOf } from "./installed-package.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -59,18 +50,17 @@ export function shippedPlugins(): ReadonlyMap<string, string> {
 export interface LoadOptions {
   /** Plugins that were made in code, by name. They are used in place of modules with these names. */
   readonly given?: ReadonlyMap<string, unknown>;
-  /** True if the manifests of installed packages are read from their files, and none of their code runs. */
-  readonly asData?: boolean;
 }
 
-export async function loadPlugins(config: Config, options: LoadOptions = {}): Promise<Loaded> {
-  const { given = new Map(), asData = false } = options;
+export async function loadPlugins(
+  config: Config,
+  { given = new Map() }: LoadOptions = {},
+): Promise<Loaded> {
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
   const origins = new Map<string, PluginOrigin>();
   const faults: Fault[] = [];
   const outdated = refreshLocalModules();
-  const lock = readLockOrFault(config, faults);
   const add = (name: string, result: Plugin | Fault[]): void => {
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
@@ -79,14 +69,15 @@ export async function loadPlugins(config: Config, options: LoadOptions = {}): Pr
     origins.set(name, { from: "code", source: undefined });
     add(name, checkedPlugin(name, given.get(name), at));
   };
-  for (const [name, { source, at }] of config.plugins) {
+  for (const [name, wanted] of config.plugins) {
+    const { at } = wanted;
     if (given.has(name)) addGiven(name, at);
     else if (shipped.has(name)) {
       const message = `invalid plugin name "${name}": a plugin that ships with Sluice has this name`;
       faults.push(fault("SLUICE_PLUGIN_SHADOWS", message, { at }));
     } else {
       const foundAt = (origin: PluginOrigin): void => void origins.set(name, origin);
-      add(name, await loadThirdParty({ name, source, at, config, lock, asData, foundAt }));
+      add(name, await loadThirdParty(name, wanted, dirname(config.file), foundAt));
     }
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
@@ -169,32 +160,13 @@ export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">>
   return { plugins, faults };
 }
 
-/** Returns undefined without a file pipeline.lock, and if the file cannot be read, which is a fault. */
-function readLockOrFault({ file }: Config, faults: Fault[]): LockFile | undefined {
-  try {
-    return readLock(file);
-  } catch (error) {
-    const reason = messageOf(error);
-    const at = { file: lockPath(file), line: 1, col: 1 };
-    faults.push(fault("SLUICE_LOCK_INVALID", `pipeline.lock: ${reason}`, { at }));
-    return undefined;
-  }
-}
-
-/** A plugin under `plugins:`. */
-interface ThirdParty extends Pick<LoadOptions, "asData"> {
-  readonly name: string;
-  readonly source: string;
-  readonly at: Position;
-  readonly config: Config;
-  readonly lock: LockFile | undefined;
-  /** Called when the module of the plugin was found. */
-  readonly foundAt: (origin: PluginOrigin) => void;
-}
-
-async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
-  const { name, source, at, config, lock, asData, foundAt } = wanted;
-  const folder = dirname(config.file);
+/** `foundAt` is called when the module of the plugin was found. `folder`: that of pipeline.yaml. */
+async function loadThirdParty(
+  name: string,
+  { source, grants, at }: ThirdPartyPlugin,
+  folder: string,
+  foundAt: (origin: PluginOrigin) => void,
+): Promise<Plugin | Fault[]> {
   const url = isPath(source) ? locatePath(source, folder) : locatePackage(source, folder);
   if (url === undefined) {
     const what = isPath(source) ? `module ${source}` : `package ${source}`;
@@ -204,47 +176,20 @@ async function loadThirdParty(wanted: ThirdParty): Promise<Plugin | Fault[]> {
       fault("SLUICE_PLUGIN_NOT_FOUND", `plugin "${name}": ${what} not found`, { at, didYouMean }),
     ];
   }
-  if (isPath(source)) {
-    const didYouMean = packageInPath(source) ?? packageInPath(url);
-    if (didYouMean === undefined) {
-      foundAt({ from: "path", source });
-      return importPlugin(name, url, at);
-    }
-    const message = `plugin "${name}": ${source} is a file of a package in node_modules`;
-    return [fault("SLUICE_PLUGIN_PACKAGE", message, { at, didYouMean })];
-  }
-  const installed = packageOf(url);
-  if (installed === undefined) {
-    const path = fileURLToPath(url);
-    const locked = lock === undefined ? [] : linkFaults(lock, source, path, at);
-    if (locked.length > 0) return locked;
-    foundAt({ from: "link", source, file: path });
-    return importPlugin(name, url, at);
-  }
-  const file = readPluginFile(installed);
-  if (typeof file === "string") return [fault("SLUICE_PLUGIN_FILE", file, { at })];
-  const data = file && dataIn(file, source);
-  const { version } = installed;
-  foundAt({ from: "package", source, version, data, isLocked: lock?.has(source) });
-  if (data !== undefined && asData === true) {
-    const plugin = checkedPlugin(name, pluginFromData(data), at);
-    const locked = lock === undefined ? [] : lockFaults(lock, source, installed, data, at);
-    return locked.length > 0 ? locked : plugin;
-  }
-  if (lock !== undefined) {
-    // Code that was not accepted must not run, not even to read a manifest.
-    const locked = lockFaults(lock, source, installed, data ?? noData(name), at);
-    if (locked.length > 0) return locked;
-  }
+  foundAt({ ...originOf(source, url), hasGrants: grants !== undefined });
   const plugin = await importPlugin(name, url, at);
-  if (Array.isArray(plugin) || data === undefined || matchesData(plugin, data)) return plugin;
-  const message = `the manifest of plugin "${name}" differs from sluice-plugin.json of its package`;
-  return [fault("SLUICE_PLUGIN_FILE", message, { at })];
+  if (Array.isArray(plugin) || grants === undefined) return plugin;
+  const missing = missingGrants(plugin, grants);
+  if (missing.length === 0) return plugin;
+  const message = `the plugin "${name}" asks for more than its grants: ${missing.join(", ")}`;
+  return [fault("SLUICE_PLUGIN_GRANTS", message, { at })];
 }
 
-/** Replaces the manifest of a package without a file. The grants of its plugins are unknown until its code runs. */
-function noData(name: string): PluginData {
-  return { kind: "step", name, description: "" };
+function originOf(source: string, url: string): PluginOrigin {
+  if (isPath(source)) return { from: "path", source };
+  const installed = packageOf(url);
+  if (installed === undefined) return { from: "link", source, file: fileURLToPath(url) };
+  return { from: "package", source, version: installed.version };
 }
 
 const importedModules = new Map<string, string>();

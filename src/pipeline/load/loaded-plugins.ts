@@ -4,7 +4,6 @@ import { callFailure } from "../../errors.ts";
 import type { RenderedMetrics } from "../../metrics.ts";
 import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
 import { version } from "../../version.ts";
-import type { PluginData } from "./plugin-file.ts";
 
 /** The origin of a plugin under `plugins:`. */
 export interface PluginOrigin {
@@ -15,10 +14,8 @@ export interface PluginOrigin {
   readonly file?: string;
   /** Version of its package. */
   readonly version?: string | undefined;
-  /** Its manifest in the file `sluice-plugin.json` of its package. */
-  readonly data?: PluginData | undefined;
-  /** Whether pipeline.lock lists it. */
-  readonly isLocked?: boolean | undefined;
+  /** Whether pipeline.yaml states its grants. */
+  readonly hasGrants?: boolean;
 }
 
 /** Returns the facts of the plugins, in alphabetical order. `origins`: has no entry for plugins that ship with Sluice. */
@@ -32,9 +29,7 @@ export function pluginFacts(
 }
 
 function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
-  // The operator has accepted the manifest in the file of the package, so it is shown. A start refuses code with
-  // another one.
-  const { name, kind, description, contract, ...manifest } = found?.data ?? plugin;
+  const { name, kind, description, contract } = plugin;
   return {
     name,
     kind,
@@ -43,8 +38,8 @@ function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
     contract,
     origin: found?.from ?? "sluice",
     source: found?.source,
-    isLocked: found?.isLocked,
-    grants: grantsOf(manifest),
+    hasGrants: found?.hasGrants === true,
+    grants: grantsOf(plugin),
   };
 }
 

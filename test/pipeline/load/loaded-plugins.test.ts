@@ -1,10 +1,7 @@
 /** What the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";
-import { readPipeline, checkParsed } from "../../../src/pipeline/load/check-file.ts";
 import { pluginFacts, withCounts } from "../../../src/pipeline/load/loaded-plugins.ts";
 import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
 import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
@@ -12,7 +9,6 @@ import type { HookStatus, LoadedPlugin } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { version } from "../../../src/version.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
-import { temporaryFolder } from "../../store/folder.ts";
 import { thirdParty, writeThirdParty } from "../../third-party-plugins.ts";
 
 const pipeline = `version: 1
@@ -67,7 +63,7 @@ test("plugins are reported with their origin, version, contract and grants", asy
     contract: "^1.1",
     origin: "package",
     source: "acme-kit/dice",
-    isLocked: true,
+    hasGrants: true,
     grants: {
       services: [],
       hosts: ["dice.acme.com:443"],
@@ -82,6 +78,7 @@ test("plugins are reported with their origin, version, contract and grants", asy
     description: "Lists the plugins.",
     origin: "path",
     source: "./acme-plugins.js",
+    hasGrants: false,
     grants: {
       services: ["acme-clock", "gateway"],
       hosts: [],
@@ -94,22 +91,6 @@ test("plugins are reported with their origin, version, contract and grants", asy
   assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
   // A service that runs because a plugin uses it.
   assert.equal(found.get("tool-catalogue")?.kind, "service");
-});
-
-test("the facts of an installed package are data: they are known although its code does not load", async (t) => {
-  const folder = temporaryFolder(t);
-  writeThirdParty(folder, { broken: true });
-  writeFileSync(join(folder, "pipeline.yaml"), pipeline);
-  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
-  const parsed = await readPipeline(join(folder, "pipeline.yaml"), env);
-  const { startable, faults } = await checkParsed(parsed, { asData: true });
-  assert.deepEqual(faults, []);
-  const facts = startable && pluginFacts(startable.plugins, startable.origins);
-  const dice = facts?.find(({ name }) => name === "acme-dice");
-  assert.deepEqual(
-    [dice?.version, dice?.contract, dice?.isLocked, dice?.grants.hosts],
-    ["2.3.4", "^1.1", true, ["dice.acme.com:443"]],
-  );
 });
 
 test("the calls of a plugin's tools are counted for the plugin", async () => {

@@ -45,7 +45,7 @@ test("the view lists the plugins with their manifests, and follows what they do"
     [
       "tools",
       "2.3.4 contract ^1.1",
-      "package acme-kit/dice in pipeline.lock",
+      "package acme-kit/dice with grants",
       "servers: dice.acme.com:443 environment: ACME_KEY",
     ],
   );
@@ -91,7 +91,7 @@ test("only platform administrators read the list of plugins", async () => {
   const { body } = await ask(gateway, "plugins", { cookie: await signIn(gateway, gateway.key) });
   const dice = body.plugins.find(({ name }: { name: string }) => name === "acme-dice");
   assert.deepEqual(
-    [dice.kind, dice.version, dice.contract, dice.origin, dice.source, dice.locked],
+    [dice.kind, dice.version, dice.contract, dice.origin, dice.source, dice.has_grants],
     ["tools", "2.3.4", "^1.1", "package", "acme-kit/dice", true],
   );
   assert.deepEqual(dice.grants, {

@@ -35,10 +35,9 @@ export function PluginsView() {
       />
     </div>
     <p class="hint">
-      Plugins that do not ship with Sluice come first. What an installed package says about itself
-      is read from its file sluice-plugin.json. Calls are requests of a step or surface (under load,
-      a sample), calls of tools, timers, and hooks of a service; all counts are since the start of
-      the process.
+      Plugins that do not ship with Sluice come first. Calls are requests of a step or surface
+      (under load, a sample), calls of tools, timers, and hooks of a service; all counts are since
+      the start of the process.
     </p>
     <${Panel} title="Plugins">
       ${
@@ -76,7 +75,17 @@ function Plugins({ plugins }) {
   return html`<${Table} caption="Loaded plugins" columns=${columns} rows=${rows} kind="plugins" />`;
 }
 
-function cellsOf({ name, description, kind, version, contract, origin, source, locked, ...more }) {
+function cellsOf({
+  name,
+  description,
+  kind,
+  version,
+  contract,
+  origin,
+  source,
+  has_grants: hasGrants,
+  ...more
+}) {
   const { grants, hooks } = more;
   const calls = hooks.filter(({ hook }) => !ofStart.includes(hook));
   const timed = sum(calls, "timed");
@@ -87,7 +96,7 @@ function cellsOf({ name, description, kind, version, contract, origin, source, l
     kind,
     html`${version ?? format.none}
     ${contract !== undefined && html`<small class="quiet unbroken">contract ${contract}</small>`}`,
-    html`<${Origin} origin=${origin} source=${source} locked=${locked} />`,
+    html`<${Origin} origin=${origin} source=${source} hasGrants=${hasGrants} />`,
     html`<${Grants} grants=${grants} kind=${kind} />`,
     format.count(timed),
     html`<span title=${timesText(hooks)}>
@@ -108,10 +117,10 @@ const origins = {
   code: "code",
 };
 
-function Origin({ origin, source, locked }) {
+function Origin({ origin, source, hasGrants }) {
   return html`${origins[origin]}
   ${source !== undefined && html`<code class="path">${source}</code>`}
-  ${locked === true && html`<small class="quiet unbroken">in pipeline.lock</small>`}`;
+  ${hasGrants === true && html`<small class="quiet unbroken">with grants</small>`}`;
 }
 
 /** The permissions that the host gives the plugin. Only the manifests of steps state how they use bodies. */
