@@ -139,7 +139,6 @@ class ReplicaBench {
       ["PostgreSQL, `async`", { store: { postgres }, metering: { durability: "async" } }],
       ["PostgreSQL, `settled`", { store: { postgres } }],
       ["PostgreSQL and Redis, `settled`", this.#shared()],
-      ["PostgreSQL, `local`", { store: { postgres }, metering: { durability: "local" } }],
     ];
     for (const [name, variant] of variants) {
       await using deployment = await this.#deploy(1, variant, 110);

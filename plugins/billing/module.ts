@@ -41,7 +41,7 @@ export default {
     };
   },
   async migrations() {
-    const { chargeMigrations } = await import("./shipping/schema.ts");
+    const { chargeMigrations } = await import("./leases/schema.ts");
     const { accountMigrations } = await import("./accounts/postgres/schema.ts");
     return [...chargeMigrations, ...accountMigrations];
   },

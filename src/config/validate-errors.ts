@@ -82,9 +82,18 @@ export function describeError(
     const message = `${name}: expected ${wanted}, got another value from the environment`;
     return fault(code, message, { at, remedy: "Correct the value of the environment variable." });
   }
-  const didYouMean = code === "SLUICE_VALUE_CHOICE" ? closestChoice(part, error) : undefined;
+  const remedy = part?.kind === "scalar" ? removedRemedy(part.value, error) : undefined;
+  const didYouMean =
+    code === "SLUICE_VALUE_CHOICE" && remedy === undefined ? closestChoice(part, error) : undefined;
   const found = code === "SLUICE_VALUE_RANGE" && part?.kind !== "scalar" ? "" : describeFound(part);
-  return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean });
+  return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean, remedy });
+}
+
+/** Returns the remedy for a value that an earlier release accepted. */
+function removedRemedy(value: unknown, { parentSchema }: SchemaError): string | undefined {
+  const removed: unknown = parentSchema?.["removed"];
+  const remedy = isObject(removed) ? removed[String(value)] : undefined;
+  return typeof remedy === "string" ? remedy : undefined;
 }
 
 function describeUnknownKey(node: Located, error: SchemaError, name: string, own: Position): Fault {

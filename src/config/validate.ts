@@ -27,6 +27,8 @@ const compile = schemaCompiler("config", {
   formatTests: Object.fromEntries(
     Object.entries(formats).map(([name, { test }]) => [name, test] as const),
   ),
+  // The remedies for values that an earlier release accepted, by value.
+  keywords: ["removed"],
   allErrors: true,
   verbose: true,
   useDefaults: true,

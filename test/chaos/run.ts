@@ -1,12 +1,9 @@
 /**
  * `npm run chaos -- --minutes M [--seed S] [--replicas N] [--faults all|posts]`: injects faults into several gateways that
  * share credit, and into their servers, under load. `npm run chaos -- --mutant all [--minutes M] [--seed S]`: shows that
- * the campaign finds mistakes in the database (mutants.ts). `npm run chaos -- --mode local --rounds N [--seed S] [--replicas N]`: the same with
- * gateways that have journals (`durability: local`). Prints the figures, and exits with 1 if a promise is broken.
+ * the campaign finds mistakes in the database (mutants.ts). Prints the figures, and exits with 1 if a promise is broken.
  */
 import { parseArgs } from "node:util";
-import { installedPostgres } from "../store/programs.ts";
-import { isExact, runCampaign as runLocal } from "./local/campaign.ts";
 import { runCampaign, type CampaignResult } from "./replicas/campaign.ts";
 import { mutantNames, type MutantName } from "./replicas/mutants.ts";
 import { findPrograms } from "./replicas/programs.ts";
@@ -14,12 +11,10 @@ import { faultSets, type FaultSet } from "./replicas/schedule.ts";
 
 const { values } = parseArgs({
   options: {
-    mode: { type: "string", default: "replicas" },
     minutes: { type: "string" },
     faults: { type: "string" },
     mutant: { type: "string" },
     replicas: { type: "string", default: "3" },
-    rounds: { type: "string", default: "20" },
     seed: { type: "string" },
   },
 });
@@ -27,42 +22,27 @@ const minutes = Number(values.minutes ?? (values.mutant === undefined ? 3 : 1));
 const faults = values.faults ?? (values.mutant === undefined ? "all" : "posts");
 const mutants = mutantNames.filter((name) => values.mutant === "all" || values.mutant === name);
 const replicas = Number(values.replicas);
-const rounds = Number(values.rounds);
 const seed = values.seed === undefined ? Date.now() | 0 : Number(values.seed);
 const isUsage =
-  ["replicas", "local"].includes(values.mode) &&
   minutes > 0 &&
   Object.hasOwn(faultSets, faults) &&
   (values.mutant === undefined || mutants.length > 0) &&
-  [replicas, rounds].every((each) => Number.isInteger(each) && each > 0) &&
+  Number.isInteger(replicas) &&
+  replicas > 0 &&
   Number.isInteger(seed);
 if (!isUsage) {
   console.error(
     "usage: npm run chaos -- [--minutes M] [--replicas N] [--seed INTEGER] [--faults all|posts]\n" +
       `       npm run chaos -- --mutant all|${mutantNames.map((name) => `"${name}"`).join("|")}\n` +
-      "                       [--minutes M] [--seed INTEGER]\n" +
-      "       npm run chaos -- --mode local [--rounds N] [--replicas N] [--seed INTEGER]",
+      "                       [--minutes M] [--seed INTEGER]",
   );
   process.exit(2);
 }
 const started = performance.now();
 const seconds = (): number => Math.round((performance.now() - started) / 1000);
-const isWhole = values.mode === "local" ? await local() : await shared();
-process.exit(isWhole ? 0 : 1);
+process.exit((await run()) ? 0 : 1);
 
-async function local(): Promise<boolean> {
-  const result = await runLocal({
-    rounds,
-    replicas,
-    seed,
-    postgres: await installedPostgres(),
-    onRound: (round, fault) => console.log(`round ${round}: ${fault}`),
-  });
-  console.log(JSON.stringify({ seed, seconds: seconds(), ...result }, undefined, 2));
-  return isExact(result);
-}
-
-async function shared(): Promise<boolean> {
+async function run(): Promise<boolean> {
   if (mutants.length === 0) return isWithoutViolations(await campaign());
   let found = 0;
   for (const mutant of mutants) {

@@ -52,8 +52,6 @@ const healthy: Series = {
   'sluice_request_seconds_bucket{le="60"}': "0+60x60",
   'sluice_request_seconds_bucket{le="+Inf"}': "0+60x60",
   sluice_connections_refused_total: "5x60",
-  sluice_ship_stopped: "0x60",
-  sluice_ship_lag_seconds: "1x60",
   sluice_usage_export_stopped: "0x60",
   sluice_usage_export_lag_seconds: "1x60",
 };
@@ -96,7 +94,6 @@ const causes: Readonly<Record<string, readonly Series[]>> = {
   SluiceServerErrors: [{ 'sluice_requests_total{route="/x",status="5xx"}': "0+60x60" }],
   SluiceRequestsSlow: [{ 'sluice_request_seconds_bucket{le="30"}': "0x60" }],
   SluiceConnectionsRefused: [{ sluice_connections_refused_total: "5x58 6x2" }],
-  SluiceShippingStopped: [{ sluice_ship_stopped: "1x60" }, { sluice_ship_lag_seconds: "901x60" }],
   SluiceUsageExportStopped: [
     { sluice_usage_export_stopped: "1x60" },
     { sluice_usage_export_lag_seconds: "901x60" },

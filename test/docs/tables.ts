@@ -124,17 +124,17 @@ function methodTable(optional: boolean): Table {
 
 /**
  * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts and a route of `forward`. One of
- * them shares credit, one has its own journal and exports usage, and one has only a data folder.
+ * them shares credit, one of these also exports usage, and one has only a data folder.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
   const alerts = `alerts: { url: "http://127.0.0.1:9", secret: whsec_${"a".repeat(32)} }\n`;
   const shared = await askOneGateway(shipped + forwarded + alerts);
-  const local = await askOneGateway(
+  const exporting = await askOneGateway(
     shipped.replace(
       "  durability: settled",
-      '  export: { url: "http://127.0.0.1:9" }\n  durability: local',
+      '  export: { url: "http://127.0.0.1:9" }\n  durability: settled',
     ),
   );
   const alone = await askOneGateway(shipped, {
@@ -144,7 +144,7 @@ async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
     TOKEN_USD_RATE: "http://127.0.0.1:1#/usd",
   });
   const document: unknown = JSON.parse(shared.document);
-  const all = shared.metrics + local.metrics + alone.metrics;
+  const all = shared.metrics + exporting.metrics + alone.metrics;
   return { metrics: metricsTable(all), tools: toolsTable(document) };
 }
 

@@ -2,7 +2,8 @@
 import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/module";
 import { schemaVersion } from "sluice-gateway/postgres";
 import { checkTables, withDatabase, type CommandDatabase } from "sluice-gateway/process";
-import { endReplicas, readReplicas } from "../shipping/charge-store.ts";
+import { copyCharges } from "../leases/copy-charges.ts";
+import { endReplicas, readReplicas } from "../leases/replica-rows.ts";
 import { printRecords } from "./accounts.ts";
 
 const status: Subcommand = {
@@ -62,7 +63,7 @@ const forget: Subcommand = {
   arguments: ["NAME"],
   async run(context, _values, name = "") {
     const count = await end(context, (database) => endReplicas(database, name));
-    if (count === 0) context.printToStderr(`no gateway with the name "${name}" is live or silent`);
+    if (count === 0) context.printToStderr(`no gateway with the name "${name}" is live`);
     return count === undefined || count === 0 ? 1 : 0;
   },
 };
@@ -72,15 +73,29 @@ const recovered: Subcommand = {
   arguments: [],
   async run(context) {
     const count = await end(context, (database) => endReplicas(database));
-    if (count === 0) context.printToStderr("no gateway was live or silent");
+    if (count === 0) context.printToStderr("no gateway was live");
     return count === undefined ? 1 : 0;
   },
 };
 
+const copy: Subcommand = {
+  options: [],
+  arguments: [],
+  run: (context) =>
+    withDatabase(context, async (opened, { store }) => {
+      await checkTables(opened);
+      const charges = await copyCharges(store.data, opened.database);
+      if (context.json) return context.print(JSON.stringify({ charges }));
+      context.print(`copied ${charges} charges of ${store.data} to the database`);
+    }),
+};
+
 export const replicaCommands: StoreSubcommands = {
-  subcommands: { status, forget, recovered },
-  usage: ["status", "forget NAME", "recovered"],
-  help: `status             print the version of the tables and the gateways that use them
+  subcommands: { "copy-charges": copy, status, forget, recovered },
+  usage: ["copy-charges", "status", "forget NAME", "recovered"],
+  help: `copy-charges       copy the charges of the data folder to PostgreSQL; no gateway may run on the folder. It copies only
+                   what is missing, so it may be repeated
+status             print the version of the tables and the gateways that use them
 forget NAME        end a gateway that is lost, so that its credit is free at once and another one may use the database
 recovered          end all gateways, after a backup of the database was restored; those that run register again`,
 };

@@ -8,17 +8,11 @@ const sweepMs = 250;
 const leasesPerSweep = 5_000;
 
 export class LeaseSet {
-  readonly #horizonMs: number;
   readonly #leases = new Map<string, Lease>();
   /** The leases that have changed or wait for credit. A lease request checks only these. */
   readonly #touched = new Set<Lease>();
   #sweeping: MapIterator<Lease> = this.#leases.values();
   #sweepAt = 0;
-
-  /** `horizonMs`: time for which a lease should last. */
-  constructor(horizonMs: number) {
-    this.#horizonMs = horizonMs;
-  }
 
   all(): Iterable<Lease> {
     return this.#leases.values();
@@ -32,7 +26,7 @@ export class LeaseSet {
   open(scope: string, limits: Limits, now: number): Lease {
     let lease = this.#leases.get(scope);
     if (lease === undefined) {
-      lease = new ScopeLease<LeasedReservation>(scope, limits, this.#horizonMs, now);
+      lease = new ScopeLease<LeasedReservation>(scope, limits, now);
       this.#leases.set(scope, lease);
     }
     this.#touched.add(lease);

@@ -34,7 +34,7 @@ const bySources = (left: Granted, right: Granted): number =>
   right.grantedMilliCu.length - left.grantedMilliCu.length;
 
 export class LeasedCredit {
-  readonly #scopes: LeaseSet;
+  readonly #scopes = new LeaseSet();
   /** Reservations that are waiting or open. */
   readonly #reservations = new Set<LeasedReservation>();
   /** The scopes of the lease request in flight, with the reservations that it states. */
@@ -44,11 +44,6 @@ export class LeasedCredit {
   /** Waiting reservations that have ended, and settlements that must be posted. The owner takes them. */
   ended: LeasedReservation[] = [];
   settled: Settlement[] = [];
-
-  /** `horizonMs`: time for which a lease should last. */
-  constructor(horizonMs: number) {
-    this.#scopes = new LeaseSet(horizonMs);
-  }
 
   /** Number of reservations that are waiting or open. */
   get reservations(): number {
@@ -133,10 +128,7 @@ export class LeasedCredit {
     for (const scope of reservation.scopes) scope.unposted--;
   }
 
-  /**
-   * Called when the charges of a settlement will never be posted, because they were not sent in time or could not be
-   * written.
-   */
+  /** Called when the charges of a settlement will never be posted, because they were not sent in time. */
   takeBack({ reservation, charges }: Settlement): void {
     const [workspace, key] = reservation.scopes;
     for (const { takenMilliCu, keyTakenMilliCu } of charges) {
@@ -147,11 +139,6 @@ export class LeasedCredit {
       scope.unposted--;
       this.#scopes.touch(scope);
     }
-    this.lose(reservation);
-  }
-
-  /** Called when the charges of a reservation will never be posted, because its leases have ended. */
-  lose(reservation: LeasedReservation): void {
     reservation.state = "lost";
     this.ended.push(reservation);
   }
@@ -289,7 +276,7 @@ export class LeasedCredit {
     reservation.state = "settling";
     this.#reservations.delete(reservation);
     for (const scope of reservation.scopes) scope.unposted++;
-    const charges = lines.map(({ costMilliCu, details, text }): LeasedCharge => {
+    const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
       const takenMilliCu = workspace?.take(costMilliCu) ?? [];
       const covered = takenMilliCu.reduce((total, each) => total + each, 0);
       const uncovered = costMilliCu - covered;
@@ -301,7 +288,6 @@ export class LeasedCredit {
         takenMilliCu,
         keyTakenMilliCu: key?.take(costMilliCu)[0] ?? 0,
         details,
-        text,
       };
     });
     this.settled.push({ reservation, charges });

@@ -1,7 +1,5 @@
 /** The meter of a gateway that shares the credit of its database with other gateways. */
 import type { Clock } from "sluice-gateway/plugin";
-import type { ShippingMetrics } from "../shipping/metrics.ts";
-import type { GatewayJournal } from "./gateway-journal.ts";
 import type {
   CuRefusal,
   KeyPrincipal,
@@ -21,12 +19,13 @@ export interface LeasedMeterDeps extends MeterReservationDeps {
   /** Timer of the sweeps. It is disposed of with the meter. */
   readonly sweeper: Disposable;
   readonly clock: Clock;
-  /** The journal of this gateway, with `local`, and its metrics. */
-  readonly shipping:
-    | (ShippingMetrics & { readonly journal: Pick<GatewayJournal, "readSince"> })
-    | undefined;
 }
 
+/** Why no charge can be made while `writable` is false. */
+export const notAvailable = {
+  kind: "unavailable",
+  reason: "PostgreSQL does not answer",
+} as const satisfies MeterUnavailable;
 const noAnswer: MeterUnavailable = {
   kind: "unavailable",
   reason: "PostgreSQL, or a gateway that holds the credit, did not answer in time",
@@ -58,7 +57,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     | Promise<Reservation | CuRefusal | MeterUnavailable> {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     const { link, metrics } = this.#deps;
-    if (!link.isAvailable) return this.#unavailable();
+    if (!link.isAvailable) return notAvailable;
     const credit = link.reserve(accountOf(principal), costMilliCu);
     if (credit.state !== "waiting") return this.#resultOf(credit, about);
     metrics.waits.add(1);
@@ -79,7 +78,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
   ): Reservation | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     const { link } = this.#deps;
-    if (!link.isAvailable) return this.#unavailable();
+    if (!link.isAvailable) return notAvailable;
     return new MeterReservation(
       this.#deps,
       link.reserve(accountOf(principal), costMilliCu, true),
@@ -92,25 +91,11 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     return this.#deps.link.isAvailable;
   }
 
-  /** Reason why no charge can be made now. */
-  get problem(): string {
-    const { replica, shipping } = this.#deps;
-    if (replica.isReplaced) return "another gateway uses a copy of the data folder";
-    if (replica.isBehind) return "charges of an earlier start are being copied to PostgreSQL";
-    return shipping === undefined
-      ? "PostgreSQL does not answer"
-      : "PostgreSQL does not answer, or the journal is not writable";
-  }
-
   /** Posts all charges and returns all credit, within a few seconds. */
   async close(): Promise<void> {
     this.#sampler[Symbol.dispose]();
     this.#deps.sweeper[Symbol.dispose]();
     await this.#deps.link.close();
-  }
-
-  #unavailable(): MeterUnavailable {
-    return { kind: "unavailable", reason: this.problem };
   }
 
   #resultOf(
@@ -139,16 +124,6 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     metrics.slackMilliCu.set(slackMilliCu);
     metrics.reservedMilliCu.set(reservedMilliCu);
     metrics.scopes.set(scopes);
-    this.#deps.shipping?.lagSeconds.set(this.#lagMs() / 1000);
-  }
-
-  /** Returns the age of the oldest charge that is in the journal and not in PostgreSQL. */
-  #lagMs(): number {
-    const { replica, shipping, clock } = this.#deps;
-    const { queuedSince } = replica;
-    const readSince = replica.isBehind ? shipping?.journal.readSince : undefined;
-    if (readSince !== undefined) return Math.max(0, clock.now() - readSince);
-    return queuedSince === undefined ? 0 : clock.monotonic() - queuedSince;
   }
 }
 

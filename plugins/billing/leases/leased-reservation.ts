@@ -23,8 +23,6 @@ export interface Account {
 export interface LeasedLine {
   readonly costMilliCu: number;
   readonly details: ChargeDetails;
-  /** See LeasedCharge. */
-  readonly text?: string | undefined;
 }
 
 /**
@@ -33,7 +31,6 @@ export interface LeasedLine {
  * | waiting     | a lease is being asked for                                                                     |
  * | open        | the credit is reserved                                                                         |
  * | settling    | charged; nothing has confirmed it                                                              |
- * | written     | charged, and in the journal of this replica (`local`); the ledger has not confirmed it         |
  * | posted      | charged, and confirmed                                                                         |
  * | refused     | a limit is reached: `reached`                                                                  |
  * | unavailable | the ledger, or another replica that holds credit, did not answer                               |
@@ -45,7 +42,6 @@ export type LeasedState =
   | "waiting"
   | "open"
   | "settling"
-  | "written"
   | "posted"
   | "refused"
   | "unavailable"
@@ -76,7 +72,7 @@ export interface LeasedReservation {
   lines: readonly LeasedLine[] | undefined;
   reached: LimitReached | undefined;
   /**
-   * Called when the state has changed to open, written, posted, refused, unavailable or lost after the reservation was
+   * Called when the state has changed to open, posted, refused, unavailable or lost after the reservation was
    * waiting or settled.
    */
   onChange: (() => void) | undefined;

@@ -2,7 +2,7 @@
  * Connects a LedgerReplica with its ledger: sends its messages, passes the replies to it, and reports changes of
  * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
  */
-import type { Clock, DatabaseFailure, Gauge, Log } from "sluice-gateway/plugin";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/toolkit";
 import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
@@ -16,16 +16,12 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
-  /** With `local`, shows that charges are not posted because of a problem that an operator must fix. */
-  readonly stopped?: Gauge | undefined;
 }
 
 /** The replica is asked for messages at least this often. */
 const tickMs = 50;
 /** While charges wait because the last batch has just been sent, the replica is asked again after this time. */
 const batchMs = 5;
-/** Time that a start waits for the charges of an earlier one. After it, metered requests are answered with 503. */
-const behindMs = 5_000;
 /** Maximum difference between the clocks of this host and the ledger. A larger one is logged. */
 const maxOffsetMs = 1_000;
 /** A late reply looks like a clock that differs, so several replies in a row must show it. */
@@ -50,7 +46,6 @@ export class LedgerLink {
   #clockReplies = 0;
   #isClockOff = false;
   #onGone: (() => void) | undefined;
-  #onCaughtUp: (() => void) | undefined;
 
   constructor(deps: LedgerLinkDeps) {
     this.#deps = deps;
@@ -71,10 +66,6 @@ export class LedgerLink {
       }
     }
     this.#ticker = this.#clock.every(tickMs, this.#wakeUp);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#onCaughtUp = resolve;
-    using _limit = this.#clock.after(behindMs, resolve);
-    if (this.#replica.isBehind) await promise;
   }
 
   /** True if a charge may be made now. */
@@ -139,8 +130,7 @@ export class LedgerLink {
         this.#wakeUp();
       });
     }
-    if (this.#replica.isGone || this.#replica.isReplaced) this.#onGone?.();
-    if (!this.#replica.isBehind) this.#onCaughtUp?.();
+    if (this.#replica.isGone) this.#onGone?.();
   }
 
   /** Never rejects. */
@@ -149,7 +139,6 @@ export class LedgerLink {
       this.#receive(message, await this.#ask(message));
     } catch (error) {
       this.#replica.failed(this.#now(), message);
-      if (message.kind === "post" && isPermanent(error)) this.#deps.stopped?.set(1);
       // The first failure is often a connection that the server has closed.
       if (++this.#failures === 3) {
         const text = "PostgreSQL does not answer: no credit can be reserved; trying again";
@@ -163,7 +152,6 @@ export class LedgerLink {
     const { metrics, log } = this.#deps;
     const { seen } = this.#replica;
     const before = { ...seen };
-    const { isReplaced } = this.#replica;
     this.#replica.receive(this.#now(), reply);
     metrics.recalls.add(seen.recalls - before.recalls);
     metrics.wentBack.add(seen.wentBack - before.wentBack);
@@ -171,12 +159,6 @@ export class LedgerLink {
     if (seen.fenced > before.fenced) {
       log.warn({}, "PostgreSQL had not heard from this gateway, and gave its credit to others");
     }
-    if (this.#replica.isReplaced) {
-      this.#deps.stopped?.set(1);
-      if (!isReplaced) {
-        log.error({}, "another gateway has started on a copy of this data folder: metering stops");
-      }
-    } else if (message.kind === "post") this.#deps.stopped?.set(0);
     if (seen.wentBack > before.wentBack) {
       log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");
     }
@@ -210,11 +192,7 @@ export class LedgerLink {
     const { no, kind } = message;
     switch (kind) {
       case "register":
-        return {
-          no,
-          kind,
-          reply: await ledger.register(message.name, message.mode, message.start),
-        };
+        return { no, kind, reply: await ledger.register(message.name, message.mode) };
       case "feed":
         return { no, kind, reply: await ledger.feed(message.replica) };
       case "lease":
@@ -234,7 +212,7 @@ export class LedgerLink {
     const { ledger, metrics } = this.#deps;
     const started = this.#now();
     const reply = await ledger.post(request);
-    metrics.batchRows.observe(request.encoded?.count ?? request.charges.length);
+    metrics.batchRows.observe(request.charges.length);
     metrics.postSeconds.observe((this.#now() - started) / 1000);
     return reply;
   }
@@ -242,17 +220,4 @@ export class LedgerLink {
   #report(): void {
     for (const reservation of this.#replica.takeChanged()) reservation.onChange?.();
   }
-}
-
-/**
- * Returns true if retrying soon cannot help. Lock time-outs, deadlocks, cancelled statements and lack of resources are
- * temporary refusals.
- */
-function isPermanent(error: unknown): boolean {
-  if (!isFailure(error) || !error.isRefused) return false;
-  return !/^(40|53|55P03$|57014$)/.test(error.code ?? "");
-}
-
-function isFailure(error: unknown): error is DatabaseFailure {
-  return error instanceof Error && "isRefused" in error;
 }

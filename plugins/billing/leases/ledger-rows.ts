@@ -5,10 +5,7 @@ import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
 export interface ReplicaRow {
   readonly name: string;
   readonly mode: ReplicaMode;
-  /** The journal of a `local` replica, and the number of its newest start. */
-  readonly journal?: string | undefined;
-  start: number;
-  registeredAt: number;
+  readonly registeredAt: number;
   state: ReplicaState;
   heardAt: number;
   posted: number;

@@ -18,9 +18,6 @@ import type { UsageJson } from "../metering/usage-json.ts";
  */
 export type Amounts = readonly number[];
 
-/** Time for which a `local` replica uses its leases while the ledger does not answer, in milliseconds. */
-export const localOutageMs = 60_000;
-
 /** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
 
@@ -45,38 +42,25 @@ export interface WorkspaceLimits {
 /** The limits of a scope of credit: a key (both windows together) or a workspace. */
 export type Limits = KeyLimits | WorkspaceLimits;
 
-/**
- * `settled`: an answer waits until its charge is posted. `local`: it waits until its charge is in the journal of the
- * replica, whose commits are posted afterwards. `async`: it waits for nothing.
- */
-export type ReplicaMode = "settled" | "local" | "async";
+/** `settled`: an answer waits until its charge is posted. `async`: it waits for nothing. */
+export type ReplicaMode = "settled" | "async";
 
 /**
  * The state of a replica.
  *
- * | state    | meaning                                                                                              |
- * | -------- | ---------------------------------------------------------------------------------------------------- |
- * | live     | it may reserve and post                                                                              |
- * | silent   | `local` only: it sent nothing for 10 s. It keeps its credit, and its next message makes it live      |
- * | behind   | `local` only: it has started, and its journal has charges of an earlier start. It may only post      |
- * | fenced   | it sent nothing for 10 s, or an operator ended it. It holds nothing, and nothing from it is accepted |
- * | gone     | it has left. It holds nothing, and nothing that it sends is accepted                                 |
- * | replaced | `local` only: a newer start has registered with the same journal. Nothing that it sends is accepted  |
- * | unknown  | the ledger has no such replica, because a backup was restored or a newer start has registered        |
+ * | state   | meaning                                                                                              |
+ * | ------- | ---------------------------------------------------------------------------------------------------- |
+ * | live    | it may reserve and post                                                                              |
+ * | fenced  | it sent nothing for 10 s, or an operator ended it. It holds nothing, and nothing from it is accepted |
+ * | gone    | it has left. It holds nothing, and nothing that it sends is accepted                                 |
+ * | unknown | the ledger has no such replica, because a backup was restored                                        |
  */
-export type ReplicaState =
-  | "live"
-  | "silent"
-  | "behind"
-  | "fenced"
-  | "gone"
-  | "replaced"
-  | "unknown";
+export type ReplicaState = "live" | "fenced" | "gone" | "unknown";
 
 /** The members that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
 export interface Standing {
   readonly state: ReplicaState;
-  /** Number of the last charge that was accepted from the replica. With `local`: of the last commit. */
+  /** Number of the last charge that was accepted from the replica. */
   readonly posted: number;
   /** Number of the last lease request that was accepted from the replica. */
   readonly leaseNo: number;
@@ -86,24 +70,6 @@ export interface Standing {
 export interface Registered extends Standing {
   /** The number that all further messages of this replica state. */
   readonly replica: number;
-}
-
-/** A start of a gateway on a journal (`local`). */
-export interface JournalStart {
-  /** Id of the journal. */
-  readonly journal: string;
-  /**
-   * A random number under which the replica registers. Messages of an earlier start have another one, so they are no
-   * longer accepted. It is at least 2^47, so that it differs from the numbers that the ledger gives.
-   */
-  readonly replica: number;
-  /** Starts are numbered in ascending order. A start that is not newer than the registered one is refused. */
-  readonly start: number;
-  /**
-   * The last commit that may have charges of earlier leases. When all commits up to it are posted, the ledger deletes
-   * those leases, and the replica is live.
-   */
-  readonly last: number;
 }
 
 export interface FeedReply extends Standing {
@@ -191,8 +157,6 @@ export interface LeasedCharge {
   /** The part that the lease of the key covers. */
   readonly keyTakenMilliCu: number;
   readonly details: ChargeDetails;
-  /** Text of its record in a journal (`local`): see charge-text.ts. */
-  readonly text?: string | undefined;
 }
 
 /** The purpose of a charge. These members do not affect any limit. Their names are those of the usage export. */
@@ -206,25 +170,10 @@ export type ChargeDetails = Omit<
 
 /** A batch of charges. */
 export interface PostBatch {
-  /**
-   * Numbers of the first and the last charge. The charges of a replica are numbered from 1 without gaps. With `local`:
-   * numbers of the commits.
-   */
+  /** Numbers of the first and the last charge. The charges of a replica are numbered from 1 without gaps. */
   readonly first: number;
   readonly last: number;
   readonly charges: readonly LeasedCharge[];
-  /** The charges of commits, as they are sent. `charges` is then empty. */
-  readonly encoded?: EncodedCommits;
-}
-
-/** Charges of commits of a journal. */
-export interface EncodedCommits {
-  /** JSON array of the charges. */
-  readonly rows: Buffer;
-  /** Number of the charges. */
-  readonly count: number;
-  /** Digest of the last commit. */
-  readonly check: Buffer;
 }
 
 export interface PostRequest extends PostBatch {
@@ -235,17 +184,14 @@ type Awaitable<T> = T | Promise<T>;
 
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
-  /** Adds a replica, or registers a new start on a journal. The same start may register several times. */
-  register(name: string, mode: ReplicaMode, start?: JournalStart): Awaitable<Registered>;
+  /** Adds a replica. */
+  register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is running, and returns the recalls that other replicas have caused. */
   feed(replica: number): Awaitable<FeedReply>;
   lease(request: LeaseRequest): Awaitable<LeaseReply>;
   /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */
   post(request: PostRequest): Awaitable<Standing>;
-  /**
-   * Fences the replicas that have been silent for too long, and returns their numbers. A `local` one only becomes
-   * silent, because its journal may have charges that the ledger has not received. `replica`: the caller.
-   */
+  /** Fences the replicas that have been silent for too long, and returns their numbers. `replica`: the caller. */
   fence(replica: number): Awaitable<readonly number[]>;
   /** Ends a replica that has posted all its charges. The credit that it holds is free again. */
   leave(replica: number): Awaitable<Standing>;

@@ -9,7 +9,6 @@ import type {
   CreditLedger,
   FeedReply,
   Granted,
-  JournalStart,
   LeasedCharge,
   LeaseReply,
   LeaseRequest,
@@ -31,7 +30,7 @@ import {
 } from "./ledger-rows.ts";
 import { heldBy, leftIn, limitReached } from "./ledger-usage.ts";
 
-/** A replica that has sent nothing for this time is fenced. With `local` it is silent. */
+/** A replica that has sent nothing for this time is fenced. */
 export const silenceMs = 10_000;
 /**
  * For this time after a need that did not fit, no replica is granted slack. Otherwise, busy replicas could take the
@@ -52,52 +51,13 @@ export class MemoryLedger implements CreditLedger {
     this.#startedAt = now();
   }
 
-  register(name: string, mode: ReplicaMode = "settled", start?: JournalStart): Registered {
-    if (start !== undefined) return this.#registerStart(name, start);
-    const given = [...this.replicas.values()].filter((row) => row.journal === undefined);
-    const replica = given.length + 1;
-    const row = this.#newRow(name, mode);
+  register(name: string, mode: ReplicaMode = "settled"): Registered {
+    const now = this.#now();
+    const replica = this.replicas.size + 1;
+    const times = { registeredAt: now, heardAt: now };
+    const row: ReplicaRow = { name, mode, ...times, state: "live", posted: 0, leaseNo: 0 };
     this.replicas.set(replica, row);
     return { replica, ...this.#standing(row) };
-  }
-
-  #registerStart(name: string, { journal, replica, start, last }: JournalStart): Registered {
-    const before = [...this.replicas].find(([, row]) => row.journal === journal);
-    const [known, row] = before ?? [replica, { ...this.#newRow(name, "local"), journal, start }];
-    // A later start is known, or the journal was copied before its last commits.
-    if (known !== replica && (row.start >= start || row.posted > last)) {
-      return { replica, ...this.#standing(undefined), state: "replaced" };
-    }
-    if (before === undefined || known !== replica) {
-      row.state = "behind";
-      row.start = start;
-      row.registeredAt = this.#now();
-      this.replicas.delete(known);
-      this.replicas.set(replica, row);
-      // The replica's earlier leases count until the journal is posted.
-      for (const { leases } of this.scopes.values()) {
-        const lease = leases.get(known);
-        if (lease !== undefined && leases.delete(known)) leases.set(replica, lease);
-      }
-    }
-    if (this.hear(row) && row.state === "behind" && row.posted >= last) {
-      this.end(replica, row, "live");
-    }
-    return { replica, ...this.#standing(row) };
-  }
-
-  #newRow(name: string, mode: ReplicaMode): ReplicaRow {
-    const now = this.#now();
-    return {
-      name,
-      mode,
-      start: 1,
-      registeredAt: now,
-      state: "live",
-      heardAt: now,
-      posted: 0,
-      leaseNo: 0,
-    };
   }
 
   feed(replica: number): FeedReply {
@@ -148,8 +108,9 @@ export class MemoryLedger implements CreditLedger {
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
     const row = this.replicas.get(replica);
-    const mayLease = row !== undefined && row.state !== "behind" && this.isNewRequest(row, leaseNo);
-    if (!mayLease || !this.hear(row)) return { ...this.#standing(row), granted: undefined };
+    if (row === undefined || !this.isNewRequest(row, leaseNo) || !this.hear(row)) {
+      return { ...this.#standing(row), granted: undefined };
+    }
     row.leaseNo = leaseNo;
     const granted = wants.map((want) => this.#grant(replica, want));
     return { ...this.#standing(row), granted };
@@ -244,7 +205,7 @@ export class MemoryLedger implements CreditLedger {
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
       if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
-      this.endSilent(each, row);
+      this.end(each, row, "fenced");
       fenced.push(each);
     }
     return fenced.toSorted((left, right) => left - right);
@@ -252,27 +213,19 @@ export class MemoryLedger implements CreditLedger {
 
   leave(replica: number): Standing {
     const row = this.replicas.get(replica);
-    const mayLeave = row !== undefined && row.state !== "behind" && this.hear(row);
-    if (mayLeave) this.end(replica, row, "gone");
+    if (row !== undefined && this.hear(row)) this.end(replica, row, "gone");
     return this.#standing(row);
   }
 
-  /** The journal of a `local` replica may have charges that are not posted, so its credit is not free. */
-  protected endSilent(replica: number, row: ReplicaRow): void {
-    if (row.mode === "local") row.state = "silent";
-    else this.end(replica, row, "fenced");
-  }
-
   /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
-  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone" | "live"): void {
+  protected end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
   /** Returns true if the replica may post, and records the time of its message. */
   protected hear(row: ReplicaRow): boolean {
-    if (row.state === "silent") row.state = "live";
-    if (row.state !== "live" && row.state !== "behind") return false;
+    if (row.state !== "live") return false;
     row.heardAt = this.#now();
     return true;
   }

@@ -12,7 +12,7 @@ import type { LeaseMetrics } from "./metrics.ts";
 export interface MeterReservationDeps {
   readonly link: LedgerLink;
   readonly metrics: LeaseMetrics;
-  /** `settle` waits for PostgreSQL with `settled`, for the journal with `local`, and for nothing with `async`. */
+  /** `settle` waits for PostgreSQL with `settled`, and for nothing with `async`. */
   readonly mode: ReplicaMode;
 }
 
@@ -87,7 +87,7 @@ export class MeterReservation implements Reservation {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     credit.onChange = () => {
       if (credit.state === "lost") reject(notPosted());
-      if (credit.state !== "posted" && credit.state !== "written") return;
+      if (credit.state !== "posted") return;
       credit.onChange = undefined;
       for (const { surface, costMilliCu } of cut) metrics.charged(surface).add(costMilliCu);
       resolve();
@@ -120,7 +120,7 @@ export class MeterReservation implements Reservation {
       ...(pricing !== undefined && { pricing: pricingJson(pricing) }),
       ...(this.#route !== undefined && { route: this.#route }),
     };
-    return { costMilliCu: line.costMilliCu, details, text };
+    return { costMilliCu: line.costMilliCu, details };
   }
 }
 

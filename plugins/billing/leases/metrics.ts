@@ -1,9 +1,11 @@
 /** Metrics of leased credit. */
-import type { Counter, Gauge, Metrics } from "sluice-gateway/plugin";
+import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 import { chargeMetrics, type ChargeMetrics } from "../metering/metrics.ts";
-import { postMetrics, type PostMetrics } from "../shipping/metrics.ts";
 
-export interface LeaseMetrics extends ChargeMetrics, PostMetrics {
+export interface LeaseMetrics extends ChargeMetrics {
+  readonly batchRows: Histogram;
+  readonly postSeconds: Histogram;
+  readonly wentBack: Counter;
   readonly waits: Counter;
   readonly slackMilliCu: Gauge;
   readonly reservedMilliCu: Gauge;
@@ -26,7 +28,24 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   );
   return {
     ...chargeMetrics(metrics),
-    ...postMetrics(metrics),
+    batchRows: metrics
+      .histogram(
+        "sluice_post_batch_rows",
+        "Charges per batch sent to PostgreSQL.",
+        [1, 4, 16, 64, 256, 1024, 4096],
+      )
+      .with({}),
+    postSeconds: metrics
+      .histogram(
+        "sluice_post_seconds",
+        "Time until PostgreSQL has committed a batch of charges.",
+        [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10],
+      )
+      .with({}),
+    wentBack: counter(
+      "sluice_store_went_back_total",
+      "Times at which PostgreSQL had lost charges that it had committed. They are sent again.",
+    ),
     waits: counter(
       "sluice_lease_waits_total",
       "Reservations that had to wait for credit from PostgreSQL.",
@@ -59,7 +78,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
     replicas: (state) => replicas.with({ state }),
     strandedMilliCu: gauge(
       "sluice_stranded_cu_milli",
-      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. Without local, they are free after 10 seconds.",
+      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",
     ),
   };
 }

@@ -1,5 +1,7 @@
-/** Sends the charges of a replica from memory. */
-import type { ChargeLane, Written } from "./charge-lane.ts";
+/**
+ * Sends the charges of a replica to the ledger in numbered batches, one at a time. A batch whose reply is missing is
+ * sent again with the same numbers, so the ledger accepts it once.
+ */
 import type { LeasedCharge, PostBatch, Standing } from "./ledger.ts";
 import type { Settlement } from "./leased-reservation.ts";
 
@@ -18,9 +20,7 @@ interface Queued {
   readonly since: number;
 }
 
-export class PostLane implements ChargeLane {
-  readonly isWritable = true;
-  readonly start = undefined;
+export class PostLane {
   /** Settlements that were never sent, oldest first. */
   #queue: Queued[] = [];
   #queuedCharges = 0;
@@ -31,22 +31,19 @@ export class PostLane implements ChargeLane {
   #kept: Batch[] = [];
   #posted = 0;
 
+  /** True if all charges are posted. */
   get isEmpty(): boolean {
     return this.#queue.length === 0 && this.#sent === undefined && this.#again.length === 0;
   }
 
+  /** Number of charges that were never sent. */
   get queuedCharges(): number {
     return this.#queuedCharges;
   }
 
+  /** Time since which the oldest settlement has been waiting to be sent. Undefined if none is waiting. */
   get queuedSince(): number | undefined {
     return this.#queue[0]?.since;
-  }
-
-  registered(): void {}
-
-  takeWritten(): readonly Written[] {
-    return [];
   }
 
   add(settlement: Settlement, now: number): void {
@@ -54,6 +51,7 @@ export class PostLane implements ChargeLane {
     this.#queuedCharges += settlement.charges.length;
   }
 
+  /** Removes the settlements that have been queued since `time` or earlier. They were never sent. */
   removeQueued(time: number): readonly Settlement[] {
     const late = this.#queue.findIndex(({ since }) => since > time);
     const removed = this.#queue.splice(0, late === -1 ? this.#queue.length : late);
@@ -61,6 +59,7 @@ export class PostLane implements ChargeLane {
     return removed.map(({ settlement }) => settlement);
   }
 
+  /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(): Batch | undefined {
     if (this.#sent !== undefined) return undefined;
     this.#sent = this.#again.shift() ?? this.nextBatch(this.#posted + 1);
@@ -85,11 +84,16 @@ export class PostLane implements ChargeLane {
     return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
   }
 
+  /** Sends the batch in flight again with the same numbers, because its reply is missing. */
   lost(): void {
     if (this.#sent !== undefined) this.#again.unshift(this.#sent);
     this.#sent = undefined;
   }
 
+  /**
+   * Handles the reply to the batch in flight, and returns the settlements that are posted. Returns undefined if the
+   * ledger has lost batches that are no longer kept.
+   */
   receive(now: number, { posted }: Standing): readonly Settlement[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
@@ -105,6 +109,10 @@ export class PostLane implements ChargeLane {
     return batch.settlements;
   }
 
+  /**
+   * Posts the charges that the ledger has lost again: all those after the charge `posted`. Returns false if some of
+   * them are no longer kept.
+   */
   wentBack(posted: number): boolean {
     const missing = this.#kept.filter(({ last }) => last > posted);
     this.#kept = this.#kept.filter(({ last }) => last <= posted);
@@ -113,7 +121,10 @@ export class PostLane implements ChargeLane {
     return next === undefined ? posted >= this.#posted : next.first <= posted + 1;
   }
 
-  /** The numbers start again at 1. */
+  /**
+   * Starts again after a fence, with number 1. `posted`: the last charge that the ledger accepted. Returns the
+   * settlements that were posted, and those that will never be posted.
+   */
   restart(posted: number): {
     readonly posted: readonly Settlement[];
     readonly unposted: readonly Settlement[];

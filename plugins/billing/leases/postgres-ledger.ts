@@ -23,19 +23,8 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
   const [onPosts, onLeases, onFeeds] = [connect(), connect(), connect()];
   const onAny = callsOf(database);
   return {
-    register: (name, mode, start) =>
-      start === undefined
-        ? onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version)
-        : onAny<Registered>(
-            "register",
-            "credit_register_start($1, $2, $3, $4, $5, $6)",
-            start.journal,
-            start.replica,
-            start.start,
-            start.last,
-            name,
-            version,
-          ),
+    register: (name, mode) =>
+      onAny<Registered>("register", "credit_register($1, $2, $3)", name, mode, version),
     feed: (replica) => onFeeds<FeedReply>("feed", "credit_feed($1)", replica),
     lease: ({ replica, leaseNo, wants }) =>
       onLeases<LeaseReply>(
@@ -48,12 +37,11 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
     post: (request) =>
       onPosts<Standing>(
         "post",
-        "credit_post($1, $2, $3, $4, $5)",
+        "credit_post($1, $2, $3, $4)",
         request.replica,
         request.first,
         request.last,
-        request.encoded?.rows ?? encodeCharges(request),
-        request.encoded?.check,
+        encodeCharges(request),
       ),
     fence: (replica) => onAny<readonly number[]>("fence", "credit_fence($1)", replica),
     leave: (replica) => onAny<Standing>("register", "credit_leave($1)", replica),

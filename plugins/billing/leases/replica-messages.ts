@@ -1,7 +1,6 @@
 /** The messages of a replica to the ledger, and which of them are in flight: at most one of each kind. */
 import type {
   FeedReply,
-  JournalStart,
   LeaseReply,
   LeaseRequest,
   PostRequest,
@@ -16,7 +15,6 @@ export type Message = { readonly no: number } & (
       readonly kind: "register";
       readonly name: string;
       readonly mode: ReplicaMode;
-      readonly start: JournalStart | undefined;
     }
   | { readonly kind: "feed" | "fence" | "leave"; readonly replica: number }
   | { readonly kind: "lease"; readonly request: LeaseRequest }

@@ -3,8 +3,7 @@
  * both. It has no timers and no sockets: its owner passes the time, sends `messages` and passes the replies to it, in
  * any order.
  */
-import type { ChargeLane } from "./charge-lane.ts";
-import { localOutageMs, type JournalStart, type Registered, type ReplicaMode } from "./ledger.ts";
+import type { Registered, ReplicaMode } from "./ledger.ts";
 import { LeasedCredit } from "./leased-credit.ts";
 import type { Account, LeasedLine, LeasedReservation, Settlement } from "./leased-reservation.ts";
 import { PostLane } from "./post-lane.ts";
@@ -25,20 +24,12 @@ const maxQueued = 50_000;
 /** After a message with more than `few` charges or scopes, the next one of its kind waits, so that batches are large. */
 const batchMs = 5;
 const few = 3;
-/** The time for which a lease should last. With `local`, it should last for an outage. */
-const horizonMs: Readonly<Record<ReplicaMode, number>> = {
-  settled: 5_000,
-  async: 5_000,
-  local: localOutageMs,
-};
-/** A start whose journal is not posted completely registers again after this time. */
-const behindMs = 50;
 
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
-  readonly #credit: LeasedCredit;
-  readonly #lane: ChargeLane;
+  readonly #credit = new LeasedCredit();
+  readonly #lane: PostLane;
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
@@ -48,21 +39,16 @@ export class LedgerReplica {
   #leaseNo = 0;
   /** The ledger's clock minus the clock of this replica. */
   #offsetMs: number | undefined;
-  /** True while the ledger waits for charges of an earlier start on the journal. */
-  #isBehind = false;
   #isDraining = false;
   #isGone = false;
   /** Reservations whose state has changed since the last call of `takeChanged`. */
   #changed: LeasedReservation[] = [];
-  /** True if a newer start has registered with the same journal. This replica then stops working. */
-  isReplaced = false;
   /** Counters: registrations that the ledger has ended, recalls, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, recalls: 0, wentBack: 0 };
 
-  constructor(name: string, mode: ReplicaMode, lane: ChargeLane = new PostLane()) {
+  constructor(name: string, mode: ReplicaMode, lane = new PostLane()) {
     this.#name = name;
     this.#mode = mode;
-    this.#credit = new LeasedCredit(horizonMs[mode]);
     this.#lane = lane;
   }
 
@@ -72,11 +58,6 @@ export class LedgerReplica {
 
   get credit(): LeasedCredit {
     return this.#credit;
-  }
-
-  /** True if charges of an earlier start on the journal must be posted before any credit can be reserved. */
-  get isBehind(): boolean {
-    return this.#isBehind;
   }
 
   /** True if the replica has left the ledger after `drain`. */
@@ -96,9 +77,8 @@ export class LedgerReplica {
 
   /** True if a charge may be made now. Otherwise it might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
-    if (this.#replica === undefined || this.#isBehind || this.#isDraining) return false;
-    const { queuedCharges, queuedSince = now, isWritable } = this.#lane;
-    if (this.#mode === "local") return isWritable && now - this.#heardAt <= localOutageMs;
+    if (this.#replica === undefined || this.#isDraining) return false;
+    const { queuedCharges, queuedSince = now } = this.#lane;
     if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
     return now - this.#heardAt <= unavailableMs && now - queuedSince <= unavailableMs;
@@ -140,32 +120,19 @@ export class LedgerReplica {
   /** Returns the messages to send now. Call it after every event, and at least every 100 ms. */
   messages(now: number): readonly Message[] {
     if (this.#isGone) return [];
-    if (this.isReplaced) {
-      // This ends the reservations that have waited for the ledger for too long.
-      this.#credit.sweep(now);
-      this.#passOn(now);
-      return [];
-    }
     this.#moveTo(now);
     this.#findLost(now);
     this.#giveUpUnsent(now);
     this.#credit.sweep(now);
     const messages: Message[] = [];
     const replica = this.#replica;
-    const { start } = this.#lane;
-    if (start !== "later" && this.#mustRegister(start) && this.#inFlight.maySend("register", now)) {
-      const no = this.#send("register", now);
-      messages.push({ no, kind: "register", name: this.#name, mode: this.#mode, start });
-    }
     if (replica !== undefined) this.#speak(now, replica, messages);
+    else if (this.#inFlight.maySend("register", now)) {
+      const no = this.#send("register", now);
+      messages.push({ no, kind: "register", name: this.#name, mode: this.#mode });
+    }
     this.#passOn(now);
     return messages;
-  }
-
-  /** A start whose journal was not posted completely registers again when all of it is posted. */
-  #mustRegister(start: JournalStart | undefined): boolean {
-    if (this.#replica === undefined) return true;
-    return this.#isBehind && start !== undefined && this.#posted >= start.last;
   }
 
   /** Abandons charges that are queued behind a batch without a reply, because a caller waits for them. */
@@ -181,24 +148,22 @@ export class LedgerReplica {
       this.#inFlight.wait(kind, now + (kind === "feed" ? feedMs : fenceMs));
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const mayLease =
-      !this.#isBehind && this.#inFlight.maySend("lease", now) && now - this.#heardAt <= staleMs;
+    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#heardAt <= staleMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
       if (wants.length > few) this.#inFlight.wait("lease", now + batchMs);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
-    const batch = this.#inFlight.maySend("post", now) ? this.#lane.request(now) : undefined;
+    const batch = this.#inFlight.maySend("post", now) ? this.#lane.request() : undefined;
     if (batch !== undefined) {
-      const { first, last, charges, encoded } = batch;
+      const { first, last, charges } = batch;
       const no = this.#send("post", now);
       if (charges.length > few) this.#inFlight.wait("post", now + batchMs);
-      const request = { replica, first, last, charges, ...(encoded !== undefined && { encoded }) };
-      messages.push({ no, kind: "post", request });
+      messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
     const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
-    if (isDone && !this.#isBehind && this.#inFlight.maySend("leave", now)) {
+    if (isDone && this.#inFlight.maySend("leave", now)) {
       messages.push({ no: this.#send("leave", now), kind: "leave", replica });
     }
   }
@@ -216,9 +181,8 @@ export class LedgerReplica {
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
     else if (reply.state === "gone") this.#isGone = true;
-    else if (reply.state === "live" || (reply.state === "behind" && this.#isBehind)) {
-      this.#hear(now, sent, message);
-    } else this.#startAgain(now, reply.posted);
+    else if (reply.state === "live") this.#hear(now, sent, message);
+    else this.#startAgain(now, reply.posted);
     this.#passOn(now);
   }
 
@@ -231,24 +195,11 @@ export class LedgerReplica {
   }
 
   #register(now: number, reply: Registered): void {
-    if (reply.state === "replaced") {
-      this.isReplaced = true;
-      this.#replica = undefined;
-      return;
-    }
-    const isBehind = reply.state === "behind";
-    // An operator has ended this start.
-    if (!isBehind && reply.state !== "live") return this.#startAgain(now, reply.posted);
-    if (!this.#isBehind) {
-      this.#inFlight.continueAfter(reply.leaseNo);
-      this.#posted = reply.posted;
-      this.#leaseNo = reply.leaseNo;
-      this.#inFlight.wait("feed", now);
-      this.#lane.registered(reply.posted);
-    }
+    this.#inFlight.continueAfter(reply.leaseNo);
+    this.#posted = reply.posted;
+    this.#leaseNo = reply.leaseNo;
+    this.#inFlight.wait("feed", now);
     this.#replica = reply.replica;
-    this.#isBehind = isBehind;
-    this.#inFlight.wait("register", isBehind ? now + behindMs : now);
   }
 
   #hear(
@@ -285,7 +236,6 @@ export class LedgerReplica {
   #startAgain(now: number, posted: number): void {
     this.seen.fenced++;
     this.#replica = undefined;
-    this.#isBehind = false;
     this.#inFlight.clear();
     const settlements = this.#lane.restart(posted);
     this.#confirm(settlements.posted);
@@ -307,14 +257,6 @@ export class LedgerReplica {
   /** Passes settled reservations to the lane, and those that have ended to the owner. */
   #passOn(now: number): void {
     for (const settlement of this.#credit.settled) this.#lane.add(settlement, now);
-    for (const { settlement, isWritten, isOld } of this.#lane.takeWritten()) {
-      const { reservation } = settlement;
-      if (isWritten) {
-        reservation.state = "written";
-        this.#changed.push(reservation);
-      } else if (isOld) this.#credit.lose(reservation);
-      else this.#credit.takeBack(settlement);
-    }
     this.#changed.push(...this.#credit.ended);
     this.#credit.settled = [];
     this.#credit.ended = [];

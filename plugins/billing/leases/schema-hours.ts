@@ -1,16 +1,14 @@
 /** The sums of charges by hour in PostgreSQL. */
-import type { Migration } from "sluice-gateway/postgres";
-import { addToHours, recordCharges } from "./schema-tables.ts";
+import { addToHours } from "./schema-tables.ts";
 
 /**
  * `hours` has the sums of the charges that a replica has made in an hour (hours since 1970) with the same names. An empty
  * text is a missing name. `names` is a digest of the names, because some are too long for an index.
  */
 const tables = `
-DROP FUNCTION IF EXISTS sluice.add_spend(bigint);
 DROP TABLE IF EXISTS sluice.spend, sluice.spend_read;
-ALTER TABLE sluice.charges ADD COLUMN cached_tokens bigint NOT NULL DEFAULT 0,
-  ADD COLUMN reasoning_tokens bigint NOT NULL DEFAULT 0;
+ALTER TABLE sluice.charges ADD COLUMN IF NOT EXISTS cached_tokens bigint NOT NULL DEFAULT 0,
+  ADD COLUMN IF NOT EXISTS reasoning_tokens bigint NOT NULL DEFAULT 0;
 CREATE TABLE sluice.hours (
   hour bigint, replica bigint, names uuid,
   workspace_id text NOT NULL, key_id text NOT NULL, surface text NOT NULL, method text NOT NULL,
@@ -22,14 +20,5 @@ CREATE TABLE sluice.hours (
 ) WITH (fillfactor = 70);
 `;
 
-/** No charge can be added while the script runs, because it has locked their table. */
-export const hourMigrations: readonly Migration[] = [
-  {
-    name: "hours",
-    sql: [
-      tables,
-      recordCharges.replaceAll("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"),
-      `${addToHours("sluice.charges", "replica")};`,
-    ].join("\n"),
-  },
-];
+/** The charges of the first release are added up. */
+export const hours: string = `${tables}${addToHours("sluice.charges", "replica")};`;

@@ -6,37 +6,64 @@ import { placesPerCommit } from "../metering/charge-number.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { silenceMs } from "./memory-ledger.ts";
 
+/** The functions of the first release. The scripts below create those that are still needed. */
+const earlierFunctions = `
+  state_heard credit_register credit_register_start credit_feed credit_fence credit_leave credit_lease
+  credit_post grant_want standing credit_end credit_sweep key_usage workspace_usage reserved_in
+  drawn_in limit_reached window_clears_at left_in not_posted drawn windows window_sum add_spend
+  end_silent record_charges lock_registration make_partition held minus take_in_order plus total
+  amounts period_of period_end started_ms
+`;
+
 /**
- * `replicas` has one row per start of a replica, or one per journal (`local`), that is, per data folder. `journal` is part
- * of the ids of its charges. `session` is the number that its messages state. A new start on a journal has another one,
- * so messages of earlier starts are not accepted. `starts` counts the starts on a journal.
+ * Takes over the tables of the first release. Its gateways should have ended, because they call functions that no longer
+ * exist. A gateway with `durability: local` must have ended: it may have charges in its data folder that are not posted,
+ * and keeps its credit for them.
  *
- * `posted` is the number of its last charge in `charges`. For a journal it is the number of the last commit, and
- * `posted_check` is a digest of that commit. `ReplicaState` in ledger.ts describes the states.
+ * In the second statement, the number of the last charge of a data folder replaces the number of its last commit.
+ */
+const takeOver = `
+DO $$
+DECLARE
+  v_names text;
+BEGIN
+  IF to_regclass('sluice.replicas') IS NULL THEN RETURN; END IF;
+  LOCK sluice.replicas;
+  SELECT string_agg(DISTINCT name, ', ') INTO v_names FROM sluice.replicas
+    WHERE mode = 'local' AND state IN ('live', 'silent', 'behind');
+  IF v_names IS NOT NULL THEN
+    RAISE EXCEPTION E'gateways with durability: local have not ended: %\\n%', v_names,
+      'Start them with the earlier release, wait until sluice_ship_lag_seconds is 0, and stop them. If a data folder is lost, run sluice store forget NAME of that release.';
+  END IF;
+  UPDATE sluice.replicas SET posted = (posted + 1) * ${placesPerCommit} - 1 WHERE mode = 'local';
+  DROP FUNCTION IF EXISTS ${earlierFunctions.trim().replaceAll(/\s+/g, ", ").replaceAll(/(\w+)/g, "sluice.$1")};
+  ALTER TABLE sluice.replicas DROP COLUMN session, DROP COLUMN starts, DROP COLUMN posted_check;
+END $$;
+`;
+
+/**
+ * `replicas` has one row per start of a replica, and one per data folder whose charges were copied (mode `local`).
+ * `journal` is part of the ids of its charges, and `posted` is the number of the last one in `charges`. `ReplicaState`
+ * in ledger.ts describes the states; a data folder is always `gone`, or `fenced` if an operator gave it up.
  *
- * `seq` of a charge is its number. For a journal it contains the number of the commit: see charge-number.ts.
+ * `seq` of a charge is its number. For a data folder it contains the number of the commit: see charge-number.ts.
  */
 const replicasAndCharges = `
-CREATE SEQUENCE sluice.sessions;
-CREATE TABLE sluice.replicas (
+CREATE TABLE IF NOT EXISTS sluice.replicas (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   journal text NOT NULL UNIQUE DEFAULT replace(gen_random_uuid()::text, '-', ''),
   name text NOT NULL,
   version text NOT NULL,
-  mode text NOT NULL CHECK (mode IN ('settled', 'local', 'async')),
-  state text NOT NULL CHECK (state IN ('live', 'silent', 'behind', 'fenced', 'gone')),
-  session bigint NOT NULL UNIQUE DEFAULT nextval('sluice.sessions'),
-  starts bigint NOT NULL DEFAULT 1,
+  mode text NOT NULL,
+  state text NOT NULL,
   posted bigint NOT NULL DEFAULT 0,
-  posted_check bytea,
   lease_no bigint NOT NULL DEFAULT 0,
   registered_at bigint NOT NULL,
   heard_at bigint NOT NULL
 );
-ALTER SEQUENCE sluice.sessions OWNED BY sluice.replicas.session;
-CREATE INDEX replicas_live ON sluice.replicas (id) WHERE state = 'live';
+CREATE INDEX IF NOT EXISTS replicas_live ON sluice.replicas (id) WHERE state = 'live';
 
-CREATE TABLE sluice.charges (
+CREATE TABLE IF NOT EXISTS sluice.charges (
   time timestamptz NOT NULL,
   replica bigint NOT NULL,
   seq bigint NOT NULL,
@@ -58,9 +85,9 @@ CREATE TABLE sluice.charges (
   route text,
   PRIMARY KEY (time, replica, seq)
 ) PARTITION BY RANGE (time);
-CREATE INDEX charges_by_workspace ON sluice.charges (workspace_id, time);
+CREATE INDEX IF NOT EXISTS charges_by_workspace ON sluice.charges (workspace_id, time);
 
-CREATE VIEW sluice.usage AS
+CREATE OR REPLACE VIEW sluice.usage AS
   SELECT format('chg_%s_%s_%s', r.journal, c.seq / ${placesPerCommit}, c.seq % ${placesPerCommit}) AS id,
     c.*, c.included_cu_milli + c.purchased_cu_milli + c.overage_cu_milli AS used_cu_milli
   FROM sluice.charges c JOIN sluice.replicas r ON r.id = c.replica;
@@ -90,23 +117,23 @@ END $$;
 `;
 
 const credit = `
-CREATE TABLE sluice.scopes (
+CREATE TABLE IF NOT EXISTS sluice.scopes (
   id text PRIMARY KEY,
   recall bigint NOT NULL DEFAULT 0,
   is_tight boolean NOT NULL DEFAULT false,
   unmet_at bigint NOT NULL DEFAULT 0
 );
-CREATE TABLE sluice.leases (
+CREATE TABLE IF NOT EXISTS sluice.leases (
   scope text, replica bigint, granted bigint[] NOT NULL, spent bigint[] NOT NULL,
   slack bigint[] NOT NULL, recall bigint NOT NULL,
   PRIMARY KEY (scope, replica)
 );
-CREATE INDEX ON sluice.leases (replica);
-CREATE TABLE sluice.key_steps (
+CREATE INDEX IF NOT EXISTS leases_replica_idx ON sluice.leases (replica);
+CREATE TABLE IF NOT EXISTS sluice.key_steps (
   key_id text, kind text, step bigint, replica bigint, milli_cu bigint NOT NULL,
   PRIMARY KEY (key_id, kind, step, replica)
 ) WITH (fillfactor = 70);
-CREATE TABLE sluice.draws (
+CREATE TABLE IF NOT EXISTS sluice.draws (
   workspace_id text, period bigint, replica bigint, amounts bigint[] NOT NULL,
   PRIMARY KEY (workspace_id, period, replica)
 ) WITH (fillfactor = 70);
@@ -170,8 +197,7 @@ $$;
 
 /**
  * Ends the replicas that have been silent for too long, and returns their numbers. A fenced replica cannot post
- * anything, so the credit that it held is free. A journal may have charges that are not posted, so its replica keeps
- * its credit.
+ * anything, so the credit that it held is free.
  */
 const endSilent = `
 CREATE FUNCTION sluice.end_silent(p_now bigint) RETURNS bigint[]
@@ -183,13 +209,11 @@ BEGIN
     SELECT id FROM sluice.replicas
       WHERE state = 'live' AND p_now - heard_at > ${silenceMs} FOR UPDATE SKIP LOCKED
   ), ended AS (
-    UPDATE sluice.replicas r
-      SET state = CASE mode WHEN 'local' THEN 'silent' ELSE 'fenced' END
-      FROM silent WHERE r.id = silent.id RETURNING r.session
+    UPDATE sluice.replicas r SET state = 'fenced'
+      FROM silent WHERE r.id = silent.id RETURNING r.id
   )
-  SELECT coalesce(array_agg(session ORDER BY session), '{}') INTO v_ended FROM ended;
-  DELETE FROM sluice.leases WHERE replica IN (
-    SELECT id FROM sluice.replicas WHERE session = ANY (v_ended) AND state = 'fenced');
+  SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO v_ended FROM ended;
+  DELETE FROM sluice.leases WHERE replica = ANY (v_ended);
   RETURN v_ended;
 END $$;
 `;
@@ -203,6 +227,15 @@ CREATE FUNCTION sluice.lock_registration() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
   SELECT pg_advisory_xact_lock(7582150);
 $$;
+`;
+
+/** The type of the amounts that replicas send. */
+const amountType = `
+DO $$
+BEGIN
+  CREATE DOMAIN sluice.amount AS bigint CHECK (VALUE >= 0);
+EXCEPTION WHEN duplicate_object THEN NULL;
+END $$;
 `;
 
 /**
@@ -233,11 +266,11 @@ export const addToHours = (charges: string, replica: string): string => `
       reasoning_tokens = known.reasoning_tokens + excluded.reasoning_tokens`;
 
 /**
- * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys and to the draws of their workspaces. They count
- * in the windows from `p_now` on, by the clock of the database, because until now they counted as granted. A charge
+ * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys and to the draws of
+ * their workspaces. They count in the windows from `p_now` on, by the clock of the database, because until now they counted as granted. A charge
  * that no lease covers, which a gateway has made without a database (`taken` is null), counts at its own time.
  */
-export const recordCharges = `
+const recordCharges = `
 CREATE FUNCTION sluice.record_charges(p_replica bigint, p_rows json, p_now bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -292,6 +325,8 @@ END $$;
 
 /** The script that runs before those of the functions. */
 export const tables: string = [
+  amountType,
+  takeOver,
   replicasAndCharges,
   credit,
   clock,

@@ -1,6 +1,5 @@
 /** SQL functions that compute the used and the remaining credit. The functions that grant leases call them. */
 import { dayWindow, monthWindow } from "../metering/windows.ts";
-import { localOutageMs } from "./ledger.ts";
 
 export const usageFunctions = `
 CREATE FUNCTION sluice.window_sum(p_key text, p_kind text, p_oldest bigint) RETURNS bigint
@@ -121,7 +120,7 @@ BEGIN
   RETURN QUERY
     WITH ended AS (
       UPDATE sluice.replicas r SET state = 'fenced'
-      WHERE r.state IN ('live', 'silent', 'behind') AND (p_name IS NULL OR r.name = p_name)
+      WHERE r.state = 'live' AND (p_name IS NULL OR r.name = p_name)
       RETURNING r.id, r.name
     ), freed AS (
       DELETE FROM sluice.leases l USING ended e WHERE l.replica = e.id
@@ -159,9 +158,9 @@ BEGIN
   RETURN (SELECT jsonb_build_object(
       'live', count(*) FILTER (WHERE v_now - heard_at <= 2000),
       'silent', count(*) FILTER (WHERE v_now - heard_at > 2000),
-      'running', count(*) FILTER (WHERE v_now - heard_at <= ${localOutageMs}),
+      'running', count(*),
       'stranded', coalesce(sum((SELECT sum(sluice.held(granted, spent)) FROM sluice.leases
         WHERE replica = id AND v_now - heard_at > 2000 AND cardinality(granted) = 3)), 0)::bigint)
-    FROM sluice.replicas WHERE state IN ('live', 'silent', 'behind'));
+    FROM sluice.replicas WHERE state = 'live');
 END $$;
 `;

@@ -6,7 +6,11 @@
  * A transaction locks the row of its replica first, and the rows of scopes in the order of their ids. A replica writes
  * only rows that carry its number, so replicas never deadlock while they post.
  */
+import type { Migration } from "sluice-gateway/postgres";
+import { exportMigrations } from "../metering/export/schema.ts";
 import { silenceMs, unmetMs } from "./memory-ledger.ts";
+import { hours } from "./schema-hours.ts";
+import { tables } from "./schema-tables.ts";
 import { reportFunctions, usageFunctions } from "./schema-usage.ts";
 
 /** Replicas may execute these functions, and have no other right to write. Every wait for a lock has a time limit. */
@@ -17,71 +21,48 @@ const replicas = `
 CREATE FUNCTION sluice.standing(p_replica bigint) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
   SELECT coalesce(
     (SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no)
-      FROM sluice.replicas WHERE session = p_replica),
+      FROM sluice.replicas WHERE id = p_replica),
     '{"state": "unknown", "posted": 0, "leaseNo": 0}') || jsonb_build_object('time', sluice.now_ms());
-$$;
-
-CREATE FUNCTION sluice.state_heard(p_state text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE p_state WHEN 'silent' THEN 'live' ELSE p_state END;
 $$;
 
 CREATE FUNCTION sluice.credit_register(p_name text, p_mode text, p_version text) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_session bigint;
+  v_id bigint;
 BEGIN
   PERFORM sluice.lock_registration();
   INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
-    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING session INTO v_session;
-  RETURN sluice.standing(v_session) || jsonb_build_object('replica', v_session);
+    VALUES (p_name, p_version, p_mode, 'live', v_now, v_now) RETURNING id INTO v_id;
+  RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
 END $$;
 
--- The earlier leases of a journal count until all its commits up to p_last are posted.
-CREATE FUNCTION sluice.credit_register_start(
-  p_journal text, p_replica bigint, p_start bigint, p_last bigint, p_name text, p_version text)
+-- Registers a data folder, whose charges are copied.
+CREATE FUNCTION sluice.credit_register_folder(p_journal text, p_name text)
 RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_row sluice.replicas;
+  v_id bigint;
 BEGIN
   PERFORM sluice.lock_registration();
-  INSERT INTO sluice.replicas (journal, name, version, mode, state, session, starts, registered_at, heard_at)
-    VALUES (p_journal, p_name, p_version, 'local', 'behind', p_replica, p_start, v_now, v_now)
-    ON CONFLICT (journal) DO NOTHING;
-  SELECT * INTO v_row FROM sluice.replicas WHERE journal = p_journal FOR UPDATE;
-  IF v_row.session <> p_replica THEN
-    -- A later start is known, or the journal was copied before its last commits.
-    IF v_row.starts >= p_start OR v_row.posted > p_last THEN
-      RETURN sluice.standing(NULL) || jsonb_build_object('replica', p_replica, 'state', 'replaced');
-    END IF;
-    UPDATE sluice.replicas SET session = p_replica, starts = p_start, state = 'behind',
-      name = p_name, version = p_version, registered_at = v_now
-      WHERE id = v_row.id RETURNING * INTO v_row;
-  END IF;
-  -- A message that arrives late finds a live replica, and must not delete its leases.
-  IF v_row.state = 'behind' AND v_row.posted >= p_last THEN
-    DELETE FROM sluice.leases WHERE replica = v_row.id;
-    v_row.state := 'live';
-  END IF;
-  UPDATE sluice.replicas SET heard_at = v_now, state = sluice.state_heard(v_row.state)
-    WHERE id = v_row.id AND state IN ('live', 'silent', 'behind');
-  RETURN sluice.standing(p_replica) || jsonb_build_object('replica', p_replica);
+  INSERT INTO sluice.replicas (journal, name, version, mode, state, registered_at, heard_at)
+    VALUES (p_journal, p_name, '', 'local', 'gone', v_now, v_now) ON CONFLICT DO NOTHING;
+  SELECT id INTO v_id FROM sluice.replicas WHERE journal = p_journal;
+  RETURN sluice.standing(v_id) || jsonb_build_object('replica', v_id);
 END $$;
 
 CREATE FUNCTION sluice.credit_feed(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_recalls jsonb := '[]';
-  v_id bigint;
 BEGIN
-  UPDATE sluice.replicas SET heard_at = sluice.now_ms(), state = sluice.state_heard(state)
-    WHERE session = p_replica AND state IN ('live', 'silent', 'behind') RETURNING id INTO v_id;
+  UPDATE sluice.replicas SET heard_at = sluice.now_ms()
+    WHERE id = p_replica AND state = 'live';
   IF FOUND THEN
     SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
       INTO v_recalls
       FROM sluice.leases l JOIN sluice.scopes s ON s.id = l.scope
-      WHERE l.replica = v_id AND l.recall < s.recall AND sluice.held(l.granted, l.spent) > 0;
+      WHERE l.replica = p_replica AND l.recall < s.recall AND sluice.held(l.granted, l.spent) > 0;
   END IF;
   RETURN sluice.standing(p_replica) || jsonb_build_object('recalls', v_recalls);
 END $$;
@@ -91,7 +72,7 @@ LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
 BEGIN
-  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE session = p_replica AND state = 'live'
+  IF NOT EXISTS (SELECT FROM sluice.replicas WHERE id = p_replica AND state = 'live'
       AND v_now - greatest(registered_at, sluice.started_ms()) >= ${silenceMs}) THEN
     RETURN '[]';
   END IF;
@@ -100,12 +81,10 @@ END $$;
 
 CREATE FUNCTION sluice.credit_leave(p_replica bigint) RETURNS jsonb
 LANGUAGE plpgsql ${entryPoint} AS $$
-DECLARE
-  v_id bigint;
 BEGIN
   UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
-    WHERE session = p_replica AND state IN ('live', 'silent') RETURNING id INTO v_id;
-  DELETE FROM sluice.leases WHERE replica = v_id;
+    WHERE id = p_replica AND state = 'live';
+  IF FOUND THEN DELETE FROM sluice.leases WHERE replica = p_replica; END IF;
   RETURN sluice.standing(p_replica);
 END $$;
 `;
@@ -113,31 +92,26 @@ END $$;
 /**
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
  * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database.
- * `p_check`: digest of the last commit of a journal.
+ * Amounts are of the type `sluice.amount`, so a negative one fails.
  */
-/** Adds the charges of a replica. Amounts are of the type `sluice.amount`, so a negative one fails. */
-export const post = `
-CREATE FUNCTION sluice.credit_post(
-  p_replica bigint, p_first bigint, p_last bigint, p_rows json, p_check bytea DEFAULT NULL)
+const post = `
+CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
 RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
-  v_id bigint;
 BEGIN
   -- This comparison makes every charge count exactly once, and a fenced replica posts nothing.
-  UPDATE sluice.replicas SET posted = p_last, posted_check = p_check, heard_at = v_now,
-      state = sluice.state_heard(state)
-    WHERE session = p_replica AND state IN ('live', 'silent', 'behind') AND posted = p_first - 1
-    RETURNING id INTO v_id;
+  UPDATE sluice.replicas SET posted = p_last, heard_at = v_now
+    WHERE id = p_replica AND (state = 'live' OR mode = 'local') AND posted = p_first - 1;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
 
-  PERFORM sluice.record_charges(v_id, p_rows, v_now);
+  PERFORM sluice.record_charges(p_replica, p_rows, v_now);
   WITH posted AS MATERIALIZED (
     SELECT * FROM json_to_recordset(p_rows)
       AS r (workspace_id text, key_id text, taken sluice.amount[], key_taken sluice.amount)
   )
   INSERT INTO sluice.leases AS known
-    SELECT scope, v_id, zero, taken, zero, 0
+    SELECT scope, p_replica, zero, taken, zero, 0
     FROM (
       SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[] FROM posted GROUP BY 1
       UNION ALL
@@ -157,12 +131,9 @@ LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_want jsonb;
   v_granted jsonb := '[]';
-  v_id bigint;
 BEGIN
-  UPDATE sluice.replicas
-    SET lease_no = p_lease_no, heard_at = sluice.now_ms(), state = sluice.state_heard(state)
-    WHERE session = p_replica AND state IN ('live', 'silent') AND lease_no < p_lease_no
-    RETURNING id INTO v_id;
+  UPDATE sluice.replicas SET lease_no = p_lease_no, heard_at = sluice.now_ms()
+    WHERE id = p_replica AND state = 'live' AND lease_no < p_lease_no;
   IF NOT FOUND THEN RETURN sluice.standing(p_replica); END IF;
   INSERT INTO sluice.scopes (id)
     SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want ORDER BY 1
@@ -171,7 +142,7 @@ BEGIN
     WHERE id IN (SELECT want ->> 'scope' FROM jsonb_array_elements(p_wants) AS want)
     ORDER BY id FOR UPDATE;
   FOR v_want IN SELECT want FROM jsonb_array_elements(p_wants) AS want LOOP
-    v_granted := v_granted || sluice.grant_want(v_id, v_want);
+    v_granted := v_granted || sluice.grant_want(p_replica, v_want);
   END LOOP;
   RETURN sluice.standing(p_replica) || jsonb_build_object('granted', v_granted);
 END $$;
@@ -282,11 +253,10 @@ BEGIN
 END $$;
 `;
 
-/** The functions of the ledger. Its tables are in schema-tables.ts. */
-export const ledgerFunctions: string = [
-  replicas,
-  post,
-  usageFunctions,
-  lease,
-  reportFunctions,
-].join("\n");
+const script = [tables, hours, replicas, post, usageFunctions, lease, reportFunctions].join("\n");
+
+/** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
+export const chargeMigrations: readonly Migration[] = [
+  { name: "shared credit", sql: script, excludesOlder: true },
+  ...exportMigrations,
+];

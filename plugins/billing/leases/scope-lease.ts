@@ -4,8 +4,10 @@
 import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
 import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
 
-/** A lease that was not used for this time, or for twice its horizon, is returned. */
+/** A lease that was not used for this time is returned. */
 const idleMs = 30_000;
+/** Time for which a lease should last at the measured demand. */
+const horizonMs = 5_000;
 /** Demand is measured in slots of this length. */
 const slotMs = 5_000;
 /** A request that did not yield enough credit is repeated after this time. */
@@ -18,7 +20,6 @@ const maxNeeds = 100;
 /** `Waiting`: a reservation, of which a lease needs only the price. */
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
-  readonly #horizonMs: number;
   #limits: Limits;
   /** Totals since the replica started to count the scope, by source. */
   granted: Amounts = [];
@@ -53,11 +54,9 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   #demand = 0;
   #demandBefore = 0;
 
-  /** `horizonMs`: time for which the lease should last at the measured demand. */
-  constructor(id: string, limits: Limits, horizonMs: number, now: number) {
+  constructor(id: string, limits: Limits, now: number) {
     this.id = id;
     this.#limits = limits;
-    this.#horizonMs = horizonMs;
     this.#usedAt = now;
     this.restart();
   }
@@ -215,7 +214,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   get #target(): number {
-    return Math.round((Math.max(this.#demand, this.#demandBefore) * this.#horizonMs) / slotMs);
+    return Math.round((Math.max(this.#demand, this.#demandBefore) * horizonMs) / slotMs);
   }
 
   get #asksAhead(): boolean {
@@ -223,7 +222,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   #isIdle(now: number): boolean {
-    return this.waiting.size === 0 && now - this.#usedAt >= Math.max(idleMs, 2 * this.#horizonMs);
+    return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
   }
 
   /** Returns true if no part of the lease is in use, and no charge is in flight. */

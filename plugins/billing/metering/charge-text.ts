@@ -58,13 +58,6 @@ export function withPricing(text: string, pricing: Pricing | undefined): string 
   return `${head}\n${JSON.stringify(parts)}`;
 }
 
-/** Adds the amounts that leases cover. `text`: result of `chargeText` or `withPricing`. */
-export function withTaken(text: string, taken: TakenCredit): string {
-  const lines = text.slice(0, maxChargeTextChars - maxTakenChars).split("\n", 3);
-  while (lines.length < 3) lines.push("");
-  return `${lines.join("\n")}\n${JSON.stringify(taken)}`;
-}
-
 export function readChargeText(text: string): ChargeText {
   const [requestId = "", agent = "", pricing = "", taken = ""] = text.split("\n", 4);
   return {

@@ -4,9 +4,9 @@ import { durationMs } from "sluice-gateway/toolkit";
 
 /**
  * The event that the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is
- * set and otherwise on disk. `local`: it is on the disk of this gateway. `async`: nothing.
+ * set and otherwise on disk. `async`: nothing.
  */
-export type Durability = "settled" | "local" | "async";
+export type Durability = "settled" | "async";
 
 /** The section after validation, with defaults. */
 export interface Options {
@@ -89,10 +89,14 @@ const metering = closed(
   "Durability and export of charges.",
   {
     durability: {
-      enum: ["settled", "local", "async"],
+      enum: ["settled", "async"],
+      removed: {
+        local:
+          "Write `settled`, with a PostgreSQL that is highly available if gateways must serve while a server fails, or `async`.",
+      },
       default: "settled",
       description:
-        "settled: a charge is on disk, or in PostgreSQL with store.postgres, before the last byte of the answer is sent. local: it is on disk, and copied to PostgreSQL. async: soon after.",
+        "settled: a charge is on disk, or in PostgreSQL with store.postgres, before the last byte of the answer is sent. async: soon after.",
     },
     export: usageExport,
   },

@@ -69,6 +69,11 @@ export function explainPostgres(error: unknown, place: string): StoreError {
       failure,
     );
   }
+  // A script of the schema cannot take over the tables now. It states the problem and the remedy, each in a line.
+  const [problem = "", remedy] = message.split("\n");
+  if (code === "P0001" && remedy !== undefined) {
+    return postgresError("SLUICE_STORE_IN_USE", problem, remedy, failure);
+  }
   if (failure.isRefused) {
     return postgresError(
       "SLUICE_STORE_FAILED",

@@ -22,7 +22,7 @@ export const mutants = {
     statement: "ALTER TABLE sluice.charges DROP CONSTRAINT charges_pkey",
   },
   /** A replica posts charges although its credit was given to others. */
-  "no fence": { removed: " AND state IN ('live', 'silent', 'behind')" },
+  "no fence": { removed: " AND (state = 'live' OR mode = 'local')" },
 } as const satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

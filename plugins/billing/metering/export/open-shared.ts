@@ -96,7 +96,7 @@ async function readBatch(
 
 /**
  * Returns the position at which the first export begins. If this gateway has delivered the charges of its own journal
- * before (`durability: local`), it begins after those.
+ * before, and copied its charges, it begins after those.
  */
 async function firstPosition(database: Postgres, dataDir: string): Promise<SharedPosition> {
   const delivered = readCursor(dataDir) ?? "";

@@ -17,12 +17,8 @@ export interface SharedCharge {
 /** Only charges in this range are read. */
 export type ChargeTimes = Omit<UsageRange, "after">;
 
-/**
- * With `local`, the number of a charge contains the number of its commit, which `posted` counts. A gateway can continue
- * the journal of another start at any time. A replica that leases credit is never continued after its end.
- */
-const replicasQuery = `SELECT id, mode <> 'local' AND state IN ('fenced', 'gone') AS has_ended,
-    CASE mode WHEN 'local' THEN (posted + 1) * ${placesPerCommit} - 1 ELSE posted END AS last
+/** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
+const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
   FROM sluice.replicas ORDER BY id`;
 
 /** Parameters: ids of replicas, their last numbers read and their last numbers; maximum number per replica; times. */

@@ -26,8 +26,7 @@ for (let seed = firstSeed; steps < maxSteps; seed++) {
   for (const kind of ["failing", "ordinary"] as const) {
     const replicas = 2 + (Math.abs(seed) % 3);
     const run = fc.property(histories(kind, 400), (history) => {
-      const locals = Math.abs(seed) % (replicas + 1);
-      const world = runHistory(history, { replicas, locals });
+      const world = runHistory(history, { replicas });
       steps += history.length;
       for (const [what, times] of Object.entries(world.seen))
         seen[what] = (seen[what] ?? 0) + times;
@@ -51,7 +50,7 @@ for (const [name, parts] of Object.entries(mutants)) {
     continue;
   }
   const run = fc.property(histories("failing", 400), (history) => {
-    runHistory(history, { replicas: 3, locals: 2, parts });
+    runHistory(history, { replicas: 3, parts });
   });
   const { failed, numRuns } = fc.check(run, {
     numRuns: 2_000,

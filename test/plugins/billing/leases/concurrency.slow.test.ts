@@ -91,24 +91,6 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
     assert.deepEqual(await totals(), { charges: 40, held: 60 });
   });
 
-  test(`of two starts on one journal at the same time, the later one is live, ${through}`, async (t) => {
-    const { database, connect } = await setUp(t, through);
-    const [one, other] = [await connect(), await connect()];
-    const start = (session: number, count: number): string =>
-      `SELECT sluice.credit_register_start('journal', ${session}, ${count}, 0, 'name', 'test')`;
-    await one.run("BEGIN");
-    await one.run(start(101, 1));
-    const later = other.run(start(102, 2));
-    await untilBlocked(database);
-    await one.run("COMMIT");
-    await later;
-    const live = [{ session: "102", state: "live" }];
-    assert.deepEqual(await runSql(database, "SELECT session, state FROM sluice.replicas"), live);
-    const [answer] = await runSql(database, `SELECT (${start(101, 1)}) ->> 'state' AS state`);
-    assert.deepEqual(answer, { state: "replaced" });
-    assert.deepEqual(await runSql(database, "SELECT session, state FROM sluice.replicas"), live);
-  });
-
   test(`a server process that ends in the middle leaves nothing, and the message is accepted again, ${through}`, async (t) => {
     const { database, connect, totals } = await setUp(t, through);
     const one = await connect();

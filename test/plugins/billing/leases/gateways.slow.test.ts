@@ -1,15 +1,17 @@
 /** Gateways that share one PostgreSQL spend one budget. */
 import assert from "node:assert/strict";
+import { cpSync } from "node:fs";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
+import { storeCommand } from "../../../../src/commands/store.ts";
+import { commandLine } from "../../../commands/command-line.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
-import { join } from "node:path";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
-import { call, charged, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
+import { call, charged, pipeline, preparedDatabase, secret, spend } from "./gateway-fixture.ts";
 
 function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   return startTestGateway({
@@ -230,70 +232,30 @@ test("with async durability an answer does not wait, and its charge is recorded"
   await until(async () => (await charged(database))?.["charges"] === 1);
 });
 
-test("gateways with and without a journal spend one budget to the last charge", async (t) => {
+test("charges of a data folder count for gateways that share credit after they were copied", async (t) => {
   const database = await preparedDatabase(t);
-  await using one = await start(database, { DURABILITY: "local" });
-  await using two = await start(database, { DURABILITY: "local" });
-  await using three = await start(database);
-  const urls = [one.url, two.url, three.url];
-  assert.deepEqual(await spend(urls, one.key, 6), { 200: 142, 429: 6 });
-  await until(async () => (await charged(database))?.["charges"] === 142);
-  assert.deepEqual(await charged(database), { charges: 142, used: 994, requests: 142 });
-  const journals = [one, two].map(({ folder }) => [...readUsage(join(folder, "data"))].length);
-  assert.ok(
-    journals.every((count) => count > 0 && count < 142),
-    journals.join(" "),
-  );
-});
-
-test("the credit of a silent journal is not given to others until an operator forgets it", async (t) => {
-  const database = await preparedDatabase(t);
-  await using one = await start(database, { DURABILITY: "local", REPLICA_NAME: "one" });
-  await using two = await start(database, { DURABILITY: "local", REPLICA_NAME: "two" });
-  const held = async (): Promise<number> => {
-    const rows = await runSql(
-      database,
-      "SELECT sum(sluice.held(granted, spent))::int AS held FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica WHERE r.name = 'two'",
-    );
-    return Number(rows[0]?.["held"]);
-  };
-  assert.equal(await call(two.url, one.key), 200);
-  await until(async () => (await charged(database))?.["charges"] === 1);
-  assert.ok((await held()) > 0);
-  const heldBefore = await held();
-  // As if it had been cut off. It is live again as soon as it is heard, and keeps its credit.
-  await runSql(database, "UPDATE sluice.replicas SET state = 'silent' WHERE name = 'two'");
-  await until(async () => {
-    const [row] = await runSql(database, "SELECT state FROM sluice.replicas WHERE name = 'two'");
-    return row?.["state"] === "live";
-  });
-  assert.equal(await held(), heldBefore);
-  // A gateway that an operator has forgotten registers again, and serves.
-  await runSql(database, "SELECT * FROM sluice.credit_end('two')");
-  await until(async () => (await call(two.url, one.key)) === 200);
-  await until(async () => (await charged(database))?.["charges"] === 2);
-});
-
-test("credit that a gateway charged in its own journal stays charged when gateways share it", async (t) => {
-  const database = await preparedDatabase(t);
-  let key: string;
-  {
-    await using local = await start(database, { DURABILITY: "local" });
-    ({ key } = local);
-    for (let n = 0; n < 42; n++) assert.equal(await call(local.url, key), 200);
-  }
-  await using one = await start(database);
-  await using two = await start(database);
-  assert.deepEqual(await spend([one.url, two.url], key, 4), { 200: 100, 429: 4 });
-});
-
-test("a journal with charges that the database does not have is a fault", async (t) => {
-  const database = await preparedDatabase(t);
-  const { dataDir, open } = meterFixture(t);
+  const { dataDir: written, open } = meterFixture(t);
+  const principal = principalOf();
   const meter = await open();
-  await charge(meter, principalOf(), 5);
-  await assert.rejects(
-    start(database, { DATA_DIR: dataDir }),
-    /SLUICE_STORE_NOT_MOVED: .*commit 1/,
+  for (let n = 0; n < 3; n++) await charge(meter, principal, 5);
+  await meter.close();
+  const env = { DATABASE_URL: database, GATEWAY_SECRET: secret };
+  const { run, data: dataDir } = commandLine(t, "dev", env);
+  cpSync(written, dataDir, { recursive: true });
+  const expected = [...readUsage(dataDir)].map(({ id, requestId }) => ({ id, requestId }));
+  await assert.rejects(start(database, { DATA_DIR: dataDir }), /SLUICE_STORE_NOT_MOVED: /);
+  // The second time, nothing is missing.
+  for (const count of [3, 0]) {
+    const { code, out, err } = await run(await storeCommand(), "copy-charges");
+    assert.deepEqual([code, err], [0, []]);
+    assert.deepEqual(out, [`copied ${count} charges of ${dataDir} to the database`]);
+  }
+  const rows = await runSql(database, "SELECT id, request_id FROM sluice.usage ORDER BY seq");
+  assert.deepEqual(
+    rows.map((row) => ({ id: row["id"], requestId: row["request_id"] })),
+    expected,
   );
+  const drawn = await runSql(database, "SELECT sum(amounts[1])::int AS included FROM sluice.draws");
+  assert.deepEqual(drawn, [{ included: 15 }]);
+  await using _gateway = await start(database, { DATA_DIR: dataDir });
 });

@@ -34,7 +34,6 @@ const failing = [
   ...ordinary,
   weighted(4, record("deliver", fc.record({ which, keep: fc.constant(true) }))),
   weighted(4, record("lose", fc.record({ which }))),
-  weighted(4, record("sync", fc.record({ place, isWritten: fc.boolean() }))),
   weighted(2, record("force", fc.record({ place, key, cost }))),
   weighted(1, record("crash", fc.record({ place }))),
   weighted(2, record("pause", fc.record({ place }))),
@@ -74,19 +73,6 @@ export function runHistory(steps: readonly Step[], options: WorldOptions): World
 
 /** Histories that random steps hardly ever contain, by the mistake that they show. */
 export const knownHistories: Readonly<Record<string, (world: World) => void>> = {
-  "a late registration frees credit": (world) => {
-    world.send(0);
-    world.deliver(0, true);
-    const [registration] = world.network.splice(0, 1);
-    assert.ok(registration?.message?.kind === "register");
-    world.exchange(0);
-    world.reserve(0, 0, 300);
-    world.flow(300);
-    world.network.unshift(registration);
-    world.deliver(0);
-    world.reserve(1, 0, 300);
-    world.flow(300);
-  },
   "requests that wait refuse each other": (world) => {
     world.flow(100);
     // Each of them fits in the limit of 400, but not both.
@@ -95,24 +81,11 @@ export const knownHistories: Readonly<Record<string, (world: World) => void>> = 
     world.flow(300);
     assert.deepEqual([world.seen.refused, world.seen.unavailable], [1, 0]);
   },
-  "the journal is not awaited": (world) => {
-    world.flow(100);
-    world.reserve(0, 0, 300);
-    world.flow(300);
-    world.settle(0, 0, [100]);
-    world.sync(0);
-    world.crash(0);
-    world.exchange(0);
-    world.reserve(1, 0, 300);
-    world.exchange(1);
-    world.settle(1, 0, [100]);
-    world.flow(1_000);
-  },
 };
 
-/** Runs a known history with two replicas, one of which has a journal. */
+/** Runs a known history with two replicas. */
 export function runKnownHistory(history: (world: World) => void, parts?: Parts): void {
-  const world = new World({ replicas: 2, locals: 1, ...(parts !== undefined && { parts }) });
+  const world = new World({ replicas: 2, ...(parts !== undefined && { parts }) });
   history(world);
   world.finish();
 }
@@ -135,8 +108,6 @@ function runStep(world: World, step: Step): void {
       return world.deliver(step.which, step.keep);
     case "lose":
       return world.lose(step.which);
-    case "sync":
-      return world.sync(step.place, step.isWritten);
     case "crash":
       return world.crash(step.place % world.processes.length);
     case "pause":

@@ -3,16 +3,10 @@ import type { LeaseRow, ReplicaRow } from "../../../../plugins/billing/leases/le
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type {
   Amounts,
-  JournalStart,
   LeaseReply,
   LeaseRequest,
-  Registered,
-  ReplicaMode,
-  Standing,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
-import type { Settlement } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import { add, difference, sum } from "../../../../plugins/billing/leases/amounts.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { correctParts, type Parts } from "./world.ts";
@@ -56,45 +50,6 @@ class PostedAgainAfterLostReply extends PostLane {
   override lost(): void {
     const { unposted } = this.restart(0);
     for (const settlement of unposted) this.add(settlement, 0);
-  }
-}
-
-/** The credit of a silent replica with a journal is free, although the journal may have charges that are not posted. */
-class SilentCreditFreed extends MemoryLedger {
-  protected override endSilent(replica: number, row: ReplicaRow): void {
-    this.end(replica, row, "fenced");
-    if (row.mode === "local") row.state = "silent";
-  }
-}
-
-/** A registration that arrives late frees the credit of a replica that is live. */
-class LateRegistrationFrees extends MemoryLedger {
-  override register(name: string, mode?: ReplicaMode, start?: JournalStart): Registered {
-    const row = start && this.replicas.get(start.replica);
-    if (row?.state === "live") row.state = "behind";
-    return super.register(name, mode, start);
-  }
-}
-
-/** An earlier start on a journal may register again after a newer one. */
-class EarlierStartAccepted extends MemoryLedger {
-  override register(name: string, mode?: ReplicaMode, start?: JournalStart): Registered {
-    return super.register(name, mode, start && { ...start, start: Infinity });
-  }
-}
-
-/** A start is live before the journal is posted. */
-class JournalNotAwaited extends JournalLane {
-  override get start(): JournalStart | "later" {
-    const start = super.start;
-    return start === "later" ? start : { ...start, last: 0 };
-  }
-}
-
-/** A replica believes that one commit more is posted than the ledger says. */
-class CommitSkipped extends JournalLane {
-  override receive(now: number, reply: Standing): readonly Settlement[] {
-    return super.receive(now, { ...reply, posted: reply.posted + 1 });
   }
 }
 
@@ -149,12 +104,6 @@ class WaitingCountsAsUse extends MemoryLedger {
   }
 }
 
-/** The lane of a wrong version on a disk. */
-const laneOn =
-  (Lane: typeof JournalLane): Parts["journalLane"] =>
-  (journal, lastStart, pickNumber) =>
-    new Lane({ journal, lastStart, pickNumber, onChange: () => {} });
-
 export const mutants: Readonly<Record<string, Parts>> = {
   "a fence without a check of the state": {
     ...correctParts,
@@ -169,25 +118,11 @@ export const mutants: Readonly<Record<string, Parts>> = {
     ...correctParts,
     ledger: (now) => new LeaseNumberNotChecked(now),
   },
-  "the credit of a silent journal is freed": {
-    ...correctParts,
-    ledger: (now) => new SilentCreditFreed(now),
-  },
-  "a late registration frees credit": {
-    ...correctParts,
-    ledger: (now) => new LateRegistrationFrees(now),
-  },
-  "an earlier start registers again": {
-    ...correctParts,
-    ledger: (now) => new EarlierStartAccepted(now),
-  },
   "recalls are not awaited": { ...correctParts, ledger: (now) => new RecallsNotAwaited(now) },
   "requests that wait refuse each other": {
     ...correctParts,
     ledger: (now) => new WaitingCountsAsUse(now),
   },
-  "the journal is not awaited": { ...correctParts, journalLane: laneOn(JournalNotAwaited) },
-  "a commit is skipped": { ...correctParts, journalLane: laneOn(CommitSkipped) },
   "posted twice after a lost reply": {
     ...correctParts,
     lane: () => new PostedAgainAfterLostReply(),

@@ -364,28 +364,6 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   world.finish();
 });
 
-test("a replica with a journal that was fenced says since when its charges wait", () => {
-  const world = new World({ replicas: 1, locals: 1 });
-  world.flow(100);
-  world.reserve(0, 1, 100);
-  world.flow(50);
-  const { replica } = world.process(0);
-  const since = world.now;
-  world.settle(0, 0, [100]);
-  world.sync(0);
-  assert.equal(replica.queuedSince, since);
-  for (const [id, row] of world.ledger.replicas) {
-    row.state = "fenced";
-    world.ledger.scopes.forEach(({ leases }) => leases.delete(id));
-  }
-  world.exchange(0);
-  assert.equal(replica.seen.fenced, 1);
-  assert.equal(replica.queuedSince, since, "while it registers again");
-  world.flow(300);
-  assert.equal(replica.queuedSince, undefined, "after its charges are posted");
-  world.finish();
-});
-
 test("several reservations can pay for one charge", () => {
   const world = started(1);
   world.reserve(0, 1, 100);

@@ -33,7 +33,7 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   const link = new LedgerLink({ ...shared, ledger, log: fakeHost().log });
   await link.start();
   const sweeper = { [Symbol.dispose]() {} };
-  const deps = { ...shared, link, mode: "settled", sweeper, shipping: undefined } as const;
+  const deps = { ...shared, link, mode: "settled", sweeper } as const;
   const meter = new LeasedMeter(deps);
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 50) {

@@ -15,15 +15,12 @@ import type {
 import type { ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import { drawnBySource, postedInWindows } from "../../../../plugins/billing/leases/ledger-usage.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import type { Disk } from "./disk.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 
 /** One process. Its place in the world is taken by another one after a crash. */
 export interface Process {
   readonly replica: LedgerReplica;
   readonly name: string;
-  /** Its journal (`local`). */
-  readonly disk: Disk | undefined;
   /** A paused process neither sends nor receives. */
   isPaused: boolean;
   readonly open: Opened[];
@@ -172,10 +169,6 @@ export abstract class Witness {
         for (const id of opened.ids)
           assert.ok(!this.charged.has(id), `charge ${id} was given up, and is posted`);
       }
-      if (state === "written") {
-        for (const id of opened.ids)
-          assert.ok(process.disk?.has(id), `charge ${id} is answered, and not on disk`);
-      }
       if (state === "posted") {
         this.seen.posted++;
         for (const id of opened.ids)
@@ -201,25 +194,16 @@ export abstract class Witness {
     );
   }
 
-  /**
-   * Returns what is posted, what clients have reserved or settled, what they ask for, and what replicas hold that are
-   * not live: their charges may still be posted (`local`).
-   */
+  /** Returns what is posted, what clients have reserved or settled, and what they ask for. */
   #usedNow(id: string, limits: Limits): number {
     const scope = this.ledger.scopes.get(id);
     let total =
       scope === undefined ? 0 : Math.max(...left(limits, this.#posted(scope, limits.kind)));
-    for (const [replica, { granted, spent }] of scope?.leases ?? []) {
-      if (this.ledger.replicas.get(replica)?.state === "live") continue;
-      total += Math.max(0, sum(granted) - sum(spent));
-    }
     for (const { reservation, ids } of this.opened.values()) {
       if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
       if (reservation.state === "waiting" || reservation.state === "open")
         total += reservation.costMilliCu;
-      const isOnItsWay =
-        (reservation.state === "settling" || reservation.state === "written") &&
-        !this.charged.has(ids[0]!);
+      const isOnItsWay = reservation.state === "settling" && !this.charged.has(ids[0]!);
       if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
     }
     return total;
@@ -291,7 +275,7 @@ export abstract class Witness {
       }
       for (const id of opened.ids) {
         if (this.charged.has(id)) ids.add(id);
-        else assert.ok(!["written", "posted"].includes(reservation.state), `charge ${id} is lost`);
+        else assert.notEqual(reservation.state, "posted", `charge ${id} is lost`);
       }
     }
     assert.equal(ids.size, this.charged.size);

@@ -11,14 +11,11 @@ import {
   type Standing,
 } from "../../../../plugins/billing/leases/ledger.ts";
 import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
-import type { ChargeLane } from "../../../../plugins/billing/leases/charge-lane.ts";
-import { JournalLane } from "../../../../plugins/billing/leases/journal-lane.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
-import { Disk } from "./disk.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
 const details = {
@@ -36,15 +33,11 @@ const details = {
 export interface Parts {
   readonly ledger: (now: () => number) => MemoryLedger;
   readonly lane: () => PostLane;
-  /** The lane of a start on a disk. `lastStart`: the one that the ledger knows. `number`: that of the new start. */
-  readonly journalLane: (disk: Disk, lastStart: number, number: () => number) => ChargeLane;
 }
 
 export const correctParts: Parts = {
   ledger: (now) => new MemoryLedger(now),
   lane: () => new PostLane(),
-  journalLane: (journal, lastStart, pickNumber) =>
-    new JournalLane({ journal, lastStart, pickNumber, onChange: () => {} }),
 };
 
 /** A message between a process and the ledger. */
@@ -57,8 +50,6 @@ interface Packet {
 
 export interface WorldOptions {
   readonly replicas: number;
-  /** Number of the replicas that have a journal (`local`). */
-  readonly locals?: number;
   readonly parts?: Parts;
 }
 
@@ -66,13 +57,10 @@ export class World extends Witness {
   readonly #parts: Parts;
   network: Packet[] = [];
   #counter = 0;
-  readonly #disks: readonly Disk[];
-  #lastNumber = 2 ** 47;
 
-  constructor({ replicas, locals = 0, parts = correctParts }: WorldOptions) {
+  constructor({ replicas, parts = correctParts }: WorldOptions) {
     super(parts.ledger);
     this.#parts = parts;
-    this.#disks = Array.from({ length: locals }, (_, place) => new Disk(`journal ${place}`));
     this.setLimits("ws_1", {
       kind: "workspace",
       includedMilliCu: 600,
@@ -92,24 +80,8 @@ export class World extends Witness {
 
   start(place: number): void {
     const name = `replica ${place}`;
-    const disk = this.#disks[place];
-    const replica = new LedgerReplica(
-      name,
-      disk === undefined ? "settled" : "local",
-      disk === undefined ? this.#parts.lane() : this.#startOn(disk),
-    );
-    this.processes[place] = { replica, name, disk, isPaused: false, open: [] };
-  }
-
-  #startOn(disk: Disk): ChargeLane {
-    const row = [...this.ledger.replicas.values()].find(({ journal }) => journal === disk.id);
-    return this.#parts.journalLane(disk, row?.start ?? 0, () => ++this.#lastNumber);
-  }
-
-  /** Writes what a process has appended to its disk. */
-  sync(place: number, isWritten = true): void {
-    const process = this.process(place);
-    if (!process.isPaused) process.disk?.sync(isWritten);
+    const replica = new LedgerReplica(name, "settled", this.#parts.lane());
+    this.processes[place] = { replica, name, isPaused: false, open: [] };
   }
 
   /** Stops the process at this position without a message. */
@@ -118,7 +90,6 @@ export class World extends Witness {
     this.network = this.network.filter(
       (packet) => packet.process !== process || packet.message !== undefined,
     );
-    process.disk?.crash();
     this.start(place);
   }
 
@@ -203,8 +174,6 @@ export class World extends Witness {
     if (reply !== undefined && this.processes.includes(process)) {
       process.replica.receive(this.now, reply);
       this.notice(process);
-      // A registration of the process before it has arrived late. A gateway ends then, and is started again.
-      if (process.replica.isReplaced) this.crash(this.processes.indexOf(process));
     }
   }
 
@@ -216,10 +185,7 @@ export class World extends Witness {
   flow(ms: number): void {
     for (let passed = 0; passed < ms; passed += 5) {
       this.now += 5;
-      for (const place of this.processes.keys()) {
-        this.sync(place);
-        this.send(place);
-      }
+      for (const place of this.processes.keys()) this.send(place);
       for (let at = 0; at < this.network.length;) {
         const { sentAt, process } = this.network[at]!;
         if (this.now - sentAt < 10 || process.isPaused) at++;
@@ -231,7 +197,6 @@ export class World extends Witness {
 
   /** Sends and delivers everything of one process at once. */
   exchange(place: number): void {
-    this.sync(place);
     this.send(place);
     const process = this.process(place);
     for (let at = 0; at < this.network.length;) {
@@ -246,8 +211,7 @@ export class World extends Witness {
     if (kind === "lease") return { no, kind, reply: this.#lease(message.request) };
     if (kind === "post") return { no, kind, reply: this.#post(message.request) };
     if (kind === "register") {
-      const { name, mode, start } = message;
-      return { no, kind, reply: ledger.register(name, mode, start) };
+      return { no, kind, reply: ledger.register(message.name, message.mode) };
     }
     if (kind === "feed") return { no, kind, reply: ledger.feed(message.replica) };
     if (kind === "leave") return { no, kind, reply: ledger.leave(message.replica) };

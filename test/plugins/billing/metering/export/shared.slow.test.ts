@@ -1,6 +1,6 @@
 /** The usage export of gateways that share one PostgreSQL. */
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -11,9 +11,15 @@ import { call, charged, pipeline, preparedDatabase } from "../../leases/gateway-
 
 interface Setup {
   readonly url: string;
+  /** Has the data folder of each gateway, under its name. */
+  readonly folder: string;
   readonly key: string;
   readonly sink: Sink;
   readonly start: (name: string, more?: Record<string, string>) => Promise<GatewayProcess>;
+  /** Runs a command in the data folder of a gateway, and returns what it prints. */
+  readonly run: (name: string, more: Record<string, string>, ...args: string[]) => string;
+  /** Creates a workspace and a key, in the data folder of a gateway if `more` has no database. */
+  readonly createKey: (name: string, more?: Record<string, string>) => string;
   /** Runs `sluice usage export` and returns the ids of the charges. */
   readonly exported: (...args: string[]) => string[];
 }
@@ -37,13 +43,20 @@ async function setUp(t: TestContext): Promise<Setup> {
     DATA_DIR: join(folder, name),
     REPLICA_NAME: name,
   });
-  const run = (...args: string[]): string => sluice([...args, "--config", file], env("command"));
-  const { id } = JSON.parse(run("workspaces", "create", "--name", "t", "--plan", "free", "--json"));
-  const { key } = JSON.parse(run("keys", "create", "--workspace", id, "--json"));
+  const run: Setup["run"] = (name, more, ...args) =>
+    sluice([...args, "--config", file], { ...env(name), ...more });
+  const createKey: Setup["createKey"] = (name, more = {}) => {
+    const workspace = ["workspaces", "create", "--name", "t", "--plan", "free", "--json"];
+    const { id } = JSON.parse(run(name, more, ...workspace));
+    return JSON.parse(run(name, more, "keys", "create", "--workspace", id, "--json")).key;
+  };
   return {
     url,
-    key,
+    folder,
+    key: createKey("command"),
     sink,
+    run,
+    createKey,
     async start(name, more = {}) {
       mkdirSync(join(folder, name), { recursive: true });
       const gateway = await spawnGateway(file, { ...env(name), ...more });
@@ -54,7 +67,7 @@ async function setUp(t: TestContext): Promise<Setup> {
       return gateway;
     },
     exported: (...args) =>
-      run("usage", "export", ...args)
+      run("command", {}, "usage", "export", ...args)
         .split("\n")
         .filter((line) => line !== "")
         .map((line) => JSON.parse(line).id),
@@ -148,13 +161,19 @@ test("the command continues after the position that it has printed", async (t) =
   assert.throws(() => exported(), /SLUICE_STORE_SECRET/);
 });
 
-test("after the gateway has delivered its own journal, the shared export begins after those charges", async (t) => {
-  const { key, sink, start } = await setUp(t);
-  const local = await start("one", { DURABILITY: "local" });
-  await callTimes(local, key, 10);
+test("after a gateway has delivered its own charges and copied them, the shared export begins after those", async (t) => {
+  const { folder, key, sink, start, run, createKey } = await setUp(t);
+  const withoutDatabase = { DATABASE_URL: "" };
+  const alone = await start("one", withoutDatabase);
+  await callTimes(alone, createKey("one", withoutDatabase), 10);
   await sink.until(() => idsOf(sink).length === 10);
-  local.child.kill("SIGTERM");
-  await local.exited;
+  alone.child.kill("SIGTERM");
+  await alone.exited;
+  // The accounts of the data folder are not needed.
+  for (const name of readdirSync(join(folder, "one"))) {
+    if (!/^(journal|charges|usage-export)/.test(name)) rmSync(join(folder, "one", name));
+  }
+  run("one", {}, "store", "copy-charges");
   const shared = await start("one");
   await callTimes(shared, key, 1);
   await sink.until(() => new Set(idsOf(sink)).size === 11);

@@ -1,35 +1,6 @@
-/** Reads the state of gateways and their journals from the database. */
+/** The gateways in the database, for operators. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, optionalText, text } from "sluice-gateway/store";
-
-/** State of a journal in the database. */
-export interface KnownJournal {
-  /** Number of the last commit whose charges it has. */
-  readonly posted: number;
-  /** Digest of that commit. */
-  readonly check: Uint8Array | undefined;
-  /** Number of the last start on the journal. */
-  readonly starts: number;
-}
-
-/** Returns undefined if the database does not know the journal. Rejects with DatabaseFailure. */
-export async function findJournal(
-  database: Postgres,
-  journal: string,
-): Promise<KnownJournal | undefined> {
-  const [row] = await database.query(
-    "register",
-    "SELECT posted, posted_check, starts FROM sluice.replicas WHERE journal = $1",
-    [journal],
-  );
-  if (row === undefined) return undefined;
-  const check = row["posted_check"];
-  return {
-    posted: number(row, "posted"),
-    check: check instanceof Uint8Array ? check : undefined,
-    starts: number(row, "starts"),
-  };
-}
 
 /** A row of `sluice store status`. */
 export interface ReplicaStatus {
@@ -39,7 +10,7 @@ export interface ReplicaStatus {
   readonly mode: string;
   readonly state: string;
   readonly heardSecondsAgo: number;
-  /** Number of its last charge in the database, or of the last commit of its journal. */
+  /** Number of its last charge in the database. */
   readonly posted: number;
   /** Credit of workspaces that it holds and has not charged, in milli-CU. */
   readonly heldMilliCu: number;
@@ -48,8 +19,8 @@ export interface ReplicaStatus {
 }
 
 /**
- * Returns the replicas that have not ended, those that ended within a day, and all journals. The one with the most
- * recent message is first. Rejects with DatabaseFailure.
+ * Returns the replicas that have not ended, those that ended within a day, and all data folders whose charges were
+ * copied. The one with the most recent message is first. Rejects with DatabaseFailure.
  */
 export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]> {
   const rows = await database.query(

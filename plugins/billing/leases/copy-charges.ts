@@ -1,0 +1,109 @@
+/** Copies the charges of a data folder to PostgreSQL, for a gateway that ran without a database. */
+import type { Postgres } from "sluice-gateway/plugin";
+import { postgresError } from "sluice-gateway/postgres";
+import { number, openDataFolder } from "sluice-gateway/store";
+import { placesPerCommit } from "../metering/charge-number.ts";
+import {
+  hasJournal,
+  journalUid,
+  newestCommit,
+  openJournalReader,
+} from "../metering/journal-reader.ts";
+import { readUsage, type UsageRow } from "../metering/read-usage.ts";
+import { usageJson } from "../metering/usage-json.ts";
+import { storableJson } from "../storable-json.ts";
+import type { Registered, Standing } from "./ledger.ts";
+
+/** Maximum number of charges in a batch. */
+const batchCharges = 1_000;
+
+/**
+ * Rejects with StoreError if the folder has charges that the database does not have: they would not count for gateways
+ * that share the credit. Rejects with DatabaseFailure.
+ */
+export async function checkCopied(dataDir: string, database: Postgres): Promise<void> {
+  if (!hasJournal(dataDir)) return;
+  const { journal, last } = journalEnd(dataDir);
+  const statement = "SELECT posted FROM sluice.replicas WHERE journal = $1";
+  const [row] = await database.query("register", statement, [journal]);
+  if (last <= (row === undefined ? 0 : number(row, "posted"))) return;
+  throw postgresError(
+    "SLUICE_STORE_NOT_MOVED",
+    `the data folder ${dataDir} has charges that the PostgreSQL database does not have`,
+    "Run `sluice store copy-charges`. Or use another data folder.",
+  );
+}
+
+/**
+ * Copies the charges that the database does not have yet, and returns their number. It may be repeated after an
+ * interruption. Rejects with StoreError and with DatabaseFailure.
+ */
+export async function copyCharges(dataDir: string, database: Postgres): Promise<number> {
+  if (!hasJournal(dataDir)) return 0;
+  using _lock = openDataFolder(dataDir);
+  const { journal, last } = journalEnd(dataDir);
+  const call = async <T>(text: string, ...values: unknown[]): Promise<T> => {
+    const [row] = await database.query("migrate", `SELECT sluice.${text} AS reply`, values);
+    // Only the functions of schema.ts write the reply.
+    return row?.["reply"] as T;
+  };
+  const register = "credit_register_folder($1, $2)";
+  const { replica, posted } = await call<Registered>(register, journal, dataDir);
+  let end = posted;
+  let copied = 0;
+  const post = async (rows: readonly string[], upTo: number): Promise<void> => {
+    const text = `[${rows.join(",")}]`;
+    const reply = await call<Standing>("credit_post($1, $2, $3, $4)", replica, end + 1, upTo, text);
+    if (reply.posted !== upTo) {
+      throw postgresError(
+        "SLUICE_STORE_IN_USE",
+        "another process copies the charges of this data folder",
+        "Wait until it has ended, and repeat the command.",
+      );
+    }
+    end = upTo;
+    copied += rows.length;
+  };
+  let rows: string[] = [];
+  for (const row of readUsage(dataDir)) {
+    const seq = numberOf(row);
+    if (seq <= posted) continue;
+    rows.push(encoded(row, seq));
+    if (rows.length < batchCharges) continue;
+    await post(rows, seq);
+    rows = [];
+  }
+  // The journal may end with commits that have no charges.
+  if (last > end) await post(rows, last);
+  return copied;
+}
+
+/** Returns the id of the journal, and the highest number that a charge in it can have. 0 if it is empty. */
+function journalEnd(dataDir: string): { readonly journal: string; readonly last: number } {
+  const db = openJournalReader(dataDir);
+  try {
+    const commit = newestCommit(db);
+    const last = commit === 0 ? 0 : (commit + 1) * placesPerCommit - 1;
+    return { journal: journalUid(db), last };
+  } finally {
+    db.close();
+  }
+}
+
+function numberOf({ id }: UsageRow): number {
+  const [, , commit, place] = id.split("_");
+  return Number(commit) * placesPerCommit + Number(place);
+}
+
+/** Returns a charge as a JSON object with the columns of the table `charges`. */
+function encoded(row: UsageRow, seq: number): string {
+  const { id: _, used_cu_milli: __, ...columns } = usageJson(row);
+  return storableJson({
+    seq,
+    ...columns,
+    included_cu_milli: row.includedMilliCu,
+    purchased_cu_milli: row.purchasedMilliCu,
+    overage_cu_milli: row.overageMilliCu,
+    ...(row.route !== undefined && { route: row.route }),
+  });
+}
