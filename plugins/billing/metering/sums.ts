@@ -139,7 +139,7 @@ export class Sums {
   #sumOf(names: Names, tag: string): number[] {
     let hash: number | string = 0;
     if (tag !== "") hash = names.join(" ");
-    else for (const name of names) hash = Math.imul(Number(hash), 31) + Number(name);
+    else for (const name of names) hash = Math.imul(hash, 31) + Number(name);
     const next = this.#byHash.get(hash);
     for (let sum = next; sum !== undefined; sum = sum.next) {
       if (areEqual(sum.names, names)) return sum.amounts;
