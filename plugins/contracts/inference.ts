@@ -108,7 +108,7 @@ export interface ToolCall {
 }
 
 /** An API of workers other than chat completions. */
-export type WorkerApi = "embeddings";
+export type WorkerApi = "embeddings" | "responses" | "messages" | "count_tokens";
 
 /** The answer in one piece. */
 export interface WholeMessage {
@@ -128,14 +128,17 @@ export interface WholeMessage {
 export interface AnswerReader {
   /**
    * Called for each chunk of a streamed answer with its choice: a JSON object `{ index, delta, finish_reason }` on one
-   * line, in borrowed bytes.
+   * line, in borrowed bytes. If the request names an API, it is called with the data of each event instead, a JSON
+   * object, except those that end the answer.
    */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all chunks that arrived together have been passed to `onChoice`. Forward them then. */
   onRead(): void;
   /**
    * `message`: the answer, if it was not streamed. `native`: the answer as the worker wrote it, if the request names an
-   * API: for `embeddings`, the JSON of `data`, a list.
+   * API: for `embeddings`, the JSON of `data`, a list; for `responses` and `messages`, the whole answer, or the data of
+   * the event of a stream that has its end (`message_delta` of `messages`). Undefined if the gateway has ended the stream
+   * at its token limit.
    */
   onEnd(result: InferenceResult, message: WholeMessage | undefined, native?: Buffer): void;
   /**

@@ -112,6 +112,11 @@ export interface LedgerRpc {
    * contains only notifications. `error`: JSON text.
    */
   refuse(error: string): string | undefined;
+  /**
+   * Call it after `run`, when the caller does not need the answer any more. What the calls keep of the body is released,
+   * and no further call of a batch is sent. Calls that a node has received continue, and are charged when it answers.
+   */
+  release(): void;
   /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
   /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */

@@ -20,7 +20,7 @@ export default {
     },
     faults: {
       SLUICE_NETWORK_KIND:
-        "Write the http(s) URL of the server, or `kind: enclave` if a worker's encrypted stream is at this URL.",
+        "Write the http(s) URL of the server, or `kind: enclave` if a worker's encrypted stream is at this URL. Write `speaks` only for the kind openai.",
     },
   },
   init: async () => (await import("./templates/init.ts")).init,

@@ -1,7 +1,7 @@
 /** Checks a configuration against its loaded plugins, without starting any. */
 import { isContainer, isObject } from "../is-object.ts";
 import { pointerKey } from "../json-pointer.ts";
-import type { Plugin } from "../plugin.ts";
+import type { JsonSchema, Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { locate } from "./located.ts";
@@ -159,6 +159,9 @@ function checkOptions(
   const schema = plugin.options ?? noOptions;
   try {
     const { value, faults } = validate(node, schema, { label: use.name, own: use.at });
+    if (plugin.kind === "service" && use.source === undefined && faults.length > 0) {
+      return { options: use.options, faults: [missingSection(use, schema)] };
+    }
     // load.ts accepts only schemas of objects. If the options are not an object, `validate` returns an empty one.
     return { options: value as PluginUse["options"], faults };
   } catch (error) {
@@ -169,6 +172,13 @@ function checkOptions(
       faults: [fault("SLUICE_PLUGIN_SCHEMA", message, { at: use.at })],
     };
   }
+}
+
+function missingSection({ name, at }: PluginUse, { required }: JsonSchema): Fault {
+  const message = `the service "${name}" has no section`;
+  const keys = Array.isArray(required) ? ` with the keys ${required.join(", ")}` : "";
+  const remedy = `Add the section \`${name}:\`${keys}.`;
+  return fault("SLUICE_KEY_MISSING", message, { at, remedy });
 }
 
 /** A surface answers either requests or WebSocket upgrades. `websocket` of its routes must match. */

@@ -3,6 +3,7 @@ import type { Exchange } from "./exchange.ts";
 import type { ResponseHead } from "./heads.ts";
 import type { Host } from "./host.ts";
 import type { Documented, Manifest } from "./manifest.ts";
+import type { OptionsOf, OptionsSchema } from "./options-of.ts";
 import type { Awaitable, Outcome } from "./phase.ts";
 import type { Reply } from "./reply.ts";
 
@@ -92,7 +93,16 @@ export interface Step<Options = Record<string, never>, State = unknown>
   start(options: Options, host: Host): Awaitable<StepHooks<State>>;
 }
 
-/** Declares a step, which inspects, changes or refuses exchanges. `State`: see `StepHooks.createState`. */
+/**
+ * Declares a step, which inspects, changes or refuses exchanges. Without type arguments, the schema determines the type
+ * of the options. `State`: see `StepHooks.createState`.
+ */
+export function defineStep<const S extends OptionsSchema, State = unknown>(
+  step: Omit<Step<OptionsOf<S>, State>, "kind" | "options"> & { readonly options: S },
+): Step<OptionsOf<S>, State>;
+export function defineStep<Options, State = unknown>(
+  step: Omit<Step<Options, State>, "kind">,
+): Step<Options, State>;
 export function defineStep<Options, State = unknown>(
   step: Omit<Step<Options, State>, "kind">,
 ): Step<Options, State> {

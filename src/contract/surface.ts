@@ -2,6 +2,7 @@
 import type { Exchange } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Documented, Manifest } from "./manifest.ts";
+import type { OptionsOf, OptionsSchema } from "./options-of.ts";
 import type { Awaitable } from "./phase.ts";
 import type { Refused, Reply } from "./reply.ts";
 
@@ -48,7 +49,11 @@ export interface Surface<Options = Record<string, never>>
   start(options: Options, host: Host): Awaitable<SurfaceHooks>;
 }
 
-/** Declares a surface, which answers a route. */
+/** Declares a surface, which answers a route. Without a type argument, the schema determines the type of the options. */
+export function defineSurface<const S extends OptionsSchema>(
+  surface: Omit<Surface<OptionsOf<S>>, "kind" | "options"> & { readonly options: S },
+): Surface<OptionsOf<S>>;
+export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options>;
 export function defineSurface<Options>(surface: Omit<Surface<Options>, "kind">): Surface<Options> {
   return { kind: "surface", ...surface };
 }

@@ -5,10 +5,12 @@ import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { pipelineOf } from "../plugins/inference/chat/gateway.ts";
-import { startTestGateway } from "../../plugins/contracts/testing.ts";
+import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { skipWithout } from "../skip-without.ts";
-import { after, before, file, model, startEditWorker } from "./edit-worker.ts";
+import { after, before, file, model, startEditWorkers } from "./edit-worker.ts";
 import { agents, runAgent, type Agent, type Api } from "./programs.ts";
 
 /** Time limit of an agent, far above what it needs even on a busy machine. */
@@ -18,11 +20,24 @@ function pathOf({ folder, program }: Agent): string {
   return join(import.meta.dirname, folder, "node_modules", program);
 }
 
-async function edits(agent: Agent, api: Api): Promise<void> {
-  await using worker = await startEditWorker();
+/** A run of an agent, with the code with which it ended and its file. */
+interface Run {
+  readonly code: number | null;
+  readonly output: string;
+  readonly text: string;
+}
+
+/** Lets an agent edit the file. Two of three workers fail, and the key may send only one request per second. */
+async function edit(agent: Agent, api: Api, breaks: boolean): Promise<Run> {
+  await using worker = await startEditWorkers({ breaks });
+  const clock = manualClock();
   await using gateway = await startTestGateway({
-    pipeline: pipelineOf({ network: "passes: [tools, sampling, format, reasoning]" }),
+    pipeline: pipelineOf({
+      network: `passes: [tools, sampling, format, reasoning], status: { url: "\${WORKER_URL}/status" }`,
+    }),
     env: { WORKER_URL: worker.url },
+    account: { rpsLimit: 1 },
+    clock,
   });
   await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-agent-"));
   const work = join(folder.path, "work");
@@ -32,14 +47,31 @@ async function edits(agent: Agent, api: Api): Promise<void> {
   const { url, key } = gateway;
   const prompt = `Use American spelling in ${file}.`;
   const command = agent.command(api, { url, key, model }, prompt, home);
-  const { code, output } = await runAgent(agent, pathOf(agent), command, {
-    work,
-    home,
-    maxMs,
-  });
-  assert.equal(code, 0, output);
-  assert.match(output, /All done\./);
-  assert.equal(await readFile(join(work, file), "utf8"), after, output);
+  const ended = new AbortController();
+  const moving = moveAfterRefusals(gateway, clock, ended.signal);
+  const { code, output } = await runAgent(agent, pathOf(agent), command, { work, home, maxMs });
+  ended.abort();
+  // The first two requests are admitted, and every agent sends a third one or repeats the second.
+  assert.ok((await moving) > 0, output);
+  return { code, output, text: await readFile(join(work, file), "utf8") };
+}
+
+/** Moves the clock by a second after every request that the rate has refused. Returns their number. */
+async function moveAfterRefusals(
+  { adminUrl }: TestGateway,
+  clock: ManualClock,
+  ended: AbortSignal,
+): Promise<number> {
+  for (let refused = 0; ;) {
+    const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
+    const lines = metrics.split("\n").filter((line) => line.startsWith("sluice_refusals_total{"));
+    const limited = lines.filter((line) => line.includes("GATEWAY_RATE_LIMITED"));
+    const now = limited.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+    if (now > refused) clock.advance(1_000);
+    refused = now;
+    if (ended.aborted) return refused;
+    await setTimeout(50);
+  }
 }
 
 for (const agent of agents) {
@@ -49,6 +81,14 @@ for (const agent of agents) {
       ? "needs .ci/try-agents"
       : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
   for (const api of agent.apis) {
-    test(`${agent.name} edits a file over the API for ${api}`, { skip }, () => edits(agent, api));
+    const repeats = agent.repeats.includes(api);
+    const broken = repeats ? ", a stream that breaks" : "";
+    const title = `${agent.name} edits a file over the API for ${api}, in spite of failing workers${broken} and 429`;
+    test(title, { skip }, async () => {
+      const { code, output, text } = await edit(agent, api, repeats);
+      assert.equal(code, 0, output);
+      assert.match(output, /All done\./);
+      assert.equal(text, after, output);
+    });
   }
 }

@@ -9,7 +9,7 @@ import {
   type Exchange,
   type Worker,
 } from "../plugins/inference/networks/scripted-worker.ts";
-import { usageOf } from "../plugins/inference/networks/worker-scripts.ts";
+import { failing, streamed, usageOf } from "../plugins/inference/networks/worker-scripts.ts";
 
 export const model = "Test/Editor-1";
 export const file = "note.txt";
@@ -18,13 +18,34 @@ export const after = "The color of the sluice is gray.\n";
 
 const turns = [["ls", `cat ${file}`], [`sed -i 's/colour/color/; s/grey/gray/' ${file}`]];
 
-export function startEditWorker(): Promise<Worker> {
-  return startWorker({ models: [model], otherwise: (exchange) => answer(exchange) });
+/**
+ * Starts three workers at one server, which the document `/status` lists. The two that are asked first fail every time.
+ * `breaks`: the first stream of the second turn breaks.
+ */
+export async function startEditWorkers({ breaks }: { readonly breaks: boolean }): Promise<Worker> {
+  const failed = new Set<string>();
+  let isBroken = !breaks;
+  const worker = await startWorker({
+    models: [model],
+    otherwise(exchange) {
+      const [, id = ""] = exchange.path.split("/");
+      if (failed.size < 2) failed.add(id);
+      if (failed.has(id)) return failing(500)(exchange);
+      if (isBroken || turnOf(exchange) !== 1) return answer(exchange);
+      isBroken = true;
+      return streamed({ model, stop: { after: 2, how: "cut" } })(exchange);
+    },
+  });
+  const workers = ["w1", "w2", "w3"].map((id) => ({ id, model, url: `${worker.url}/${id}` }));
+  worker.documents.set("/status", { workers });
+  return worker;
 }
 
 function answer(exchange: Exchange): void {
-  const { messages, tools, stream } = exchange.body;
-  const calls = callsOf(Array.isArray(messages) ? messages : [], tools);
+  const { tools, stream } = exchange.body;
+  const commands = turns[turnOf(exchange)] ?? [];
+  // There are none after the last turn, or if the request has no suitable tool.
+  const calls = commands.flatMap((command) => runCommand(tools, command) ?? []);
   const content = calls.length === 0 ? "All done." : null;
   const finish = calls.length === 0 ? "stop" : "tool_calls";
   const toolCalls = calls.map((call, index) => ({
@@ -65,9 +86,8 @@ function withArguments(call: { function: ToolCall }, text: string): object {
   return { ...call, function: { ...call.function, arguments: text } };
 }
 
-/** Returns the calls of the next turn: none after the last turn, or if the request has no suitable tool. */
-function callsOf(messages: readonly unknown[], tools: unknown): readonly ToolCall[] {
+/** Returns the number of turns in which the model has called tools. */
+function turnOf({ body: { messages } }: Exchange): number {
   const isCall = (one: unknown) => typeof one === "object" && one !== null && "tool_calls" in one;
-  const commands = turns[messages.filter((one) => isCall(one)).length] ?? [];
-  return commands.flatMap((command) => runCommand(tools, command) ?? []);
+  return Array.isArray(messages) ? messages.filter((one) => isCall(one)).length : 0;
 }

@@ -24,6 +24,8 @@ interface Command {
 export interface Agent {
   readonly name: string;
   readonly apis: readonly Api[];
+  /** The APIs over which it asks again when a stream has broken. Over the others, it ends with an error. */
+  readonly repeats: readonly Api[];
   /** The folder of its package.json: `large` is installed only by `.ci/try-agents`. */
   readonly folder: "small" | "large";
   /** Path of the program below node_modules: a script for Node, or a binary. */
@@ -35,6 +37,7 @@ export interface Agent {
 const pi: Agent = {
   name: "pi",
   apis: ["chat", "responses", "messages"],
+  repeats: ["responses"],
   folder: "small",
   program: ".bin/pi",
   command(api, { url, key, model }, prompt) {
@@ -57,6 +60,7 @@ const pi: Agent = {
 const qwen: Agent = {
   name: "Qwen Code",
   apis: ["chat", "messages"],
+  repeats: ["chat", "messages"],
   folder: "small",
   program: ".bin/qwen",
   command(api, { url, key, model }, prompt) {
@@ -77,6 +81,7 @@ const qwen: Agent = {
 const continueCli: Agent = {
   name: "Continue",
   apis: ["chat"],
+  repeats: [],
   folder: "small",
   program: ".bin/cn",
   command(_, { url, key, model }, prompt, home) {
@@ -97,6 +102,7 @@ models:
 const codex: Agent = {
   name: "Codex",
   apis: ["responses"],
+  repeats: ["responses"],
   folder: "large",
   program: ".bin/codex",
   command(_, { url, key, model }, prompt) {
@@ -121,6 +127,7 @@ wire_api = "responses"
 const claude: Agent = {
   name: "Claude Code",
   apis: ["messages"],
+  repeats: ["messages"],
   folder: "large",
   program: "@anthropic-ai/claude-code-linux-x64/claude",
   isBinary: true,
@@ -138,6 +145,7 @@ const claude: Agent = {
 const opencode: Agent = {
   name: "opencode",
   apis: ["chat", "responses", "messages"],
+  repeats: ["chat", "responses"],
   folder: "large",
   program: "opencode-linux-x64/bin/opencode",
   isBinary: true,

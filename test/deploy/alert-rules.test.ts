@@ -51,6 +51,7 @@ const healthy: Series = {
   'sluice_request_seconds_bucket{le="30"}': "0+60x60",
   'sluice_request_seconds_bucket{le="60"}': "0+60x60",
   'sluice_request_seconds_bucket{le="+Inf"}': "0+60x60",
+  'sluice_step_blocks_total{route="/x",step="slow"}': "3x60",
   sluice_connections_refused_total: "5x60",
   sluice_usage_export_stopped: "0x60",
   sluice_usage_export_lag_seconds: "1x60",
@@ -93,6 +94,7 @@ const causes: Readonly<Record<string, readonly Series[]>> = {
   SluiceReloadFailed: [{ sluice_reload_failed: "1x60" }],
   SluiceServerErrors: [{ 'sluice_requests_total{route="/x",status="5xx"}': "0+60x60" }],
   SluiceRequestsSlow: [{ 'sluice_request_seconds_bucket{le="30"}': "0x60" }],
+  SluicePluginBlocks: [{ 'sluice_step_blocks_total{route="/x",step="slow"}': "3x58 4x2" }],
   SluiceConnectionsRefused: [{ sluice_connections_refused_total: "5x58 6x2" }],
   SluiceUsageExportStopped: [
     { sluice_usage_export_stopped: "1x60" },

@@ -58,11 +58,13 @@ function clientTable(): Table {
     }
   }
   const apis = Object.keys(testsOfApi);
+  const repeats = new Map(agents.map((agent) => [agent.name, agent.repeats.join(", ")]));
   const rows = [...uses].map(([name, used]) => [
     name,
     ...apis.map((api) => (used.has(api) ? "yes" : "")),
+    repeats.get(name) ?? "",
   ]);
-  return [["client", ...apis], ...rows];
+  return [["client", ...apis, "asks again after a broken stream"], ...rows];
 }
 
 const testsOfApi = {
@@ -79,6 +81,7 @@ const sdks = [
   "@ai-sdk/open-responses",
   "@ai-sdk/anthropic",
   "@langchain/openai",
+  "@langchain/anthropic",
   "@openai/agents",
 ];
 

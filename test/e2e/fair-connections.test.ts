@@ -5,6 +5,7 @@ import { test } from "node:test";
 import type { TestKey } from "../../plugins/contracts/testing.ts";
 import { closed, healthyNode, listening, type RpcCall } from "./rpc-node.ts";
 import { startLedgerGateway, shipped } from "./shipped-gateway.ts";
+import { watchHealth } from "./watch-health.ts";
 
 /** A node that answers no calls of `chain_getBlock` until it is released, and counts those that it has received. */
 async function startSlowNode() {
@@ -35,10 +36,11 @@ async function startSlowNode() {
   });
 }
 
-test("a workspace whose calls take long leaves half of the connections to the others", async () => {
+test("a workspace whose calls take long leaves half of the connections to the others", async (t) => {
   await using node = await startSlowNode();
   const pipeline = shipped.replace("aliases: {", "connections: 17\n    aliases: {");
   await using gateway = await startLedgerGateway(node.url, { pipeline });
+  const longestHealth = watchHealth(t, gateway.url);
   const leaving = new AbortController();
   const post = ({ key }: Pick<TestKey, "key">, body: object, signal?: AbortSignal) =>
     fetch(`${gateway.url}/v1/ledger/rpc`, {
@@ -75,6 +77,7 @@ test("a workspace whose calls take long leaves half of the connections to the ot
     });
   }
   assert.equal(node.slow, 8);
+  assert.notEqual(await longestHealth(), Infinity);
   leaving.abort();
   await Promise.all(pending);
   node.release();

@@ -59,3 +59,15 @@ export function sluice(args: readonly string[], env: Env): string {
   if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
   return result.stdout;
 }
+
+/** Runs another command of `sluice`. Yields the lines of its standard output, and throws unless it exits with 0. */
+export async function* sluiceLines(args: readonly string[], env: Env): AsyncGenerator<string> {
+  const child = spawn(process.execPath, [main, ...args], {
+    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(child, "exit");
+  yield* createInterface({ input: child.stdout });
+  const [code] = await exited;
+  if (code !== 0) throw new Error(`sluice ${args.join(" ")}: exit code ${code}`);
+}

@@ -93,7 +93,7 @@ export async function serve(
     /** Default: real time. */
     readonly clock?: Clock;
     readonly observers?: readonly ExchangeObserver[];
-    /** Metrics of the listener. */
+    /** Metrics of the listener and of the routes. */
     readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {
@@ -109,7 +109,7 @@ export async function serve(
   const { clock = systemClock } = options;
   const resources = { ...testResources(log), clock };
   const closer = new Closer(resources);
-  const core = coreMetrics(noMetrics);
+  const core = coreMetrics(options.metrics ?? noMetrics);
   const serverConfig = { ...server, ...options.server };
   const load = async (
     wanted: readonly TestRoute[],

@@ -62,6 +62,7 @@ export default defineStep<Options>({
   check({ file }, { folder }) {
     return file === undefined ? [] : folderFaults(resolve(folder, file));
   },
+  permissions: { body: "none" },
   start({ file, level, sampling }, { clock, folder, log, metrics }) {
     const lost = metrics
       .counter("sluice_access_log_lost_total", "Access log lines that could not be written.")

@@ -50,6 +50,7 @@ export default defineStep({
       },
     },
   }),
+  permissions: { body: "none" },
   start: () => ({
     requestHeaders(x) {
       const agent = agentOf(x.request.headers);

@@ -26,6 +26,7 @@ export default defineStep({
       },
     },
   }),
+  permissions: { body: "none" },
   start: () => ({
     requestHeaders(x) {
       const sent = x.request.headers["x-request-id"];

@@ -9,6 +9,7 @@ export default defineStep({
   name: "trace",
   description: "Sends OpenTelemetry traces; enabled by the standard OTEL_* variables.",
   provides: { trace: "requestHeaders" },
+  permissions: { body: "none" },
   async start(_, host) {
     // OpenTelemetry's variables are the same for all programs of a machine. Its SDK reads others of them from the
     // environment itself.

@@ -83,6 +83,7 @@ export default defineStep<Options>({
         : [{ code: "GATEWAY_INVALID_PARAMS", description: "The body is not JSON." } as const]),
     ],
   }),
+  permissions: { body: "read" },
   start(options): StepHooks {
     const query = options.query && compileSchema(options.query, parts.query);
     const headers = options.headers && compileSchema(options.headers, parts.headers);

@@ -1,4 +1,4 @@
-/** Replaces personal data in the messages of chat requests before a model sees them. */
+/** Replaces personal data in the requests of the APIs for models before a model sees them. */
 import { defineStep, isObject, parseJson } from "sluice-gateway/plugin";
 import { replaceCards } from "./cards.ts";
 
@@ -11,12 +11,17 @@ const patterns = {
 const kinds = ["email", "phone", "iban", "card"] as const;
 type Kind = (typeof kinds)[number];
 
+/** The members of a request that are sent to the model, in the four APIs. */
+const prompts = ["messages", "system", "input", "instructions"];
+/** The members of messages, items and parts that have texts. */
+const texts = ["content", "reasoning_content", "name", "text", "thinking", "output", "tool_calls"];
+
 const kindList = { type: "array", items: { enum: kinds }, default: ["email", "iban", "card"] };
 const size = { type: "integer", minimum: 1, maximum: 2_097_152, default: 1_048_576 };
 
 export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes: number }>({
   name: "redact-pii",
-  description: "Replaces personal data in chat requests.",
+  description: "Replaces personal data in requests to models.",
   options: {
     type: "object",
     properties: {
@@ -41,10 +46,28 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       }, text);
     }
 
-    /** `content`: a string, or a list of parts, some of which have a text. */
+    /** Redacts a text, the texts in a list, and those in the messages, items and parts of a list. */
     function redactContent(content: unknown): unknown {
-      if (typeof content === "string") return redact(content);
-      return mapObjects(content, ({ text }) => typeof text === "string" && { text: redact(text) });
+      if (!Array.isArray(content)) return typeof content === "string" ? redact(content) : content;
+      return content.map((one: unknown) => (isObject(one) ? redactPart(one) : redactContent(one)));
+    }
+
+    /** Redacts the texts of a message (of chat or the Messages API), an item (Responses) or a part of either. */
+    function redactPart(part: Record<string, unknown>): object {
+      const { arguments: text, input, function: called } = part;
+      return {
+        ...redactMembers(part, texts),
+        ...(typeof text === "string" && { arguments: redactArguments(text) }),
+        // The input of a tool: an object in the Messages API, and a text in the Responses API.
+        ...(input !== undefined && { input: redactAll(input) }),
+        ...(isObject(called) && { function: redactPart(called) }),
+      };
+    }
+
+    function redactMembers(of: object, names: readonly string[]): object {
+      const redactOne = ([name, value]: [string, unknown]): [string, unknown] =>
+        names.includes(name) ? [name, redactContent(value)] : [name, value];
+      return Object.fromEntries(Object.entries(of).map(redactOne));
     }
 
     /** Redacts all texts and numbers in a value of JSON. A number that is replaced becomes a text. */
@@ -75,30 +98,12 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       requestBody(x) {
         const parsed = x.json();
         if (!parsed.ok || !isObject(parsed.value)) return;
-        const { messages, chat_template_kwargs: variables } = parsed.value;
-        const redacted = mapObjects(
-          messages,
-          ({ content, reasoning_content: thoughts, name, tool_calls: calls }) => ({
-            content: redactContent(content),
-            reasoning_content: redactContent(thoughts),
-            name: redactContent(name),
-            tool_calls: mapObjects(calls, ({ function: called }) => {
-              if (!isObject(called) || typeof called["arguments"] !== "string") return false;
-              return { function: { ...called, arguments: redactArguments(called["arguments"]) } };
-            }),
-          }),
-        );
-        const changed = { messages: redacted, chat_template_kwargs: redactAll(variables) };
-        const after = JSON.stringify({ ...parsed.value, ...changed });
+        const { chat_template_kwargs: variables } = parsed.value;
+        const redacted = redactMembers(parsed.value, prompts);
+        const after = JSON.stringify({ ...redacted, chat_template_kwargs: redactAll(variables) });
         // A request without personal data keeps its bytes.
         if (after !== JSON.stringify(parsed.value)) x.replaceBody(Buffer.from(after));
       },
     };
   },
 });
-
-/** Replaces members of the objects in a list. Returns a value that is not a list unchanged. */
-function mapObjects(list: unknown, change: (one: Record<string, unknown>) => object | false) {
-  if (!Array.isArray(list)) return list;
-  return list.map((one: unknown): unknown => (isObject(one) ? { ...one, ...change(one) } : one));
-}

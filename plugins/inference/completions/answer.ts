@@ -20,6 +20,7 @@ import { complete } from "./completion-reader.ts";
 import { errorReply } from "./error-reply.ts";
 import { completionError, type CompletionErrorCode } from "./errors.ts";
 import { withIgnoredFields } from "./ignored-fields.ts";
+import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
 import { WholeCompletion } from "./whole-completion.ts";
@@ -54,7 +55,7 @@ export function answerCompletion(
     return invalid({ message, param, apiCode });
   }
   const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
-  const { body, ...rest } = read.request;
+  const { body, ...rest } = requestFor(offer, api.native, json.value, read.request);
   // What is sent to the worker counts as the body of the exchange until the worker answers.
   x.replaceBody(body);
   countIgnored(rest.ignored);

@@ -3,6 +3,7 @@ import type { Clock, Exchange, Reply } from "sluice-gateway/plugin";
 import type { Charge, InferenceResult, PromptOptions, WholeMessage } from "sluice-gateway/services";
 import type { SessionHints } from "../session-key.ts";
 import type { CompletionError } from "./errors.ts";
+import type { NativeApi } from "./native-request.ts";
 import type { CompletionRequest } from "./request.ts";
 
 /** An API in which clients ask for completions. */
@@ -11,6 +12,8 @@ export interface CompletionApi {
   readonly method: string;
   /** The beginning of the ids of its answers, such as `chatcmpl-`. */
   readonly idPrefix: string;
+  /** How its requests are sent to workers that speak it. Undefined if they are always translated. */
+  readonly native?: NativeApi;
   /**
    * Reads a request. `body`: the parsed JSON. `promptOptionsOf` returns the options of the network that serves a model;
    * undefined if no network lists it.
@@ -81,7 +84,10 @@ export interface AnswerRenderer {
    * `AnswerReader`.
    */
   native?(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[];
-  /** Called when an answer that is streamed is requested. */
+  /**
+   * Called when an answer that is streamed is requested. The renderer gets events instead of choices if the request names
+   * an API of workers.
+   */
   stream(completion: Completion): StreamRenderer;
 }
 
@@ -101,10 +107,10 @@ export interface StreamRenderer {
    * pass bytes on.
    */
   readonly encoding: "latin1" | "utf8";
-  /** Returns the events for a choice, a JSON object `{ index, delta, finish_reason }` in borrowed bytes. */
+  /** Returns the events for a choice or an event of a worker, as in `AnswerReader.onChoice`. */
   choice(bytes: Buffer, start: number, end: number): string;
-  /** Returns the last events of a complete answer. */
-  end(charged: Charged): string;
+  /** Returns the last events of a complete answer. `native`: as in `AnswerReader`. */
+  end(charged: Charged, native?: Buffer): string;
   /** Returns the last events of an answer that broke. They must not look like the end of a complete one. */
   failed(error: CompletionError, charged: Charged): string;
 }

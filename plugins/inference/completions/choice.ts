@@ -1,4 +1,4 @@
-/** Reads a choice that a worker wrote. */
+/** Reads a choice, or another JSON object, that a worker wrote. */
 import { isObject, parseJson } from "sluice-gateway/toolkit";
 
 /** `bytes`: JSON in UTF-8 from `start` to `end`. Returns an empty object if it is not a JSON object. Never throws. */

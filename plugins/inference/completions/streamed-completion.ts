@@ -3,7 +3,7 @@
  * arrived. The head is sent with the first chunk, so that an earlier failure gets its own status.
  */
 import type { Sink } from "sluice-gateway/plugin";
-import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
+import type { AnswerReader } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
@@ -66,11 +66,11 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#sink !== undefined) this.#writeChunks(this.#sink);
   }
 
-  onEnd(result: InferenceResult): void {
+  onEnd(...[result, , native]: Parameters<AnswerReader["onEnd"]>): void {
     runGuarded(
       () => {
         const usedMilliCu = settle(this.completion, result);
-        const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }));
+        const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }, native));
         this.#finishWith((sink) => sink.end(undefined, last));
       },
       (error) => this.fail(error),

@@ -30,11 +30,11 @@ export function tracedOffer(
     usesSessions,
     maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
     send(request, reader) {
-      const operation = request.api ?? "chat";
+      const operation = request.api === "embeddings" ? "embeddings" : "chat";
       const span = trace.child(`${operation} ${model}`, "client", {
         "gen_ai.operation.name": operation,
-        // Names the wire format, which is OpenAI's for all workers.
-        "gen_ai.provider.name": "openai",
+        // Names the wire format.
+        "gen_ai.provider.name": request.api === "messages" ? "anthropic" : "openai",
         "gen_ai.request.model": model,
         "gen_ai.request.max_tokens": maxTokens,
         "gen_ai.request.stream": request.streamed ? true : undefined,

@@ -1,11 +1,11 @@
-/** The OpenAPI description of the estimate of tokens. */
+/** The OpenAPI description of counting tokens. */
 import { operationOf } from "../messages/operation.ts";
 
 export const countOperation = operationOf(
-  "Estimate the tokens of a message",
-  "A third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
+  "Count or estimate the tokens of a message",
+  "The count of a worker if the network speaks `count_tokens`. Else a third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
   {
-    description: "The estimated number of tokens.",
+    description: "The number of tokens.",
     content: {
       "application/json": {
         type: "object",

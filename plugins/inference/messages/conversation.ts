@@ -29,7 +29,7 @@ interface Draft {
 }
 
 /** Text that Claude Code puts before everything else. It changes with the first message, and no model needs it. */
-const billingHeader = "x-anthropic-billing-header";
+export const billingHeader = "x-anthropic-billing-header";
 const mediaTypes: readonly unknown[] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 export class Conversation {

@@ -10,6 +10,7 @@ import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { wholeMessage } from "./answer.ts";
 import { renderError, renderRefusal, requestIdHeader } from "./errors.ts";
 import { messagesOperation } from "./operation.ts";
+import { nativeMessage, nativeMessages, NativeMessagesStream } from "./native.ts";
 import { readMessagesRequest } from "./request.ts";
 import { MessagesStream } from "./stream.ts";
 
@@ -33,6 +34,7 @@ export default defineSurface({
     const api: CompletionApi = {
       method: "messages",
       idPrefix: "msg_",
+      native: nativeMessages,
       read(body, promptOptionsOf, x) {
         const read = readMessagesRequest(body, x, { promptOptionsOf, seal });
         if (!read.ok) return read;
@@ -40,7 +42,12 @@ export default defineSurface({
         const renderer: AnswerRenderer = {
           headers: requestIdHeader(x),
           whole: wholeMessage(rendering),
-          stream: (completion) => new MessagesStream(completion, rendering),
+          native: nativeMessage,
+          stream(completion) {
+            const isNative = completion.request.api !== undefined;
+            const Stream = isNative ? NativeMessagesStream : MessagesStream;
+            return new Stream(completion, rendering);
+          },
         };
         return { ...read, renderer };
       },

@@ -28,7 +28,7 @@ interface ReadOptions {
 const strictVersion = "2026-10-21";
 const sampling = ["temperature", "top_p", "top_k"];
 /** Members that are translated or refused. All others are ignored: agents add new ones every few weeks. */
-const known: ReadonlySet<string> = new Set(
+export const known: ReadonlySet<string> = new Set(
   "model messages system max_tokens stream tools tool_choice stop_sequences thinking output_config output_format container mcp_servers"
     .split(" ")
     .concat(sampling),

@@ -44,7 +44,7 @@ export class MessagesStream implements StreamRenderer {
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
-    let events = this.#begin();
+    let events = this.begin();
     const { delta } = readChoice(bytes, start, end);
     const {
       reasoning_content: reasoning,
@@ -60,7 +60,7 @@ export class MessagesStream implements StreamRenderer {
   }
 
   end(charged: Charged): string {
-    let events = this.#begin();
+    let events = this.begin();
     while (this.#blocks.length > 0) events += this.#open() + this.#close();
     const stop_reason = answer.stopReason(charged, this.#hasToolCalls);
     const delta = { stop_reason, stop_sequence: null };
@@ -71,11 +71,11 @@ export class MessagesStream implements StreamRenderer {
   /** No `message_stop` follows, so that clients do not treat the answer as complete. */
   failed({ message }: CompletionError): string {
     const error = errorJson("api_error", message, this.#completion.x);
-    return `${this.#begin()}event: error\ndata: ${error}\n\n`;
+    return `${this.begin()}event: error\ndata: ${error}\n\n`;
   }
 
   /** The usage is not known until the end. */
-  #begin(): string {
+  protected begin(): string {
     if (this.#hasBegun) return "";
     this.#hasBegun = true;
     const usage = { input_tokens: 0, output_tokens: 0 };
@@ -174,7 +174,7 @@ export class MessagesStream implements StreamRenderer {
   }
 }
 
-function eventOf(type: string, members: object): string {
+export function eventOf(type: string, members: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
 }
 

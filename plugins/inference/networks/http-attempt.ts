@@ -16,9 +16,8 @@ import type {
   WholeMessage,
 } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
-import { StreamedAnswer, type WorkerAnswer, type AnswerSink } from "./worker-answer.ts";
-import { WholeAnswer } from "./whole-answer.ts";
-import { pathOf, wholeReaderOf } from "./worker-apis.ts";
+import type { WorkerAnswer, AnswerSink } from "./worker-answer.ts";
+import { createAnswer, pathOf } from "./worker-apis.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";
 import { maxRefusalBytes, readRefusal, retryAfterSeconds } from "./refusal-body.ts";
 
@@ -85,9 +84,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
       onEnd: (message, native) => this.#complete(message, native),
       onError: () => this.#break(),
     };
-    this.#answer = request.streamed
-      ? new StreamedAnswer(sink)
-      : new WholeAnswer(sink, wholeReaderOf(api), request.maxAnswerBytes);
+    this.#answer = createAnswer(request, sink);
   }
 
   begin(): void {

@@ -239,7 +239,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#end("");
     attempt.abort();
     try {
-      this.#reader.onChoice(capReached, 0, capReached.length);
+      if (this.request.api === undefined) this.#reader.onChoice(capReached, 0, capReached.length);
     } catch (error) {
       return this.#logBroken(error);
     }
@@ -280,8 +280,10 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const price = this.#price;
     if (attempt === undefined || price === undefined) return undefined;
     const usage = this.#usageOf(attempt, produced ?? attempt.produced);
-    this.network.callMetrics.used(this.modelId, usage);
-    this.#countUnpriced(price);
+    if (this.request.api !== "count_tokens") {
+      this.network.callMetrics.used(this.modelId, usage);
+      this.#countUnpriced(price);
+    }
     const { pricing } = price;
     return {
       worker: { network: pricing.network, id: attempt.worker.id, pricing },
@@ -320,7 +322,8 @@ function finalFailure(
   if (status === 400 || status === 413 || status === 422) return "rejected";
   if (status === 404 || (status === 501 && api !== undefined)) return "notServed";
   // A healthy worker can fail in an API that its model does not have. It must stay available for chat.
-  const isOfApi = api !== undefined && (kind === "status" || kind === "garbage");
+  const isOptional = api === "embeddings" || api === "count_tokens";
+  const isOfApi = isOptional && (kind === "status" || kind === "garbage");
   // 429 is not a fault of the worker, and it ends soon.
   if (status !== 429 && !isOfApi) worker.failed(cause);
   return undefined;

@@ -1,6 +1,6 @@
 /** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
 import type { SectionFault } from "sluice-gateway/plugin";
-import type { NetworkConfig, PromptOptions, RateConfig } from "sluice-gateway/services";
+import type { NetworkConfig, PromptOptions, RateConfig, WorkerApi } from "sluice-gateway/services";
 import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
 import { passable } from "./schema.ts";
 
@@ -29,6 +29,7 @@ interface Entry {
   readonly maxOutputTokens: number;
   /** A list, or a text with commas, which an environment variable can set. */
   readonly passes: PromptOptions["passes"] | string;
+  readonly speaks: readonly WorkerApi[];
   readonly affinity: NetworkConfig["affinity"];
   readonly imageTokens: number;
   readonly contextTokens?: number;
@@ -68,7 +69,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
       answerMs,
       maxOutputTokens,
       prompt: { passes, imageTokens, contextTokens },
-      speaks: kind === "openai" ? ["embeddings"] : [],
+      speaks: kind === "openai" ? ["embeddings", ...network.speaks] : network.speaks,
       affinity,
     };
   });
@@ -91,15 +92,19 @@ function rateConfig(rate: Rate | undefined): RateConfig | undefined {
   return { kind: "polled", url, pointer, everyMs, maxAgeMs: durationMs(maxAge) ?? oneDay };
 }
 
-/** A network with OpenAI's API has an http or https URL. */
+/** A network with OpenAI's API has an http or https URL. Only the workers of such a network speak further APIs. */
 export function kindFaults(options: Options): SectionFault[] {
-  return networkConfigs(options).flatMap(({ name, kind, url }) =>
-    kind === "openai" && /^wss?:/i.test(url)
-      ? {
-          pointer: `/networks/${pointerKey(name)}/url`,
-          code: "SLUICE_NETWORK_KIND",
-          message: `networks.${name} has kind openai: expected an http or https URL, got a ws or wss URL`,
-        }
-      : [],
-  );
+  return networkConfigs(options).flatMap(({ name, kind, url, speaks }) => {
+    const fault = (member: string, problem: string): SectionFault => ({
+      pointer: `/networks/${pointerKey(name)}/${member}`,
+      code: "SLUICE_NETWORK_KIND",
+      message: `networks.${name} has kind ${kind}: ${problem}`,
+    });
+    if (kind !== "openai" && speaks.length > 0) {
+      return fault("speaks", "its workers answer chat only, so it cannot have `speaks`");
+    }
+    return kind === "openai" && /^wss?:/i.test(url)
+      ? fault("url", "expected an http or https URL, got a ws or wss URL")
+      : [];
+  });
 }

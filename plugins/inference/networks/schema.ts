@@ -130,6 +130,14 @@ const networkSchema: JsonSchema = {
       description:
         "Parts of requests that its workers get in addition to texts: a list, or text with commas. Everything else is ignored and named in X-Sluice-Ignored.",
     },
+    speaks: {
+      type: "array",
+      uniqueItems: true,
+      items: { enum: ["responses", "messages", "count_tokens"] },
+      default: [],
+      description:
+        "For openai, APIs that its workers have themselves. Requests in them are passed through instead of translated to chat completions.",
+    },
     affinity: {
       enum: ["session", "none"],
       default: "session",

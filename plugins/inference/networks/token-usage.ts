@@ -69,6 +69,7 @@ function detail(details: unknown, name: string, max: number): number | undefined
   return isCount(count) && count <= max ? count : undefined;
 }
 
-function isCount(value: unknown): value is number {
+/** Returns true if the value is a number of tokens that can be read. */
+export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= maxTokens;
 }

@@ -12,6 +12,8 @@ export interface WholeDocument {
   readonly finishReason: string;
   /** The worker's usage report. Undefined if it has none, or none that is valid. */
   readonly usage: TokenUsage | undefined;
+  /** Number of UTF-8 bytes that the model has written. */
+  readonly writtenBytes: number;
   /** The answer of an API other than chat completions, as the worker wrote it. */
   readonly native?: Buffer;
   readonly message?: WholeMessage;
@@ -54,10 +56,10 @@ export class WholeAnswer implements WorkerAnswer {
     const document = this.#read(Buffer.concat(this.#pieces));
     this.#pieces = [];
     if (document === undefined) return this.#sink.onError();
-    const { finishReason, usage, message, native } = document;
+    const { finishReason, usage, message, native, writtenBytes } = document;
     this.finishReason = finishReason;
     this.reported = usage;
-    if (message !== undefined) this.produced = { chunks: 0, bytes: bytesOf(message) };
+    this.produced = { chunks: 0, bytes: writtenBytes };
     this.#sink.onEnd(message, native);
   }
 }
@@ -71,7 +73,8 @@ export const readChatCompletion: ReadWhole = (bytes) => {
   if (!isObject(document) || !isObject(choice) || message === undefined) return undefined;
   const { finish_reason: reason } = choice;
   const finishReason = typeof reason === "string" ? reason : "stop";
-  return { finishReason, usage: readUsage(document["usage"]), message };
+  const usage = readUsage(document["usage"]);
+  return { finishReason, usage, writtenBytes: bytesOf(message), message };
 };
 
 function readMessage({

@@ -42,55 +42,55 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
   readonly produced = { chunks: 0, bytes: 0 };
-  readonly #sink: AnswerSink;
+  protected readonly sink: AnswerSink;
   readonly #events = new EventStream(this, maxEventBytes);
   readonly #shape = new ChunkTemplate();
-  #hasEnded = false;
+  protected hasEnded = false;
 
   constructor(sink: AnswerSink) {
-    this.#sink = sink;
+    this.sink = sink;
   }
 
   write(bytes: Buffer, start: number, end: number): void {
-    if (this.#hasEnded) return;
-    if (!this.#events.write(bytes, start, end)) this.#break();
+    if (this.hasEnded) return;
+    if (!this.#events.write(bytes, start, end)) this.break();
   }
 
   /** Some servers omit `[DONE]`. An answer with a finish reason is complete without it. */
   end(): void {
-    if (this.finishReason === undefined) this.#break();
-    else this.#complete();
+    if (this.finishReason === undefined) this.break();
+    else this.complete();
   }
 
   event(bytes: Buffer, start: number, end: number): void {
-    if (this.#hasEnded) return;
+    if (this.hasEnded) return;
     const shape = this.#shape;
     if (shape.matches(bytes, start, end)) {
-      this.#count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
-      return this.#sink.onChoice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
+      this.count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
+      return this.sink.onChoice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
     }
-    if (isDone(bytes, start, end)) return this.#complete();
-    if (!readChunk(bytes, start, end, found) || found.isError) return this.#break();
+    if (isDone(bytes, start, end)) return this.complete();
+    if (!readChunk(bytes, start, end, found) || found.isError) return this.break();
     if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
     if (found.choiceStart === -1) return;
-    if (found.hasContent) this.#count(found.textBytes);
+    if (found.hasContent) this.count(found.textBytes);
     this.finishReason ??= found.finishReason;
-    if (!putOnOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.#break();
+    if (!putOnOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.break();
     if (isPlain(found)) shape.remember(bytes, start, end, found);
     this.#passChoice(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
   }
 
-  #count(bytes: number): void {
+  protected count(bytes: number): void {
     this.produced.chunks++;
     this.produced.bytes += bytes;
   }
 
   /** `reasoningAt`: where `reasoning` is renamed to `reasoning_content`; negative for no renaming. */
   #passChoice(bytes: Buffer, start: number, end: number, reasoningAt: number): void {
-    if (reasoningAt < 0) return this.#sink.onChoice(bytes, start, end);
+    if (reasoningAt < 0) return this.sink.onChoice(bytes, start, end);
     const before = bytes.subarray(start, reasoningAt);
     const renamed = Buffer.concat([before, reasoningSuffix, bytes.subarray(reasoningAt, end)]);
-    this.#sink.onChoice(renamed, 0, renamed.length);
+    this.sink.onChoice(renamed, 0, renamed.length);
   }
 
   /** The last report is used, because some servers send one with every chunk. */
@@ -99,16 +99,17 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     this.reported = readUsage(usage) ?? this.reported;
   }
 
-  #complete(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#sink.onEnd(undefined);
+  /** `native`: as in `AnswerReader`. */
+  protected complete(native?: Buffer): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.sink.onEnd(undefined, native);
   }
 
-  #break(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    this.#sink.onError();
+  protected break(): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    this.sink.onError();
   }
 }
 
@@ -118,7 +119,7 @@ function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): b
 }
 
 /** Returns true for `[DONE]`, with or without surrounding space. */
-function isDone(bytes: Buffer, start: number, end: number): boolean {
+export function isDone(bytes: Buffer, start: number, end: number): boolean {
   return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
 }
 

@@ -1,4 +1,4 @@
-/** The APIs of workers that a request can name, and how answers in one piece are read. */
+/** The APIs of workers that a request can name: their paths, and how their answers are read. */
 import {
   malformed,
   openBracket,
@@ -7,10 +7,20 @@ import {
   skipSpace,
   type ReadMember,
 } from "sluice-gateway/http";
-import type { WorkerApi } from "sluice-gateway/services";
+import type { InferenceRequest, WorkerApi } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import {
+  messageEvents,
+  readTokenCount,
+  readWholeMessage,
+  readWholeResponse,
+  responseEvents,
+  type ReadEvent,
+} from "./native-answers.ts";
+import { NativeStream } from "./native-stream.ts";
 import { readUsage } from "./token-usage.ts";
-import { parse, readChatCompletion, type ReadWhole } from "./whole-answer.ts";
+import { parse, readChatCompletion, WholeAnswer, type ReadWhole } from "./whole-answer.ts";
+import { StreamedAnswer, type AnswerSink, type WorkerAnswer } from "./worker-answer.ts";
 
 /** Maximum size of the JSON of a usage report. */
 const maxUsageBytes = 4096;
@@ -47,15 +57,38 @@ const readEmbeddings: ReadWhole = (bytes) => {
   return {
     finishReason: "stop",
     usage: isObject(usage) ? readUsage({ ...usage, completion_tokens: 0 }) : undefined,
+    writtenBytes: 0,
     native: bytes.subarray(found.dataStart, found.dataEnd),
   };
 };
 
-/** Returns the path of an API below `/v1`. */
-export function pathOf(api: WorkerApi | undefined): string {
-  return api === "embeddings" ? "/embeddings" : "/chat/completions";
+interface ApiOfWorkers {
+  /** The path below `/v1`. */
+  readonly path: string;
+  readonly readWhole: ReadWhole;
+  /** Undefined if its streams, if it has any, are those of chat completions. */
+  readonly events?: () => ReadEvent;
 }
 
-export function wholeReaderOf(api: WorkerApi | undefined): ReadWhole {
-  return api === "embeddings" ? readEmbeddings : readChatCompletion;
+const apis: Readonly<Record<WorkerApi | "chat", ApiOfWorkers>> = {
+  chat: { path: "/chat/completions", readWhole: readChatCompletion },
+  embeddings: { path: "/embeddings", readWhole: readEmbeddings },
+  responses: { path: "/responses", readWhole: readWholeResponse, events: responseEvents },
+  messages: { path: "/messages", readWhole: readWholeMessage, events: messageEvents },
+  count_tokens: { path: "/messages/count_tokens", readWhole: readTokenCount },
+};
+
+/** Returns the path of an API below `/v1`. */
+export function pathOf(api: WorkerApi | undefined): string {
+  return apis[api ?? "chat"].path;
+}
+
+/** Returns the object that parses the answer to a request. */
+export function createAnswer(
+  { api, streamed, maxAnswerBytes }: InferenceRequest,
+  sink: AnswerSink,
+): WorkerAnswer {
+  const { readWhole, events } = apis[api ?? "chat"];
+  if (!streamed) return new WholeAnswer(sink, readWhole, maxAnswerBytes);
+  return events === undefined ? new StreamedAnswer(sink) : new NativeStream(sink, events());
 }

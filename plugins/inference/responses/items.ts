@@ -22,6 +22,12 @@ interface ItemOptions {
   /** The called tool. */
   readonly call?: { readonly call_id: string; readonly name: string };
   readonly seal?: ReasoningSeal | undefined;
+  /** The id and the text of an item that a worker has opened. */
+  readonly opened?: { readonly id: string; readonly text: string };
+}
+
+export function isItemType(type: unknown): type is ItemOptions["type"] {
+  return typeof type === "string" && Object.hasOwn(types, type);
 }
 
 export class Item {
@@ -35,7 +41,10 @@ export class Item {
   constructor(events: EventWriter, options: ItemOptions) {
     this.#events = events;
     this.#options = options;
-    this.#id = `${types[options.type][0]}_${options.id}_${options.index}`;
+    const { opened, type, id, index } = options;
+    this.#id = opened?.id ?? `${types[type][0]}_${id}_${index}`;
+    this.#text = opened?.text ?? "";
+    if (opened !== undefined) return;
     this.#writeItem("added", this.#item("in_progress", []));
     this.#writePart("added");
   }

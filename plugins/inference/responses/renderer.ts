@@ -2,9 +2,10 @@
 import type { WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
+import { readChoice } from "../completions/choice.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
-import { parsed } from "./items.ts";
+import { NativeOutput } from "./native-output.ts";
 import { Output, type OutputOptions } from "./output.ts";
 
 export interface RenderOptions extends OutputOptions {
@@ -41,6 +42,11 @@ export class ResponseRenderer implements AnswerRenderer {
     return response.last(charged).json;
   }
 
+  native(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[] {
+    const response = new ResponseStream(completion, this.#options, true);
+    return [Buffer.from(response.last(charged, readChoice(native, 0, native.length)).json)];
+  }
+
   stream(completion: Completion): ResponseStream {
     return new ResponseStream(completion, this.#options, false);
   }
@@ -52,39 +58,46 @@ export class ResponseStream implements StreamRenderer {
   readonly #completion: Completion;
   readonly #options: RenderOptions;
   readonly #events: EventWriter;
-  readonly #output: Output;
+  readonly #chat: Output;
+  /** The output of a worker that has this API itself. */
+  readonly #native: NativeOutput | undefined;
 
   constructor(completion: Completion, options: RenderOptions, isWhole: boolean) {
     this.#completion = completion;
     this.#options = options;
     this.#events = new EventWriter(isWhole);
     const id = completion.id.slice(completion.api.idPrefix.length);
-    this.#output = new Output(this.#events, id, options);
+    this.#chat = new Output(this.#events, id, options);
+    if (completion.request.api !== undefined) this.#native = new NativeOutput(this.#events);
+  }
+
+  get #output(): Output | NativeOutput {
+    return this.#native ?? this.#chat;
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
-    const choice = parsed(bytes.toString("utf8", start, end));
-    if (isObject(choice) && isObject(choice["delta"])) {
-      this.add(choice["delta"], choice["logprobs"]);
-    }
+    const choice = readChoice(bytes, start, end);
+    if (this.#native !== undefined) this.#native.add(choice, end - start);
+    else if (isObject(choice["delta"])) this.add(choice["delta"], choice["logprobs"]);
     return this.#events.take();
   }
 
   /** Adds a part of the answer: a delta or a message of chat completions. */
   add(delta: Readonly<Record<string, unknown>>, logprobs: unknown): void {
     const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
-    if (typeof reasoning === "string") this.#output.addText("reasoning", reasoning);
+    if (typeof reasoning === "string") this.#chat.addText("reasoning", reasoning);
     if (typeof content === "string") {
       const tokens = isObject(logprobs) ? logprobs["content"] : [];
-      this.#output.addText("message", content, Array.isArray(tokens) ? tokens : []);
+      this.#chat.addText("message", content, Array.isArray(tokens) ? tokens : []);
     }
-    if (Array.isArray(calls)) for (const call of calls) this.#output.addCall(call);
+    if (Array.isArray(calls)) for (const call of calls) this.#chat.addCall(call);
   }
 
-  end(charged: Charged): string {
+  end(charged: Charged, native?: Buffer): string {
     this.#begin();
-    const { type, json } = this.last(charged);
+    const event = native === undefined ? {} : readChoice(native, 0, native.length);
+    const { type, json } = this.last(charged, event["response"]);
     this.#events.writeResponse(type, json);
     return this.#events.take();
   }
@@ -95,8 +108,9 @@ export class ResponseStream implements StreamRenderer {
     return this.#events.take();
   }
 
-  /** Closes all items. Returns the complete response and the type of its event. */
-  last(charged: Charged): { readonly type: string; readonly json: string } {
+  /** Closes all items. Returns the complete response and the type of its event. `native`: the response of the worker. */
+  last(charged: Charged, native?: unknown): { readonly type: string; readonly json: string } {
+    this.#native?.complete(native);
     const isCut = incompleteReasons.has(charged.result.finishReason);
     const wanted = isCut ? "incomplete" : "completed";
     const status = this.#output.close(wanted) ? wanted : "failed";

@@ -68,6 +68,13 @@ const knownMembers = Object.keys({ ...carried, ...refused, ...repeated }).concat
   "store",
 );
 
+/** Members that a worker gets that has this API itself. */
+export const nativeMembers: ReadonlySet<string> = new Set([
+  ...Object.keys({ ...carried, ...repeated }),
+  "input",
+  "include",
+]);
+
 /** Names that clients often get as ignored, for metrics. */
 export const countedNames: readonly string[] = [
   "client_metadata context_management include input.reasoning max_tool_calls other prompt_cache_retention",

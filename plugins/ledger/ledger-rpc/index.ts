@@ -19,7 +19,8 @@ interface Options {
   readonly upstream: string;
 }
 
-type Caller = CallReporter & Pick<Exchange, "clientLeft" | "facts">;
+type Caller = CallReporter &
+  Pick<Exchange, "clientLeft" | "facts" | "aborted" | "onAbort" | "dropBody">;
 
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
@@ -73,7 +74,29 @@ function answer(
 }
 
 function run(rpc: LedgerRpc, charge: Charge, caller: Caller, memory: Memory): Awaitable<Reply> {
-  return andThen(rpc.run(caller, memory), (answered) => replyWith(answered, rpc, charge, caller));
+  const running = rpc.run(caller, memory);
+  if (running instanceof Promise) {
+    const waiting = new WaitingCall(rpc, caller);
+    if (caller.aborted) waiting.aborted();
+    else caller.onAbort = waiting;
+  }
+  return andThen(running, (answered) => replyWith(answered, rpc, charge, caller));
+}
+
+/** A call that waits for a node. When its client has left, or it makes room for others, it holds nothing any more. */
+class WaitingCall {
+  readonly #rpc: LedgerRpc;
+  readonly #caller: Caller;
+
+  constructor(rpc: LedgerRpc, caller: Caller) {
+    this.#rpc = rpc;
+    this.#caller = caller;
+  }
+
+  aborted(): void {
+    this.#rpc.release();
+    this.#caller.dropBody();
+  }
 }
 
 /**

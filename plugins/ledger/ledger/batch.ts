@@ -13,7 +13,7 @@ import type { LedgerRpc, RpcCaller } from "sluice-gateway/services";
 import { arrayOf, copyBody, type Enclosed, type JsonAnswer, type JsonBody } from "./json-body.ts";
 import type { CallDispatcher } from "./call-dispatcher.ts";
 import { errorResponse, failureResponse, refusal, sharedResponse } from "./envelope.ts";
-import type { CallListener } from "./call-listener.ts";
+import type { CallListener, JoinableCall } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -25,7 +25,7 @@ export type BatchItem =
       /** JSON text. */
       readonly id: string;
       readonly methodState: MethodState;
-      readonly params: string;
+      params: string;
     };
 
 export interface BatchLimits {
@@ -60,6 +60,9 @@ export class Batch implements LedgerRpc {
   /** True if a response did not fit. */
   #isFull = false;
   #next = 0;
+  /** The calls in flight. */
+  readonly #listeners = new Set<BatchItemListener>();
+  #isReleased = false;
   #running = 0;
   #lastFailure: NodeFailure | undefined;
   #resolve: ((answer: JsonAnswer) => void) | undefined;
@@ -93,6 +96,12 @@ export class Batch implements LedgerRpc {
     });
   }
 
+  release(): void {
+    this.#isReleased = true;
+    for (const item of this.#items) if (item.kind === "call") item.params = "";
+    for (const { waitsFor } of this.#listeners) waitsFor?.release();
+  }
+
   refuse(error: string): string {
     const responses = this.#items.map((item) =>
       item.kind === "call" ? refusal(item.id, error) : item.response,
@@ -109,7 +118,9 @@ export class Batch implements LedgerRpc {
   }
 
   /** Called when a node has answered a call. Its work is charged, even if there is no room for its answer. */
-  onAnswer(index: number, call: BatchCall, kind: "result" | "error", body: JsonBody): void {
+  onAnswer(ended: BatchItemListener, kind: "result" | "error", body: JsonBody): void {
+    const { index, call } = ended;
+    this.#listeners.delete(ended);
     this.lines.push(...call.methodState.lines);
     this.#keep(index, call, kind, body, copyBody);
     this.#onEnded();
@@ -117,11 +128,13 @@ export class Batch implements LedgerRpc {
 
   /** Called when no node has answered a call. */
   onFailure(
-    index: number,
-    { id, methodState }: BatchCall,
+    ended: BatchItemListener,
     reason: NodeFailure,
     upstreamFailure?: UpstreamFailure,
   ): void {
+    const { index, call } = ended;
+    const { id, methodState } = call;
+    this.#listeners.delete(ended);
     this.#lastFailure = reason;
     this.#responses[index] = failureResponse(id, reason);
     const report = methodState.reports[reason === "disagreement" ? reason : "failed"];
@@ -184,18 +197,17 @@ export class Batch implements LedgerRpc {
   }
 
   #begin(index: number, call: BatchCall): void {
-    if (this.#isFull || this.#caller?.clientLeft === true) {
+    if (this.#isFull || this.#isReleased || this.#caller?.clientLeft === true) {
       if (!this.#isFull) this.#lastFailure = "aborted";
       this.#responses[index] = errorResponse(call.id, "internal");
       this.#reports.push(call.methodState.reports.failed);
       return;
     }
-    const body = this.#calls.call(
-      call.methodState,
-      call.params,
-      new BatchItemListener(this, index, call, this.#caller?.facts?.caller?.group),
-    );
+    const group = this.#caller?.facts?.caller?.group;
+    const listener = new BatchItemListener(this, index, call, group);
+    const body = this.#calls.call(call.methodState, call.params, listener);
     if (body === undefined) {
+      this.#listeners.add(listener);
       this.#running++;
       return;
     }
@@ -207,22 +219,23 @@ export class Batch implements LedgerRpc {
 /** Waits for the answer to one item of a batch. */
 class BatchItemListener implements CallListener {
   readonly caller: string | undefined;
+  readonly index: number;
+  readonly call: BatchCall;
+  waitsFor: JoinableCall | undefined;
   readonly #batch: Batch;
-  readonly #index: number;
-  readonly #call: BatchCall;
 
   constructor(batch: Batch, index: number, call: BatchCall, caller: string | undefined) {
     this.caller = caller;
     this.#batch = batch;
-    this.#index = index;
-    this.#call = call;
+    this.index = index;
+    this.call = call;
   }
 
   onAnswer(kind: "result" | "error", body: JsonBody): void {
-    this.#batch.onAnswer(this.#index, this.#call, kind, body);
+    this.#batch.onAnswer(this, kind, body);
   }
 
   onError(reason: NodeFailure, cause?: UpstreamFailure): void {
-    this.#batch.onFailure(this.#index, this.#call, reason, cause);
+    this.#batch.onFailure(this, reason, cause);
   }
 }

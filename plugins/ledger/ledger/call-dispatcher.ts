@@ -100,6 +100,10 @@ export class CallDispatcher implements SingleFlight {
     this.#metrics.failures[reason].add(1);
   }
 
+  onReleased(sharedCall: SharedCall): void {
+    this.#leave(sharedCall);
+  }
+
   #send(sharedCall: SharedCall): void {
     sharedCall.methodState.fromNode.add(1);
     this.#pool.send(sharedCall);

@@ -4,7 +4,7 @@
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
-import type { Absence } from "sluice-gateway/http";
+import type { Absence, Http1Carrier } from "sluice-gateway/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerFailure } from "sluice-gateway/services";
 
@@ -41,6 +41,12 @@ export interface NodeRequest {
   readonly block?: BlockOfCall | undefined;
   /** Number of nodes that must give the same answer (default 1). */
   readonly quorum?: number | undefined;
+  /**
+   * Called when the call is queued for a connection or gets one, and with undefined when it has left it. It may be
+   * aborted as long as it was not sent completely; the request is not called any more then. Not called for calls over
+   * WebSocket or in a batch.
+   */
+  onCarrier?(carrier: Http1Carrier | undefined): void;
   /**
    * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
    * pool may overwrite them as soon as this method returns.
@@ -105,7 +111,7 @@ export interface Announcements {
 
 /** A pool of nodes. */
 export interface NodePool {
-  /** Sends one call. Never throws. A call cannot be cancelled: it ends with its answer or at the pool's time limits. */
+  /** Sends one call. Never throws. The call ends with its answer or at the pool's time limits: see also `onCarrier`. */
   send(request: NodeRequest): void;
   /**
    * Number of the highest finalized block that every usable node has. Undefined while no node is usable, because a node

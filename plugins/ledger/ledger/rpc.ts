@@ -17,7 +17,7 @@ import {
   refusal,
   sharedResponse,
 } from "./envelope.ts";
-import type { CallListener } from "./call-listener.ts";
+import type { CallListener, JoinableCall } from "./call-listener.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
@@ -33,6 +33,7 @@ const fixed = (answer: string | undefined, report: CallReport | undefined): Ledg
   failure: undefined,
   run: () => answer,
   refuse: () => answer,
+  release() {},
   report(to) {
     if (report !== undefined) to.called(report);
   },
@@ -112,9 +113,10 @@ class SingleCall implements LedgerRpc, CallListener {
   #ending: keyof MethodState["reports"] = "failed";
   readonly #id: string;
   readonly #methodState: MethodState;
-  readonly #params: string;
+  #params: string;
   readonly #calls: CallDispatcher;
   #resolve: ((answer: JsonAnswer) => void) | undefined;
+  waitsFor: JoinableCall | undefined;
 
   constructor(id: string, methodState: MethodState, params: string, calls: CallDispatcher) {
     this.costMilliCu = methodState.method.cuMilli;
@@ -136,6 +138,11 @@ class SingleCall implements LedgerRpc, CallListener {
     this.#ending = "result";
     const response = sharedResponse(this.#id, "result", body);
     return typeof response === "string" ? response : piecesOf(response);
+  }
+
+  release(): void {
+    this.#params = "";
+    this.waitsFor?.release();
   }
 
   refuse(error: string): string {

@@ -3,6 +3,7 @@
  * client disconnects. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per
  * waiter would only add to the load that made it fail.
  */
+import type { Http1Carrier } from "sluice-gateway/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";
@@ -14,19 +15,26 @@ import type { JoinableCall, CallListener } from "./call-listener.ts";
 export interface SingleFlight {
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void;
   onError(sharedCall: SharedCall, reason: NodeFailure): void;
+  /** No listener needs the answer any more, so no further one may join the call. */
+  onReleased(sharedCall: SharedCall): void;
 }
 
 export class SharedCall implements NodeRequest, JoinableCall {
   readonly methodState: MethodState;
-  readonly params: string;
+  params: string;
   /** Cache key of the params. Undefined if the call is not shared and its answer is not cached. */
-  readonly key: string | undefined;
+  key: string | undefined;
   /** The pool's epoch and finalized block when the call was sent. */
   readonly epoch: number;
   readonly finalized: number | undefined;
   readonly #singleFlight: SingleFlight;
   readonly #first: CallListener;
   #others: CallListener[] | undefined;
+  #carrier: Http1Carrier | undefined;
+  /** Number of listeners that do not need the answer any more. */
+  #released = 0;
+  #isReleased = false;
+  #hasEnded = false;
 
   constructor(
     methodState: MethodState,
@@ -43,13 +51,14 @@ export class SharedCall implements NodeRequest, JoinableCall {
     this.finalized = known.finalized;
     this.#singleFlight = singleFlight;
     this.#first = waiter;
+    waiter.waitsFor = this;
   }
 
   get method(): string {
     return this.methodState.method.nodeName;
   }
   get retry(): boolean {
-    return this.methodState.method.retry;
+    return this.methodState.method.retry && !this.#isReleased;
   }
   get cheap(): boolean {
     return this.methodState.method.cheap;
@@ -67,9 +76,28 @@ export class SharedCall implements NodeRequest, JoinableCall {
   join(waiter: CallListener): void {
     if (this.#others === undefined) this.#others = [waiter];
     else this.#others.push(waiter);
+    waiter.waitsFor = this;
+  }
+
+  onCarrier(carrier: Http1Carrier | undefined): void {
+    this.#carrier = carrier;
+  }
+
+  release(): void {
+    if (++this.#released <= (this.#others?.length ?? 0) || this.#hasEnded) return;
+    const carrier = this.#carrier;
+    this.#isReleased = true;
+    this.#singleFlight.onReleased(this);
+    this.params = "";
+    this.key = undefined;
+    if (carrier === undefined || carrier.hasSent) return;
+    carrier.abort();
+    this.onError("aborted");
   }
 
   onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     const body = bodyOf(bytes, start, end);
     this.#singleFlight.onAnswer(this, kind, body);
     this.#first.onAnswer(kind, body);
@@ -78,6 +106,8 @@ export class SharedCall implements NodeRequest, JoinableCall {
   }
 
   onError(reason: NodeFailure, cause?: UpstreamFailure): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#singleFlight.onError(this, reason);
     this.#first.onError(reason, cause);
     if (this.#others === undefined) return;

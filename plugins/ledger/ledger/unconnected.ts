@@ -51,6 +51,7 @@ function unconnectedPool(config: PoolConfig): Ledger {
       failure: "unreachable",
       run: () => undefined,
       refuse: () => undefined,
+      release() {},
       report() {},
     }),
   };

@@ -31,7 +31,7 @@ import { isStateless, answerStatelessMessage } from "./stateless-protocol.ts";
 interface Options {
   readonly name: string;
   readonly title: string;
-  readonly instructions?: string;
+  readonly instructions: string;
   readonly origins?: readonly string[];
   readonly hosts?: readonly string[];
 }
@@ -64,6 +64,8 @@ export default defineSurface<Options>({
         description: "Text for the model, in addition to the descriptions of the tools.",
         type: "string",
         minLength: 1,
+        default:
+          "A call costs the caller's workspace compute units (CU). The member estimatedCUMilli in _meta of a tool is its price in thousandths of a CU. A tool that changes something first returns a preview and a confirmation_token. Show the preview to the user. If the user agrees, call the tool again with the token.",
       },
       origins: {
         description:

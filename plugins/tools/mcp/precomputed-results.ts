@@ -38,7 +38,7 @@ export interface PrecomputedResults {
 export function precomputeResults(
   tools: Tools,
   serverInfo: ServerInfo,
-  instructions: string | undefined,
+  instructions: string,
 ): PrecomputedResults {
   const capabilities = {
     tools: {},

@@ -234,7 +234,7 @@ function report(
   print(`Installed ${name} ${version}.`);
   for (const { name: plugin, kind, grants } of all) {
     print(`\n${plugin} (${kind}) gets from the gateway:`);
-    for (const line of grantLines(grants)) print(`  ${line}`);
+    for (const line of grantLines(kind, grants)) print(`  ${line}`);
   }
   for (const { plugin } of plugins) {
     const run = plugin.kind === "surface" ? stepsOfRoute(text, plugin.name) : undefined;
@@ -262,13 +262,14 @@ function stepsOfRoute(text: string, surface: string): string | undefined {
   return `the steps ${JSON.stringify(steps)}, as \`run:\` says; check that they refuse whom they should`;
 }
 
-function grantLines({ services, hosts, env, body, deployment }: Grants): string[] {
+function grantLines(kind: string, { services, hosts, env, body, deployment }: Grants): string[] {
   const list = (values: readonly string[]): string => values.join(", ") || "none";
   return [
     `services              ${list(services)}`,
     `servers               ${list(hosts).replace(/^\*$/, "any")}`,
     `environment variables ${list(env)}`,
-    `bodies                ${body}`,
+    // Only steps see the bodies of others.
+    ...(kind === "step" ? [`bodies                ${body}`] : []),
     `deployment            ${list(deployment)}`,
   ];
 }

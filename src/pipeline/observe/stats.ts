@@ -31,6 +31,7 @@ export interface StepMetrics {
   readonly errors: Family<"route" | "step", Counter>;
   readonly timeouts: Family<"route" | "step" | "phase", Counter>;
   readonly skips: Family<"route" | "step", Counter>;
+  readonly blocks: Family<"route" | "step", Counter>;
 }
 
 interface OpenExchanges {
@@ -114,6 +115,11 @@ function stepMetrics(metrics: Metrics): StepMetrics {
     skips: metrics.counter(
       "sluice_step_skips_total",
       "Requests that continued without a step with `onError: skip`, because it had failed.",
+      ["route", "step"],
+    ),
+    blocks: metrics.counter(
+      "sluice_step_blocks_total",
+      "Hooks of a step or surface that computed for at least one second, while all other requests waited.",
       ["route", "step"],
     ),
   };

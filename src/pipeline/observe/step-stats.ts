@@ -22,6 +22,7 @@ class StepStats {
   readonly time = new TimeHistogram();
   readonly seconds: Counter;
   readonly timed: Counter;
+  readonly blocks: Counter;
   /** Refusals by GATEWAY code. */
   readonly refusals = new Map<string, number>();
   /** The metrics of `refusals`. */
@@ -30,10 +31,11 @@ class StepStats {
   timeouts = 0;
   skips = 0;
 
-  constructor({ seconds, timed }: StepMetrics, route: string, name: string) {
+  constructor({ seconds, timed, blocks }: StepMetrics, route: string, name: string) {
     this.name = name;
     this.seconds = seconds.with({ route, step: name });
     this.timed = timed.with({ route, step: name });
+    this.blocks = blocks.with({ route, step: name });
   }
 }
 
@@ -104,6 +106,13 @@ export class RouteStepStats {
     const step = this.at(depth);
     step.timeouts++;
     this.#metrics.timeouts.with({ route: this.#route, step: step.name, phase }).add(1);
+  }
+
+  /** Counts a hook that has blocked all requests. Returns the name of its plugin. */
+  blocked(depth: number): string {
+    const { name, blocks } = this.at(depth);
+    blocks.add(1);
+    return name;
   }
 
   /** Counts an exchange that continues without the step at `depth`, because it has failed. */

@@ -90,7 +90,7 @@ function surfaceAnswer(x: LiveExchange): Answer {
   let answer: Answer = undefined;
   try {
     answer = x.compiled.surface.answer(x);
-    warnIfBlocking(x, x.route.surface, startTimer(x) - since);
+    warnIfBlocking(x, depth, startTimer(x) - since);
   } finally {
     if (!(answer instanceof Promise)) stopTimer(x, depth, since);
   }

@@ -57,13 +57,13 @@ export function runHooks<Arg>(
       result = undefined;
     }
     if (result instanceof Promise) {
-      if (isTimed) warnIfBlocking(x, step.name, startTimer(x) - since);
+      if (isTimed) warnIfBlocking(x, depth, startTimer(x) - since);
       return new WaitingHook(x, step, phase, arg, i + 1, since).wait(result);
     }
     if (isTimed) {
       const began = since;
       since = stopTimer(x, depth, began);
-      warnIfBlocking(x, step.name, since - began);
+      warnIfBlocking(x, depth, since - began);
     }
     if (result === undefined || !mayReply) continue;
     const reply = replyOf(x, step, result);

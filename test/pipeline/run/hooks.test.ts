@@ -1,6 +1,7 @@
 /** The hook runner: which hooks run, with which arguments, and what it records about them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createMetrics } from "../../../src/metrics.ts";
 import { refuse, type Exchange, type Reply } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { ask, serve, type TestStep } from "../harness.ts";
@@ -168,7 +169,7 @@ test("runs no further hook after the exchange has settled", async () => {
 });
 
 for (const part of ["step", "asynchronous step", "surface"]) {
-  test(`the log names the ${part} that computes for more than a second`, async () => {
+  test(`the log and a metric name the ${part} that computes for more than a second`, async () => {
     const clock = manualClock();
     const compute = (): void => clock.advance(1_500);
     const surface = {
@@ -184,9 +185,16 @@ for (const part of ["step", "asynchronous step", "surface"]) {
         return part === "asynchronous step" ? Promise.resolve() : undefined;
       },
     };
-    await using served = await serve([{ path: "/x", steps: [step], surface }], { clock });
+    const metrics = createMetrics();
+    const route = { path: "/x", steps: [step], surface };
+    await using served = await serve([route], { clock, metrics });
     assert.equal((await ask(served, "/x")).status, 200);
     assert.deepEqual(served.warnings, ["a hook of a plugin blocked all requests"]);
+    const blocked = metrics.read("sluice_step_blocks_total").filter(({ value }) => value === 1);
+    assert.deepEqual(
+      blocked.map(({ labels }) => labels["step"]),
+      [part === "surface" ? "surface-0" : "slow"],
+    );
   });
 }
 

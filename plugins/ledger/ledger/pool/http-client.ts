@@ -1,12 +1,13 @@
 /**
  * Sends JSON-RPC calls to one node as HTTP POST requests, over the gateway's own HTTP/1.1 client.
  *
- * A call cannot be cancelled, because the node works on it until it has answered. If the client closed the connection
- * instead, callers that cancel could give the node more work than it has connections.
+ * A call that the node has received cannot be cancelled, because the node works on it until it has answered. If the
+ * client closed the connection instead, callers that cancel could give the node more work than it has connections.
  */
 import {
   BodyCollector,
   Http1Client,
+  type Http1Carrier,
   type RetryPolicy,
   type ResponseHead,
   type UpstreamExchange,
@@ -98,7 +99,9 @@ class NodeHttpExchange implements UpstreamExchange {
     return this.#job.text();
   }
 
-  onStart(): void {}
+  onStart(carrier: Http1Carrier): void {
+    this.#job.onCarrier?.(carrier);
+  }
 
   onHead({ status, length }: ResponseHead): void {
     this.#status = status;
@@ -112,6 +115,7 @@ class NodeHttpExchange implements UpstreamExchange {
   onRead(): void {}
 
   onEnd(): void {
+    this.#job.onCarrier?.(undefined);
     const { bytes, start, end } = this.#collector;
     const status = this.#status;
     if (status === 429 || status >= 500) {
@@ -120,6 +124,7 @@ class NodeHttpExchange implements UpstreamExchange {
   }
 
   onError(cause: UpstreamFailure): void {
+    this.#job.onCarrier?.(undefined);
     this.#job.onError(failures[cause.kind], cause);
   }
 }

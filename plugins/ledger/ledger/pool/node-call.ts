@@ -1,4 +1,5 @@
 /** A call to one node, and the client that sends it. */
+import type { Http1Carrier } from "sluice-gateway/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
 import type { NodeRequest } from "../node-pool.ts";
@@ -19,6 +20,8 @@ export interface NodeHttpRequest {
   onResponse(status: number, bytes: Buffer, start: number, end: number): void;
   /** `cause`: what the connection knows about the failure. */
   onError(failure: Failure, cause?: UpstreamFailure): void;
+  /** See `NodeRequest.onCarrier`. */
+  onCarrier?(carrier: Http1Carrier | undefined): void;
 }
 
 /** One or several connections to one node. */
@@ -32,7 +35,10 @@ export interface NodeClient {
 }
 
 /** The method and params of a call. See `NodeRequest`. */
-export type CallSpec = Pick<NodeRequest, "method" | "params" | "retry" | "cheap" | "caller">;
+export type CallSpec = Pick<
+  NodeRequest,
+  "method" | "params" | "retry" | "cheap" | "caller" | "onCarrier"
+>;
 
 /** The id that `splitResponse` returns if the id is absent, null or not a number that the gateway sends. */
 export const noId = -1;
@@ -65,6 +71,10 @@ export abstract class NodeCall implements NodeHttpRequest {
     const { method, params } = this.spec;
     const list = params === "" ? "[]" : params;
     return `{"jsonrpc":"2.0","id":${this.id},"method":"${method}","params":${list}}`;
+  }
+
+  onCarrier(carrier: Http1Carrier | undefined): void {
+    this.spec.onCarrier?.(carrier);
   }
 
   onResponse(status: number, bytes: Buffer, start: number, end: number): void {

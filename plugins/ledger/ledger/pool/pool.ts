@@ -248,7 +248,7 @@ class Pool implements OpenPool, AttemptListener {
 
   /** Returns false if there is no second node. */
   #hedge(call: PooledCall): boolean {
-    const node = this.#next(call);
+    const node = call.request.retry ? this.#next(call) : undefined;
     if (node === undefined) return false;
     call.isHedged = true;
     this.#sendTo(node, call);

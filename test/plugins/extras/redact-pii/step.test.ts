@@ -115,3 +115,34 @@ test("the arguments of tool calls are redacted and remain JSON", async () => {
   );
   assert.deepEqual(JSON.parse(passed), expected);
 });
+
+for (const [api, request] of Object.entries({
+  responses: (text: string, number: unknown): object => ({
+    instructions: text,
+    input: [
+      { role: "user", content: [{ type: "input_text", text }] },
+      { type: "function_call", name: "pay", arguments: JSON.stringify({ text, number }) },
+      { type: "function_call_output", output: text },
+      { type: "custom_tool_call", name: "pay", input: text },
+      { type: "reasoning", content: [{ type: "reasoning_text", text }] },
+    ],
+  }),
+  messages: (text: string, number: unknown): object => ({
+    system: [{ type: "text", text }],
+    messages: [
+      { role: "user", content: text },
+      { role: "assistant", content: [{ type: "tool_use", name: "pay", input: { text, number } }] },
+      { role: "assistant", content: [{ type: "thinking", thinking: text }] },
+      { role: "user", content: [{ type: "tool_result", content: [{ type: "text", text }] }] },
+      { role: "user", content: [{ type: "tool_result", content: text }] },
+    ],
+  }),
+  embeddings: (text: string): object => ({ input: [text, "hello"] }),
+  "embeddings of tokens": (): object => ({ input: [[1, 2], [4_111]] }),
+})) {
+  test(`the texts of ${api} are redacted`, async () => {
+    await using tested = await testStep(plugin, { surface });
+    const { body } = await tested.send({ body: request("ada@acme.test", 4_111_111_111_111_111) });
+    assert.deepEqual(JSON.parse(body), request("[EMAIL]", "[CARD]"));
+  });
+}

@@ -1,26 +1,12 @@
 /**
- * Model servers that answer anything. The gateway keeps running, no charge exceeds its reservation, and each caller
- * gets only its own answer.
+ * Model servers that report too much or write too much, and what the client and the operator see of it. See also
+ * completions/hostile.slow.test.ts.
  */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
-import {
-  cutImmediately,
-  failing,
-  raw,
-  streamed,
-  usageOf,
-  whole,
-} from "../networks/worker-scripts.ts";
-import type { Script } from "../networks/scripted-worker.ts";
-import {
-  inRequestedShape,
-  startChat,
-  tokenMilli,
-  type Answer,
-  type ChatGateway,
-} from "./gateway.ts";
+import { describe, it } from "node:test";
+import { chunkOf, eventOf } from "../networks/chat-events.ts";
+import { failing, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
+import { inRequestedShape, startChat, tokenMilli } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
@@ -31,109 +17,6 @@ const maxTokens = 20;
 const reservedMilliCu = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
 
 const content = eventOf(chunkOf({ content: "word " }));
-const stop = eventOf(chunkOf({}, { finishReason: "stop" }));
-const done = eventOf("[DONE]");
-const absurd = [
-  usageOf(1e9, 1e9),
-  usageOf(5, maxTokens + 1),
-  usageOf(1e6, 2),
-  usageOf(Number.MAX_SAFE_INTEGER, 1),
-  { prompt_tokens: -1e9, completion_tokens: 5 },
-  { prompt_tokens: "1e400", completion_tokens: "20" },
-  { prompt_tokens: 0.5, completion_tokens: null },
-  [usageOf(1e9, 1e9)],
-];
-
-/** Endless streams, sent in pieces until the gateway stops reading. */
-function endless(piece: string): Script {
-  return async (exchange) => {
-    exchange.begin();
-    while ((await exchange.push(piece)) === "taken");
-  };
-}
-
-const scripts: readonly (readonly [name: string, script: Script])[] = [
-  ...absurd.flatMap((usage) => [
-    [`reports ${JSON.stringify(usage)}`, inRequestedShape({ usage })] as const,
-    [
-      `reports ${JSON.stringify(usage)} with every chunk`,
-      inRequestedShape({ usage, extra: { usage } }),
-    ] as const,
-  ]),
-  ["writes one-token chunks without end", endless(content.repeat(100))],
-  ["writes long chunks without end", endless(eventOf(chunkOf({ content: "x".repeat(10_000) })))],
-  ["writes empty choices without end", endless(eventOf(chunkOf({})).repeat(100))],
-  ["writes thoughts without end", endless(eventOf(chunkOf({ reasoning: "hm" })).repeat(100))],
-  ["writes all of it at once", raw(200, {}, [content.repeat(5_000) + stop + done])],
-  ["writes one line without end", endless("data: x".repeat(1_000))],
-  ["writes a whole answer of a million words", whole({ tokens: ["word ".repeat(1_000_000)] })],
-  ["says that it is compressed", raw(200, { "content-encoding": "gzip" }, ["data: {}\n\n"])],
-  [
-    "compresses what it writes a thousand times over",
-    (exchange) => raw(200, {}, [content.repeat(50_000) + stop + done], true)(exchange),
-  ],
-  ["says nothing of use", raw(200, {}, ["\0\0\0", "{", "data: [1,2", "\n\n"])],
-  ["is deeply nested", raw(200, {}, [`data: {"choices":${"[".repeat(100_000)}\n\n`])],
-  ["says that it is done at once", raw(200, {}, [done])],
-  [
-    "reports usage and nothing else",
-    raw(200, {}, [eventOf(usageChunkOf(usageOf(1e9, 1e9))) + done]),
-  ],
-  [
-    "has names of Object.prototype",
-    raw(200, {}, [
-      'data: {"__proto__":{"usage":1},"constructor":1,"choices":[{"delta":{"__proto__":1}}]}\n\n',
-    ]),
-  ],
-  ["goes on after its end", raw(200, {}, [content + stop + done, content.repeat(100) + done])],
-  ["ends its head oddly", raw(200, { "content-length": "3" }, ["abc"])],
-  ["refuses", failing(418)],
-  ["cuts the connection", cutImmediately],
-];
-
-describe("a model server that", inTime, () => {
-  let chat: ChatGateway;
-  before(async () => {
-    chat = await startChat({ network: "idleMs: 2000, answerMs: 2000" });
-  });
-  after(() => chat[Symbol.asyncDispose]());
-
-  for (const [name, script] of scripts) {
-    for (const stream of [true, false]) {
-      it(`${name} (stream: ${stream}) does no harm`, async () => {
-        const earlier = chat.charges().length;
-        // The network has one worker, so there is one attempt.
-        chat.worker.script(script);
-        const answer = await sendRequest({ stream, max_tokens: maxTokens });
-        assert.ok([200, 400, 503, undefined].includes(answer?.status), answer?.text ?? "cut");
-        await chat.worker.idle();
-        for (const { usedMilliCu } of chat.charges().slice(earlier)) {
-          assert.ok(usedMilliCu <= reservedMilliCu, `${usedMilliCu} of ${reservedMilliCu}`);
-        }
-        await lives();
-        await ownAnswer();
-      });
-    }
-  }
-
-  /** Undefined if the answer was cut off. */
-  function sendRequest(members: object): Promise<Answer | undefined> {
-    return chat.ask(members).catch(() => undefined);
-  }
-
-  async function lives(): Promise<void> {
-    const { status } = await fetch(`${chat.gateway.adminUrl}/healthz`);
-    assert.equal(status, 200);
-  }
-
-  async function ownAnswer(): Promise<void> {
-    const own = `mine ${Math.random()}`;
-    chat.worker.script(whole({ tokens: [own] }));
-    const answer = await chat.ask({ messages: [{ role: "user", content: own }] });
-    assert.equal(answer.status, 200, answer.text);
-    assert.equal(answer.json.choices[0].message.content, own);
-  }
-});
 
 describe("a usage report above the limits of the request", inTime, () => {
   it("is replaced by an estimate, marked as estimated, logged and counted by worker", async () => {

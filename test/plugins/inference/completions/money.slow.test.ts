@@ -9,7 +9,7 @@ import type { KeyWindows } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
 import type { TestKey } from "../../../../plugins/contracts/testing.ts";
 import type { UsageJson } from "../../../../plugins/billing/metering/usage-json.ts";
-import { sluice } from "../../../e2e/gateway-process.ts";
+import { sluiceLines } from "../../../e2e/gateway-process.ts";
 import { startChat, type ChatGateway } from "../chat/gateway.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";
 import { expectedCharge, price, sum, tokenCap } from "./expected-charge.ts";
@@ -17,10 +17,11 @@ import { lastText, randomPlan, type Plan } from "./random-stream.ts";
 
 const streams = Number(process.env["MONEY_STREAMS"] ?? 2_000);
 const seed = Number(process.env["MONEY_SEED"] ?? Date.now() | 0);
+const timeout = 60_000 + streams * 60;
 /** Each client has its own key and workspace, because a workspace may send 200 requests per second. */
 const clients = 32;
 
-/** An exchange and what is known about it. */
+/** An exchange that has not ended, and what is known about it. */
 interface Run {
   readonly name: string;
   readonly plan: Plan;
@@ -46,14 +47,19 @@ interface ClientAnswer {
 
 test(
   `${streams} random exchanges cost exactly what the answers of the worker cost`,
-  { timeout: 900_000 },
+  { timeout },
   async () => {
     const runs = new Map<string, Run>();
+    const ended = new Ended();
     await using chat = await startChat({
       network: `passes: [tools, sampling, format, images, reasoning], maxOutputTokens: ${tokenCap}`,
       price: price.nano,
       rate: `"${price.usd}"`,
-      otherwise: (exchange) => answer(runs.get(nameIn(exchange)) ?? assert.fail(), exchange),
+      otherwise: (exchange) => {
+        // The worker would keep every request.
+        chat.worker.received.length = 0;
+        return answer(runs.get(nameIn(exchange)) ?? assert.fail(exchange.text), exchange);
+      },
     });
     const keys = Array.from({ length: clients }, () => {
       return chat.gateway.issue({ overageLimitCuMilli: 1e12 });
@@ -65,20 +71,19 @@ test(
         const run = runOf(n);
         runs.set(run.name, run);
         await ask(chat, run, key, agent);
+        if (run.exchanges.length > 0) await run.sent.promise;
+        ended.judge(run);
+        runs.delete(run.name);
       }
       agent.destroy();
     };
     await Promise.all(keys.map(client));
-    const begun = [...runs.values()].filter(({ exchanges }) => exchanges.length > 0);
-    await Promise.all(begun.map(({ sent }) => sent.promise));
     const used = await usedWhenSettled(chat, keys);
     await chat.gateway.gateway.stop();
-    const rows = exportedRows(chat);
+    const exported = await ended.compare(exportedRows(chat));
     for (const [at, { keyId }] of keys.entries()) {
-      const own = rows.filter((row) => row.key_id === keyId);
-      assert.equal(used[at], sum(own.map((row) => row.used_cu_milli)), "the window of a key");
+      assert.equal(used[at], exported.get(keyId) ?? 0, "the window of a key");
     }
-    assertRows(rows, runs);
   },
 );
 
@@ -185,52 +190,67 @@ async function usedWhenSettled(chat: ChatGateway, keys: readonly TestKey[]): Pro
   }
 }
 
-function exportedRows({ gateway }: ChatGateway): UsageJson[] {
+async function* exportedRows({ gateway }: ChatGateway): AsyncGenerator<UsageJson> {
   const env = { DATA_DIR: `${gateway.folder}/data`, WORKER_URL: "http://127.0.0.1:1" };
-  const lines = sluice(["usage", "export", "--config", `${gateway.folder}/pipeline.yaml`], env);
-  return lines
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line) as UsageJson);
+  const args = ["usage", "export", "--config", `${gateway.folder}/pipeline.yaml`];
+  for await (const line of sluiceLines(args, env)) yield JSON.parse(line) as UsageJson;
 }
 
-/** Asserts that every exchange has the row that its answer costs, and that the sums are equal. */
-function assertRows(rows: readonly UsageJson[], runs: ReadonlyMap<string, Run>): void {
-  const byName = new Map(rows.map((row) => [row.request_id, row]));
-  assert.equal(byName.size, rows.length, "an exchange was charged twice");
-  let expectedSum = 0;
-  let seenSum = 0;
-  let unseenSum = 0;
-  for (const run of runs.values()) {
-    const row = byName.get(run.name);
-    const about = `seed ${seed}, ${run.name}: ${JSON.stringify(row)}\n${describe(run)}`;
-    const expected = expectedOf(run);
+/** The exchanges that have ended. Only their charges are kept. */
+class Ended {
+  /** Charges that the export must contain, by the name of the exchange. */
+  readonly #charges = new Map<string, Charged>();
+  #expectedMilli = 0;
+  #seenMilli = 0;
+
+  /** Asserts that the client has read what the answer of the worker costs. */
+  judge(run: Run): void {
     const { answer: got } = run;
-    assert.deepEqual(row && chargeOf(row), expected && chargeOf(expected), about);
-    expectedSum += expected?.used_cu_milli ?? 0;
-    const seen = got === undefined ? undefined : seenMilli(got);
-    if (seen === undefined) unseenSum += row?.used_cu_milli ?? 0;
-    else assert.equal(seen, row?.used_cu_milli, about);
-    seenSum += seen ?? 0;
-    if (got === undefined) continue;
+    const expected = expectedOf(run);
+    if (expected !== undefined) this.#charges.set(run.name, expected);
+    this.#expectedMilli += expected?.used_cu_milli ?? 0;
+    if (got === undefined) return;
+    const about = describe(run);
     assert.equal(got.status, expected === undefined ? 503 : 200, about);
-    assert.equal(row?.outcome, expected?.outcome, about);
+    const seen = seenMilli(got);
+    if (seen !== undefined) assert.equal(seen, expected?.used_cu_milli, about);
+    this.#seenMilli += seen ?? 0;
   }
-  const total = sum(rows.map((row) => row.used_cu_milli));
-  assert.deepEqual([total, seenSum + unseenSum], [expectedSum, expectedSum]);
-  assert.ok(seenSum > 0 && unseenSum > 0);
+
+  /**
+   * Asserts that every exchange has one row with the charge of its answer, and that the sums are equal. Returns the
+   * milli-CU of each key.
+   */
+  async compare(rows: AsyncIterable<UsageJson>): Promise<Map<string, number>> {
+    const milliOfKeys = new Map<string, number>();
+    for await (const row of rows) {
+      const { request_id: name, key_id: key, used_cu_milli: milli } = row;
+      const expected =
+        this.#charges.get(name) ?? assert.fail(`charged twice, or for nothing: ${name}`);
+      this.#charges.delete(name);
+      const { input_tokens, output_tokens, estimated } = row;
+      const outcome = expected.outcome && row.outcome;
+      const charged = { input_tokens, output_tokens, estimated, used_cu_milli: milli, outcome };
+      const about = describe(runOf(Number(name.slice(1))));
+      assert.deepEqual(charged, expected, about);
+      milliOfKeys.set(key, (milliOfKeys.get(key) ?? 0) + milli);
+    }
+    assert.deepEqual([...this.#charges.keys()], [], "exchanges that were not charged");
+    assert.equal(sum([...milliOfKeys.values()]), this.#expectedMilli);
+    assert.ok(this.#seenMilli > 0 && this.#seenMilli < this.#expectedMilli);
+    return milliOfKeys;
+  }
 }
 
-type Charged = Pick<
+interface Charged extends Pick<
   UsageJson,
-  "input_tokens" | "output_tokens" | "estimated" | "used_cu_milli" | "outcome"
->;
-
-function chargeOf({ input_tokens, output_tokens, estimated, used_cu_milli }: Charged): object {
-  return { input_tokens, output_tokens, estimated, used_cu_milli };
+  "input_tokens" | "output_tokens" | "estimated" | "used_cu_milli"
+> {
+  /** Undefined if the client has left, because it depends on the time whether the exchange failed before. */
+  readonly outcome: UsageJson["outcome"] | undefined;
 }
 
-function expectedOf({ plan, exchanges }: Run): Charged | undefined {
+function expectedOf({ plan, exchanges, answer: got }: Run): Charged | undefined {
   assert.ok(exchanges.length <= 1, "a request was sent to the worker twice");
   const [received] = exchanges;
   if (received === undefined) return undefined;
@@ -244,7 +264,7 @@ function expectedOf({ plan, exchanges }: Run): Charged | undefined {
       output_tokens: charge.outputTokens,
       estimated: charge.estimated,
       used_cu_milli: charge.milli,
-      outcome: charge.isComplete ? "complete" : "upstreamFailed",
+      outcome: got && (charge.isComplete ? "complete" : "upstreamFailed"),
     }
   );
 }
@@ -266,8 +286,9 @@ function seenMilli({ text, usedMilli }: ClientAnswer): number | undefined {
   return seen;
 }
 
-function describe({ plan, exchanges, answer: got }: Run): string {
+function describe({ name, plan, exchanges, answer: got }: Run): string {
   const { bytes, cutAt, ...rest } = plan;
   const written = bytes.subarray(0, cutAt).toString();
-  return JSON.stringify({ ...rest, exchanges: exchanges.length, written, got }, undefined, 1);
+  const known = { seed, name, ...rest, exchanges: exchanges.length, written, got };
+  return JSON.stringify(known, undefined, 1);
 }

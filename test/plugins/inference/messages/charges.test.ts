@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { chunkOf, eventOf } from "../networks/chat-events.ts";
+import { eventsFor } from "../networks/native-events.ts";
 import { raw, usageOf } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents } from "./check-stream.ts";
-import { deltas, eventsOf, message, messagesBody, startMessages } from "./gateway.ts";
+import { deltas, eventsOf, message, messagesBody, networks, startMessages } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const tool = { name: "edit", input_schema: { type: "object" } };
@@ -17,10 +17,15 @@ const call = (text: string, more: object = {}, index = 0): object => ({
 const begin = { id: "call_1", name: "edit" };
 const long = { messages: [{ role: "user", content: "x".repeat(100) }] };
 
-describe("the charge of a message", inTime, () => {
+for (const [kind, network] of networks) {
+  describe(`the charge of a message (${kind})`, inTime, () => testCharges(network));
+  describe(`the reservation of a message (${kind})`, inTime, () => testReservations(network));
+}
+
+function testCharges(network: string): void {
   for (const stream of [false, true]) {
     it(`is tokens times price (stream: ${stream}): in the usage and in the journal`, async () => {
-      await using gateway = await startMessages();
+      await using gateway = await startMessages({ network });
       const usage = { ...usageOf(40, 9), prompt_tokens_details: { cached_tokens: 32 } };
       const content = "Hello";
       gateway.worker.script(
@@ -46,12 +51,13 @@ describe("the charge of a message", inTime, () => {
   }
 
   it("of a stream that breaks in a tool call is what was produced", async () => {
-    await using gateway = await startMessages();
+    await using gateway = await startMessages({ network });
     const text = "x".repeat(400);
     gateway.worker.script(async (exchange) => {
+      const events = eventsFor(exchange);
       exchange.begin();
-      await exchange.push(eventOf(chunkOf(call("", begin))));
-      await exchange.push(eventOf(chunkOf(call(text))));
+      await exchange.push(events.delta(call("", begin)));
+      await exchange.push(events.delta(call(text)));
       exchange.cut();
     });
     const read = assertEvents(await gateway.events({ tools: [tool], max_tokens: 200 }));
@@ -67,7 +73,7 @@ describe("the charge of a message", inTime, () => {
   });
 
   it("of a client that leaves is what was produced until then", async () => {
-    await using gateway = await startMessages();
+    await using gateway = await startMessages({ network });
     const held = gateway.worker.hold();
     const { url, key } = gateway.gateway;
     const sent = request(`${url}/v1/messages`, {
@@ -78,7 +84,7 @@ describe("the charge of a message", inTime, () => {
     sent.end(JSON.stringify(messagesBody({ stream: true })));
     const worker = await held;
     worker.begin();
-    await worker.push(eventOf(chunkOf({ content: "x" })));
+    await worker.push(eventsFor(worker).delta({ content: "x" }));
     const [answer] = (await once(sent, "response")) as [IncomingMessage];
     answer.destroy();
     await worker.left;
@@ -90,7 +96,7 @@ describe("the charge of a message", inTime, () => {
 
   it("is an estimate if the report of the worker is impossible", async () => {
     for (const stream of [true, false]) {
-      await using gateway = await startMessages();
+      await using gateway = await startMessages({ network });
       const lie = usageOf(1e6, 1e6);
       const content = "12345678";
       gateway.worker.script(
@@ -101,11 +107,9 @@ describe("the charge of a message", inTime, () => {
       assert.deepEqual([row?.inputTokens, row?.outputTokens, row?.estimated], [1, 2, true]);
     }
   });
-});
 
-describe("a hostile worker", inTime, () => {
-  it("writes endless arguments: the answer ends at the limit", async () => {
-    await using gateway = await startMessages();
+  it("ends endless arguments of a tool at the limit", async () => {
+    await using gateway = await startMessages({ network });
     const endless = [call('{"a":"', begin), ...Array.from({ length: 400 }, () => call("x"))];
     gateway.worker.script(deltas(endless, "tool_calls", usageOf(5, 401)));
     const { end } = assertEvents(await gateway.events({ tools: [tool], max_tokens: 100 }));
@@ -113,7 +117,9 @@ describe("a hostile worker", inTime, () => {
     const [row] = await gateway.charged(1);
     assert.equal(row?.outputTokens, 100);
   });
+}
 
+describe("a hostile worker", inTime, () => {
   it("writes endless calls: the answer ends at the limit, and calls without a name are left out", async () => {
     await using gateway = await startMessages();
     const endless = Array.from({ length: 400 }, (_, index) =>
@@ -178,7 +184,7 @@ describe("a hostile worker", inTime, () => {
   });
 });
 
-describe("the reservation of a message", inTime, () => {
+function testReservations(network: string): void {
   it("covers system, tools, calls and schemas", async () => {
     const members = {
       system: "x".repeat(1000),
@@ -199,6 +205,7 @@ describe("the reservation of a message", inTime, () => {
       [5000, 200],
     ] as const) {
       await using gateway = await startMessages({
+        network,
         account: { cuLimit24hMilli: tokens * tokenMilli },
       });
       const answer = await gateway.create(members);
@@ -209,4 +216,4 @@ describe("the reservation of a message", inTime, () => {
       }
     }
   });
-});
+}

@@ -1,8 +1,8 @@
 /** A gateway with a scripted worker, asked over the Messages API. */
 import assert from "node:assert/strict";
-import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import { streamedDeltas, wholeMessage } from "../networks/native-events.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { raw, usageOf } from "../networks/worker-scripts.ts";
+import { usageOf } from "../networks/worker-scripts.ts";
 import {
   model,
   startChat,
@@ -11,6 +11,12 @@ import {
   type ChatOptions,
   type RequestOptions,
 } from "../chat/gateway.ts";
+
+/** Networks whose workers get translated requests, and those whose workers have the API themselves. */
+export const networks = [
+  ["translated", "passes: [tools, sampling, format, images, reasoning]"],
+  ["native", "passes: [tools, sampling, format, images, reasoning], speaks: [messages]"],
+] as const;
 
 export const everything = "passes: [tools, sampling, format, images, reasoning]";
 
@@ -29,7 +35,7 @@ export interface MessagesGateway extends ChatGateway {
 export type MessagesEvent = Readonly<Record<string, any>>;
 
 export async function startMessages(options: ChatOptions = {}): Promise<MessagesGateway> {
-  const chat = await startChat({ network: everything, ...options });
+  const chat = await startChat({ network: everything, otherwise: hello, ...options });
   const create = (members: object = {}, ask: RequestOptions = {}): Promise<Answer> =>
     chat.send(messagesBody(members), { path: "/v1/messages", ...ask });
   return {
@@ -43,6 +49,11 @@ export async function startMessages(options: ChatOptions = {}): Promise<Messages
     lastBody: () => chat.worker.received.at(-1)?.body,
   };
 }
+
+const hello: Script = (exchange) =>
+  exchange.body["stream"] === true
+    ? deltas([{ content: "Hello" }, { content: " world" }])(exchange)
+    : message({ content: "Hello world" })(exchange);
 
 export function messagesBody(members: object = {}): object {
   return { model, max_tokens: 100, messages: [{ role: "user", content: "Hi" }], ...members };
@@ -64,35 +75,20 @@ export function eventsOf(text: string): MessagesEvent[] {
     });
 }
 
-/** Streams these deltas, then the finish reason and usage. */
+/** Streams these deltas of chat completions, or what they are in the API that the worker is asked for. */
 export function deltas(
   given: readonly object[],
   finishReason = "stop",
   usage: unknown = usageOf(5, 2),
 ): Script {
-  const documents = [
-    ...given.map((delta) => chunkOf(delta)),
-    chunkOf({}, { finishReason }),
-    usageChunkOf(usage),
-    "[DONE]",
-  ];
-  const events = documents.map((document) => eventOf(document));
-  return raw(200, { "content-type": "text/event-stream" }, events);
+  return streamedDeltas(given, finishReason, usage);
 }
 
-/** Answers with this message in one piece. */
+/** Answers in one piece with this message of chat completions. */
 export function message(
   given: object,
   finishReason = "stop",
   usage: unknown = usageOf(5, 2),
 ): Script {
-  const choices = [
-    {
-      index: 0,
-      message: { role: "assistant", content: null, ...given },
-      finish_reason: finishReason,
-    },
-  ];
-  const document = { id: "worker-1", object: "chat.completion", created: 1, model, choices, usage };
-  return raw(200, { "content-type": "application/json" }, [JSON.stringify(document)]);
+  return wholeMessage(given, finishReason, usage);
 }

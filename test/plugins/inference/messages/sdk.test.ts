@@ -13,12 +13,14 @@ import Anthropic, {
   RateLimitError,
 } from "@anthropic-ai/sdk";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
+import { eventsFor } from "../networks/native-events.ts";
 import { failing } from "../networks/worker-scripts.ts";
 import { model, tokenMilli } from "../chat/gateway.ts";
-import { deltas, message, startMessages, type MessagesGateway } from "./gateway.ts";
+import { deltas, message, networks, startMessages, type MessagesGateway } from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const question = { role: "user", content: "Hi" } as const;
+const chatPath = "/v1/chat/completions";
 const basic = { model, max_tokens: 100, messages: [question] };
 const edit = {
   name: "edit",
@@ -33,10 +35,14 @@ const called = {
 };
 
 let gateway: MessagesGateway;
-before(async () => {
-  gateway = await startMessages();
-});
-after(() => gateway[Symbol.asyncDispose]());
+
+/** Starts a gateway for the tests of a suite. */
+function startFor(network: string): void {
+  before(async () => {
+    gateway = await startMessages({ network });
+  });
+  after(() => gateway[Symbol.asyncDispose]());
+}
 
 type How = "Bearer" | "x-api-key";
 type Version = "2023-06-01" | "2026-10-21";
@@ -60,98 +66,119 @@ for (const [how, version] of [
   ["x-api-key", "2026-10-21"],
   ["x-api-key", "2023-06-01"],
 ] as const) {
-  describe(`Anthropic's SDK with ${how}, version ${version}`, inTime, () => {
-    it("reads a message with its usage and its cost", async () => {
-      const answer = await client(how, version).messages.create(basic);
-      assert.deepEqual(answer.content, [{ type: "text", text: "Hello world" }]);
-      assert.equal(answer.stop_reason, "end_turn");
-      assert.deepEqual([answer.usage.input_tokens, answer.usage.output_tokens], [5, 2]);
-      const { usedCUMilli } = answer.usage as { usedCUMilli?: number };
-      assert.equal(usedCUMilli, 7 * tokenMilli);
-      assert.match(answer._request_id ?? "", /.+/);
+  for (const [kind, network] of networks) {
+    describe(`Anthropic's SDK with ${how}, version ${version} (${kind})`, inTime, () => {
+      startFor(network);
+      testSdk(how, version, kind === "native");
     });
+  }
+}
 
-    it("reads a stream", async () => {
-      const stream = client(how, version).messages.stream(basic);
-      const texts: string[] = [];
-      stream.on("text", (text) => void texts.push(text));
-      const answer = await stream.finalMessage();
-      assert.deepEqual(texts, ["Hello", " world"]);
-      assert.deepEqual([answer.usage.input_tokens, answer.usage.output_tokens], [5, 2]);
-    });
+function testSdk(how: How, version: Version, isNative: boolean): void {
+  it("reads a message with its usage and its cost", async () => {
+    const answer = await client(how, version).messages.create(basic);
+    assert.deepEqual(answer.content, [{ type: "text", text: "Hello world" }]);
+    assert.equal(answer.stop_reason, "end_turn");
+    assert.deepEqual([answer.usage.input_tokens, answer.usage.output_tokens], [5, 2]);
+    const { usedCUMilli } = answer.usage as { usedCUMilli?: number };
+    assert.equal(usedCUMilli, 7 * tokenMilli);
+    assert.match(answer._request_id ?? "", /.+/);
+  });
 
-    it("calls a tool and sends its result, whole and streamed", async () => {
-      const sdk = client(how, version);
-      gateway.worker.script(message({ tool_calls: [called] }, "tool_calls"));
-      const first = await sdk.messages.create({ ...basic, tools: [edit] });
-      assert.equal(first.stop_reason, "tool_use");
-      const use = {
-        type: "tool_use" as const,
-        id: "call_1",
-        name: "edit",
-        input: { path: "a.txt" },
-      };
-      assert.deepEqual(first.content, [use]);
-      const head = { ...called, function: { name: "edit", arguments: "" } };
-      const rest = ['{"path":', '"a.txt"}'].map((text) => ({
-        index: 0,
-        function: { arguments: text },
-      }));
-      gateway.worker.script(
-        deltas(
-          [head, ...rest].map((call) => ({ tool_calls: [call] })),
-          "tool_calls",
-        ),
-      );
-      const streamed = await sdk.messages.stream({ ...basic, tools: [edit] }).finalMessage();
-      assert.deepEqual(streamed.content, [use]);
-      await sdk.messages.create({
-        ...basic,
-        tools: [edit],
-        messages: [
-          question,
-          { role: "assistant", content: streamed.content },
-          {
-            role: "user",
-            content: [{ type: "tool_result", tool_use_id: "call_1", content: "done" }],
-          },
-        ],
-      });
-      const { index: _, ...call } = called;
-      assert.deepEqual(gateway.lastBody().messages, [
+  it("reads a stream", async () => {
+    const stream = client(how, version).messages.stream(basic);
+    const texts: string[] = [];
+    stream.on("text", (text) => void texts.push(text));
+    const answer = await stream.finalMessage();
+    assert.deepEqual(texts, ["Hello", " world"]);
+    assert.deepEqual([answer.usage.input_tokens, answer.usage.output_tokens], [5, 2]);
+  });
+
+  it("calls a tool and sends its result, whole and streamed", async () => {
+    const sdk = client(how, version);
+    gateway.worker.script(message({ tool_calls: [called] }, "tool_calls"));
+    const first = await sdk.messages.create({ ...basic, tools: [edit] });
+    assert.equal(first.stop_reason, "tool_use");
+    const use = {
+      type: "tool_use" as const,
+      id: "call_1",
+      name: "edit",
+      input: { path: "a.txt" },
+    };
+    assert.deepEqual(first.content, [use]);
+    const head = { ...called, function: { name: "edit", arguments: "" } };
+    const rest = ['{"path":', '"a.txt"}'].map((text) => ({
+      index: 0,
+      function: { arguments: text },
+    }));
+    gateway.worker.script(
+      deltas(
+        [head, ...rest].map((call) => ({ tool_calls: [call] })),
+        "tool_calls",
+      ),
+    );
+    const streamed = await sdk.messages.stream({ ...basic, tools: [edit] }).finalMessage();
+    assert.deepEqual(streamed.content, [use]);
+    await sdk.messages.create({
+      ...basic,
+      tools: [edit],
+      messages: [
         question,
-        { role: "assistant", content: null, tool_calls: [call] },
-        { role: "tool", content: "done", tool_call_id: "call_1" },
-      ]);
+        { role: "assistant", content: streamed.content },
+        {
+          role: "user",
+          content: [{ type: "tool_result", tool_use_id: "call_1", content: "done" }],
+        },
+      ],
     });
+    const { index: _, ...call } = called;
+    assert.equal(gateway.worker.received.at(-1)?.path, isNative ? "/v1/messages" : chatPath);
+    if (isNative) {
+      const [, answer, result] = gateway.lastBody().messages;
+      assert.deepEqual(answer.content, streamed.content);
+      return assert.equal(result.content[0].tool_use_id, "call_1");
+    }
+    assert.deepEqual(gateway.lastBody().messages, [
+      question,
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", content: "done", tool_call_id: "call_1" },
+    ]);
+  });
 
-    it("parses structured output", async () => {
-      const schema = { type: "object", properties: { n: { type: "number" } } } as const;
-      gateway.worker.script(message({ content: '{"n":7}' }));
-      const { parsed_output } = await client(how, version).messages.parse({
-        ...basic,
-        output_config: { format: jsonSchemaOutputFormat(schema) },
-      });
-      assert.deepEqual(parsed_output, { n: 7 });
-      const { response_format: format } = gateway.lastBody();
-      assert.equal(format.type, "json_schema");
-      assert.equal(format.json_schema.schema.properties.n.type, "number");
+  it("parses structured output", async () => {
+    const schema = { type: "object", properties: { n: { type: "number" } } } as const;
+    gateway.worker.script(message({ content: '{"n":7}' }));
+    const { parsed_output } = await client(how, version).messages.parse({
+      ...basic,
+      output_config: { format: jsonSchemaOutputFormat(schema) },
     });
+    assert.deepEqual(parsed_output, { n: 7 });
+    const { response_format: format, output_config: config } = gateway.lastBody();
+    if (isNative) return assert.equal(config.format.schema.properties.n.type, "number");
+    assert.equal(format.type, "json_schema");
+    assert.equal(format.json_schema.schema.properties.n.type, "number");
+  });
 
-    it("counts tokens", async () => {
-      const earlier = gateway.charges().length;
-      const { input_tokens: count } = await client(how, version).messages.countTokens({
-        model,
-        messages: [{ role: "user", content: "x".repeat(30) }],
-      });
-      // A third of 30 bytes, and 8 for the message.
-      assert.equal(count, 18);
-      assert.equal(gateway.charges().length, earlier);
+  it("counts tokens", async () => {
+    const earlier = gateway.charges().length;
+    const { input_tokens: count } = await client(how, version).messages.countTokens({
+      model,
+      messages: [{ role: "user", content: "x".repeat(30) }],
     });
+    // A third of 30 bytes, and 8 for the message.
+    assert.equal(count, 18);
+    assert.equal(gateway.charges().length, earlier);
   });
 }
 
-describe("Anthropic's SDK", inTime, () => {
+for (const [kind, network] of networks) {
+  describe(`Anthropic's SDK (${kind})`, inTime, () => {
+    startFor(network);
+    testFailures();
+  });
+}
+
+function testFailures(): void {
   it("lists the models and shows one", async () => {
     const sdk = client("Bearer", "2026-10-21");
     const { data, has_more: hasMore, first_id: first, last_id: last } = await sdk.models.list();
@@ -172,7 +199,7 @@ describe("Anthropic's SDK", inTime, () => {
     const failed = assert.rejects(stream.done(), APIUserAbortError);
     const worker = await held;
     worker.begin();
-    await worker.push('data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n');
+    await worker.push(eventsFor(worker).delta({ content: "x" }));
     await new Promise((resolve) => void stream.once("text", resolve));
     stream.abort();
     await failed;
@@ -257,8 +284,8 @@ describe("Anthropic's SDK", inTime, () => {
     const failed = assert.rejects(stream.finalMessage(), /the model could not answer/);
     const worker = await held;
     worker.begin();
-    await worker.push('data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n');
+    await worker.push(eventsFor(worker).delta({ content: "x" }));
     worker.cut();
     await failed;
   });
-});
+}

@@ -49,8 +49,8 @@ export interface WorkerOptions {
 export interface Worker extends AsyncDisposable {
   /** `http://127.0.0.1:port`. */
   readonly url: string;
-  /** Every chat request received, in order. */
-  readonly received: readonly ChatReceived[];
+  /** Every chat request received, in order. A test of very many requests empties it. */
+  readonly received: ChatReceived[];
   /** Chat requests that have neither been answered completely nor abandoned by the caller. */
   readonly inFlight: number;
   /** Paths of every GET, in order. */

@@ -3,19 +3,24 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { chunkOf, eventOf } from "../networks/chat-events.ts";
+import { eventsFor } from "../networks/native-events.ts";
 import { usageOf } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents } from "./check-stream.ts";
-import { callDelta, deltas, message, model, startResponses } from "./gateway.ts";
+import { callDelta, deltas, message, model, networks, startResponses } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const begin = { id: "call_1", name: "edit" };
 const tool = { type: "function", name: "edit" };
 
-describe("the charge of a response", inTime, () => {
+for (const [kind, network] of networks) {
+  describe(`the charge of a response (${kind})`, inTime, () => testCharges(network));
+  describe(`the reservation of a response (${kind})`, inTime, () => testReservations(network));
+}
+
+function testCharges(network: string): void {
   it("is tokens times price, in one piece: in the header, the usage and the journal", async () => {
-    await using gateway = await startResponses();
+    await using gateway = await startResponses({ network });
     gateway.worker.script(message({ content: "Hello" }, "stop", usageOf(40, 9)));
     const { json, headers } = await gateway.create({ input: "x".repeat(100) });
     assert.equal(headers["x-used-cu-milli"], String(49 * tokenMilli));
@@ -29,7 +34,7 @@ describe("the charge of a response", inTime, () => {
   });
 
   it("is the same in a stream, with cached and reasoning tokens in the usage", async () => {
-    await using gateway = await startResponses();
+    await using gateway = await startResponses({ network });
     const usage = {
       ...usageOf(40, 9),
       prompt_tokens_details: { cached_tokens: 32 },
@@ -52,12 +57,13 @@ describe("the charge of a response", inTime, () => {
   });
 
   it("of a stream that breaks is what was produced, and the last event says so", async () => {
-    await using gateway = await startResponses();
+    await using gateway = await startResponses({ network });
     const text = "x".repeat(400);
     gateway.worker.script(async (exchange) => {
+      const events = eventsFor(exchange);
       exchange.begin();
-      await exchange.push(eventOf(chunkOf(callDelta(0, "", begin))));
-      await exchange.push(eventOf(chunkOf(callDelta(0, text))));
+      await exchange.push(events.delta(callDelta(0, "", begin)));
+      await exchange.push(events.delta(callDelta(0, text)));
       exchange.cut();
     });
     const response = assertEvents(await gateway.events({ tools: [tool] }));
@@ -74,7 +80,7 @@ describe("the charge of a response", inTime, () => {
   });
 
   it("of a client that leaves is what was produced until then", async () => {
-    await using gateway = await startResponses();
+    await using gateway = await startResponses({ network });
     const held = gateway.worker.hold();
     const sent = request(`${gateway.gateway.url}/v1/responses`, {
       method: "POST",
@@ -87,7 +93,7 @@ describe("the charge of a response", inTime, () => {
     sent.end(JSON.stringify({ model, input: "Hi", stream: true }));
     const worker = await held;
     worker.begin();
-    await worker.push(eventOf(chunkOf({ content: "x" })));
+    await worker.push(eventsFor(worker).delta({ content: "x" }));
     const [answer] = (await once(sent, "response")) as [IncomingMessage];
     answer.destroy();
     await worker.left;
@@ -99,7 +105,7 @@ describe("the charge of a response", inTime, () => {
 
   it("is an estimate if the report of the worker is impossible", async () => {
     for (const stream of [true, false]) {
-      await using gateway = await startResponses();
+      await using gateway = await startResponses({ network });
       const lie = usageOf(1e6, 1e6);
       gateway.worker.script(
         stream
@@ -113,7 +119,7 @@ describe("the charge of a response", inTime, () => {
   });
 
   it("ends endless arguments of a tool at the limit, as an incomplete call", async () => {
-    await using gateway = await startResponses();
+    await using gateway = await startResponses({ network });
     const endless = [
       callDelta(0, '{"a":"', begin),
       ...Array.from({ length: 400 }, () => callDelta(0, "x")),
@@ -125,9 +131,9 @@ describe("the charge of a response", inTime, () => {
     const [row] = await gateway.charged(1);
     assert.equal(row?.outputTokens, 100);
   });
-});
+}
 
-describe("the reservation of a response", inTime, () => {
+function testReservations(network: string): void {
   it("covers instructions, tools, calls and schemas", async () => {
     const members = {
       instructions: "x".repeat(1000),
@@ -141,9 +147,10 @@ describe("the reservation of a response", inTime, () => {
       [5000, 200],
     ] as const) {
       await using gateway = await startResponses({
+        network,
         account: { cuLimit24hMilli: tokens * tokenMilli },
       });
       assert.equal((await gateway.create(members)).status, status);
     }
   });
-});
+}

@@ -9,9 +9,16 @@ import {
   type ChatOptions,
   type RequestOptions,
 } from "../chat/gateway.ts";
-import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import { dataOf } from "../networks/chat-events.ts";
+import { streamedDeltas, wholeMessage } from "../networks/native-events.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { raw, usageOf } from "../networks/worker-scripts.ts";
+import { usageOf } from "../networks/worker-scripts.ts";
+
+/** Networks whose workers get translated requests, and those whose workers have the API themselves. */
+export const networks = [
+  ["translated", "passes: [tools, sampling, format, logprobs, images, reasoning]"],
+  ["native", "passes: [tools, sampling, format, logprobs, images, reasoning], speaks: [responses]"],
+] as const;
 
 export const everything = "passes: [tools, sampling, format, logprobs, images, reasoning]";
 
@@ -26,7 +33,7 @@ export interface ResponsesGateway extends ChatGateway {
 }
 
 export async function startResponses(options: ChatOptions = {}): Promise<ResponsesGateway> {
-  const chat = await startChat({ network: everything, ...options });
+  const chat = await startChat({ network: everything, otherwise: hello, ...options });
   const create: ResponsesGateway["create"] = (members = {}, ask = {}) =>
     chat.send({ model, input: "Hi", ...members }, { path: "/v1/responses", ...ask });
   return Object.assign(chat, {
@@ -38,6 +45,11 @@ export async function startResponses(options: ChatOptions = {}): Promise<Respons
     },
   });
 }
+
+const hello: Script = (exchange) =>
+  exchange.body["stream"] === true
+    ? deltas([{ content: "Hello" }, { content: " world" }])(exchange)
+    : message({ content: "Hello world" })(exchange);
 
 /** Parses a stream. The name of each event must be its type. */
 export function eventsOf(text: string): Event[] {
@@ -51,33 +63,22 @@ export function eventsOf(text: string): Event[] {
   return events;
 }
 
-/** Streams these deltas of chat completions. */
+/** Streams these deltas of chat completions, or what they are in the API that the worker is asked for. */
 export function deltas(
   list: readonly object[],
   finishReason = "stop",
   usage: unknown = usageOf(5, 2),
 ): Script {
-  const chunks = [
-    ...list.map((delta) => chunkOf(delta)),
-    chunkOf({}, { finishReason }),
-    usageChunkOf(usage),
-  ];
-  return raw(200, { "content-type": "text/event-stream" }, [
-    ...chunks.map((chunk) => eventOf(chunk)),
-    eventOf("[DONE]"),
-  ]);
+  return streamedDeltas(list, finishReason, usage);
 }
 
-/** Answers in one piece with this message. */
+/** Answers in one piece with this message of chat completions. */
 export function message(
   said: object,
   finishReason = "stop",
   usage: unknown = usageOf(5, 2),
 ): Script {
-  const choice = { index: 0, message: { role: "assistant", ...said }, finish_reason: finishReason };
-  return raw(200, { "content-type": "application/json" }, [
-    JSON.stringify({ id: "worker-1", choices: [choice], usage }),
-  ]);
+  return wholeMessage(said, finishReason, usage);
 }
 
 /** Returns a delta for a call. */

@@ -1,8 +1,8 @@
-/** Workers that send anything: one exchange fails at most, and every stream has one end. */
+/** Calls of tools of any shape, and every stream has one end. See also completions/hostile.slow.test.ts. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
-import { failing, raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
+import { chunkOf, eventOf } from "../networks/chat-events.ts";
+import { raw, usageOf } from "../networks/worker-scripts.ts";
 import type { Script } from "../networks/scripted-worker.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents, assertResponse } from "./check-stream.ts";
@@ -139,76 +139,6 @@ describe("a response fails, and is charged, after", inTime, () => {
     assertResponse(json);
     assert.equal(json.status, "failed");
   });
-});
-
-describe("a worker", inTime, () => {
-  const scripts: readonly (readonly [name: string, script: Script])[] = [
-    ["that fails", failing(500)],
-    ["that refuses", failing(400)],
-    ["that cuts before its head", (exchange) => exchange.cut()],
-    ["that sends garbage", raw(200, {}, ["\0\0", "data: [1,2", "\n\n"])],
-    [
-      "that reports an error in its stream",
-      raw(200, {}, [eventOf({ error: { message: workerSecret } })]),
-    ],
-    [
-      "whose members have names of Object.prototype",
-      raw(200, {}, [
-        'data: {"choices":[{"index":0,"delta":{"__proto__":{"content":"x"},"tool_calls":[{"__proto__":1}]}}]}\n\n',
-        eventOf("[DONE]"),
-      ]),
-    ],
-    [
-      "that never stops",
-      async (exchange) => {
-        exchange.begin();
-        const endless = eventOf(chunkOf({ content: "word " })).repeat(50);
-        while ((await exchange.push(endless)) === "taken");
-      },
-    ],
-    [
-      "that opens calls without end",
-      async (exchange) => {
-        exchange.begin();
-        for (let at = 0; ; at++) {
-          const delta = { tool_calls: [{ index: at, id: `c${at}`, function: { name: "f" } }] };
-          if ((await exchange.push(eventOf(chunkOf(delta)).repeat(20))) === "left") return;
-        }
-      },
-    ],
-    [
-      "that lies about its usage",
-      raw(200, {}, [
-        eventOf(chunkOf({ content: "x" }, { finishReason: "stop" })),
-        eventOf(usageChunkOf(usageOf(1e9, 1e9))),
-        eventOf("[DONE]"),
-      ]),
-    ],
-  ];
-  for (const [name, script] of scripts) {
-    for (const stream of [true, false]) {
-      it(`${name} (stream: ${stream}) harms nobody else`, async () => {
-        // The network has one worker, which is ejected after failures.
-        await using own = await startResponses({ network: "passes: [tools], answerMs: 3000" });
-        own.worker.script(script);
-        const answer = await own.create({ ...members, stream }).catch(() => undefined);
-        const text = answer?.text ?? "";
-        assert.ok([200, 400, 503, undefined].includes(answer?.status), text);
-        assert.ok(!text.includes(workerSecret));
-        const ends = text.match(/^event: response\.(?:completed|incomplete|failed)$/gm) ?? [];
-        if (answer?.headers["content-type"]?.startsWith("text/event-stream") === true) {
-          assert.equal(ends.length, 1);
-        }
-        await own.worker.idle();
-        // The prompt is at most 1,000 tokens.
-        for (const { usedMilliCu } of own.charges()) {
-          assert.ok(usedMilliCu <= (limit + 1000) * tokenMilli);
-        }
-        const health = await fetch(`${own.gateway.adminUrl}/healthz`);
-        assert.equal(health.status, 200);
-      });
-    }
-  }
 });
 
 describe("log probabilities", inTime, () => {

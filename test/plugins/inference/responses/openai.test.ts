@@ -11,7 +11,7 @@ import {
   type APIError,
 } from "openai";
 import type { ResponseInputItem } from "openai/resources/responses/responses";
-import { chunkOf, eventOf } from "../networks/chat-events.ts";
+import { eventsFor } from "../networks/native-events.ts";
 import { failing } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import {
@@ -19,17 +19,22 @@ import {
   deltas,
   message,
   model,
+  networks,
   startResponses,
   type ResponsesGateway,
 } from "./gateway.ts";
 
 let gateway: ResponsesGateway;
 let client: OpenAI;
-before(async () => {
-  gateway = await startResponses();
-  client = clientOf(gateway.gateway.key);
-});
-after(() => gateway[Symbol.asyncDispose]());
+
+/** Starts a gateway for the tests of a suite. */
+function startFor(network: string): void {
+  before(async () => {
+    gateway = await startResponses({ network });
+    client = clientOf(gateway.gateway.key);
+  });
+  after(() => gateway[Symbol.asyncDispose]());
+}
 
 function clientOf(apiKey: string): OpenAI {
   return new OpenAI({ baseURL: `${gateway.gateway.url}/v1`, apiKey, maxRetries: 0 });
@@ -53,7 +58,14 @@ async function failureOf(work: PromiseLike<unknown>): Promise<APIError> {
   return assert.fail("the request must fail");
 }
 
-describe("the openai client", { timeout: 30_000 }, () => {
+for (const [kind, network] of networks) {
+  describe(`the openai client (${kind})`, { timeout: 60_000 }, () => {
+    startFor(network);
+    testClient(kind === "native");
+  });
+}
+
+function testClient(isNative: boolean): void {
   it("reads a response with its text, usage and cost", async () => {
     const response = await client.responses.create({ model, input: "Hi", instructions: "Short." });
     assert.equal(response.output_text, "Hello world");
@@ -94,6 +106,12 @@ describe("the openai client", { timeout: 30_000 }, () => {
     assert.equal(final.usage?.output_tokens, 2);
   });
 
+  it("asks the worker in the API that it has", async () => {
+    await client.responses.create({ model, input: "Hi" });
+    const path = isNative ? "/v1/responses" : "/v1/chat/completions";
+    assert.equal(gateway.worker.received.at(-1)?.path, path);
+  });
+
   it("runs a tool and sends its whole conversation back", async () => {
     gateway.worker.script(
       deltas([
@@ -111,20 +129,22 @@ describe("the openai client", { timeout: 30_000 }, () => {
         input.push(item);
         input.push({ type: "function_call_output", call_id: item.call_id, output: "done" });
       } else if (item.type === "reasoning") {
-        // Some clients keep the sealed text only.
+        // Some clients keep the sealed text only. A worker with this API decides for itself whether it seals it.
         const { content: _, ...sealed } = item;
         assert.ok(!JSON.stringify(sealed).includes("file"));
-        input.push(sealed);
+        input.push(isNative ? item : sealed);
       }
     }
     const last = await client.responses.create({ model, input, tools: [edit] });
     assert.equal(last.output_text, "Hello world");
+    const { body } = gateway.worker.received.at(-1) ?? assert.fail();
+    if (isNative) return assert.deepEqual(body["input"], input);
     const call = {
       id: "call_1",
       type: "function",
       function: { name: "edit", arguments: '{"path":"a"}' },
     };
-    assert.deepEqual(gateway.worker.received.at(-1)?.body["messages"], [
+    assert.deepEqual(body["messages"], [
       { role: "user", content: "Edit a." },
       {
         role: "assistant",
@@ -143,6 +163,7 @@ describe("the openai client", { timeout: 30_000 }, () => {
     const response = await client.responses.parse({ model, input: "Hi", text: { format } });
     assert.deepEqual(JSON.parse(response.output_text), { answer: 42 });
     const { body } = gateway.worker.received.at(-1) ?? assert.fail();
+    if (isNative) return assert.deepEqual(body["text"], { format });
     assert.deepEqual(body["response_format"], {
       type: "json_schema",
       json_schema: { name: "result", schema, strict: true },
@@ -154,7 +175,7 @@ describe("the openai client", { timeout: 30_000 }, () => {
     const asked = client.responses.create({ model, input: "Hi", stream: true });
     const worker = await held;
     worker.begin();
-    await worker.push(eventOf(chunkOf({ content: "x" })));
+    await worker.push(eventsFor(worker).delta({ content: "x" }));
     const stream = await asked;
     for await (const { type } of stream) {
       if (type === "response.output_text.delta") stream.controller.abort();
@@ -173,9 +194,16 @@ describe("the openai client", { timeout: 30_000 }, () => {
     assert.ok((await asked) instanceof APIUserAbortError);
     await worker.left;
   });
-});
+}
 
-describe("the error classes of the openai client", { timeout: 30_000 }, () => {
+for (const [kind, network] of networks) {
+  describe(`the error classes of the openai client (${kind})`, { timeout: 60_000 }, () => {
+    startFor(network);
+    testErrors();
+  });
+}
+
+function testErrors(): void {
   it("AuthenticationError for a wrong key", async () => {
     const wrong = clientOf(`gateway_dev_${"0".repeat(32)}`);
     const error = await failureOf(wrong.responses.create({ model, input: "Hi" }));
@@ -221,4 +249,4 @@ describe("the error classes of the openai client", { timeout: 30_000 }, () => {
     assert.equal(error.headers?.get("retry-after"), "5");
     assert.ok(!error.message.includes("secret"));
   });
-});
+}

@@ -4,12 +4,9 @@ import { test } from "node:test";
 import type { InferenceResult } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
 import { createResponsesApi } from "../../../../plugins/inference/responses/api.ts";
-import {
-  ResponseRenderer,
-  type ResponseStream,
-} from "../../../../plugins/inference/responses/renderer.ts";
+import { ResponseRenderer } from "../../../../plugins/inference/responses/renderer.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import type { Completion } from "../../../../plugins/inference/completions/api.ts";
+import type { Completion, StreamRenderer } from "../../../../plugins/inference/completions/api.ts";
 import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
 import { systemClock } from "../../../../src/clock.ts";
@@ -153,7 +150,7 @@ function streamed(
 }
 
 function feed(
-  stream: ResponseStream,
+  stream: StreamRenderer,
   pieces: readonly Buffer[],
   onText: (text: string) => void,
 ): StreamedAnswer {

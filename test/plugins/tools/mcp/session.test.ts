@@ -70,6 +70,7 @@ for (const [asked, given] of versions) {
     assert.equal(result.protocolVersion, given);
     assert.deepEqual(result.capabilities, { tools: {}, logging: {}, resources: {} });
     assert.equal(result.serverInfo.name, "local.sluice/gateway");
+    assert.match(result.instructions, /estimatedCUMilli.*confirmation_token/);
     assert.ok(/^[\x21-\x7e]+$/.test(String(answer.headers["mcp-session-id"])));
   });
 }

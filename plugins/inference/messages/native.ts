@@ -1,0 +1,82 @@
+/** Requests to workers that have the Messages API themselves, and their answers. */
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import type { AnswerRenderer, Charged } from "../completions/api.ts";
+import { readChoice } from "../completions/choice.ts";
+import { completionError } from "../completions/errors.ts";
+import type { NativeApi } from "../completions/native-request.ts";
+import { messageHead, stopReason, usageOf } from "./answer.ts";
+import { billingHeader, type Json } from "./conversation.ts";
+import { known } from "./request.ts";
+import { eventOf, MessagesStream } from "./stream.ts";
+
+const keptNames = /^(?:messages|tools|thinking|output_config)\.|^(?:cache_control|citations)$/;
+
+export const nativeMessages: NativeApi = {
+  name: "messages",
+  members: known,
+  // The effort is ignored if the network does not pass it.
+  isKept: (name) => keptNames.test(name) && name !== "output_config.effort",
+  adapt({ system, ...members }) {
+    const blocks: readonly unknown[] = Array.isArray(system) ? system : [system];
+    const kept = blocks.filter((block) => !isAbsent(block) && !isBilling(block));
+    if (kept.length === 0) return members;
+    return { ...members, system: Array.isArray(system) ? kept : system };
+  },
+};
+
+function isBilling(block: unknown): boolean {
+  const text = isObject(block) ? block["text"] : block;
+  return typeof text === "string" && text.startsWith(billingHeader);
+}
+
+/** Returns a message of a worker with the id, the model and the usage of the gateway. */
+export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
+  completion,
+  native,
+  charged,
+) => {
+  const { content, stop_reason, stop_sequence = null } = readChoice(native, 0, native.length);
+  const rest = { content, stop_reason, stop_sequence, usage: usageOf(charged) };
+  return [Buffer.from(JSON.stringify({ ...messageHead(completion), ...rest }))];
+};
+
+/** Maximum number of blocks. No model writes so many. */
+const maxBlocks = 512;
+
+/** Renders the stream of a worker: passes the events of its blocks on, and writes the first and the last events. */
+export class NativeMessagesStream extends MessagesStream {
+  /** The numbers of the open blocks. Some servers end all blocks together. */
+  readonly #open = new Set<unknown>();
+  #blocks = 0;
+  /** False if the worker sent something that cannot be an answer. */
+  #isValid = true;
+
+  override choice(bytes: Buffer, start: number, end: number): string {
+    const first = this.begin();
+    const { type, ...members } = readChoice(bytes, start, end);
+    const isOfBlock = typeof type === "string" && type.startsWith("content_block_");
+    if (!isOfBlock || !this.#isValid) return first;
+    this.#isValid = this.#follow(type, members);
+    return this.#isValid ? first + eventOf(type, members) : first;
+  }
+
+  /** Without the event of the worker, the gateway has ended the answer at its token limit. */
+  override end(charged: Charged, native?: Buffer): string {
+    if (!this.#isValid) return this.failed(completionError("UPSTREAM_ERROR"));
+    const first = this.begin();
+    const stops = Array.from(this.#open, (index) => eventOf("content_block_stop", { index }));
+    const { delta = { stop_reason: stopReason(charged, false), stop_sequence: null } } =
+      native === undefined ? {} : readChoice(native, 0, native.length);
+    const last = eventOf("message_delta", { delta, usage: usageOf(charged) });
+    return first + stops.join("") + last + eventOf("message_stop", {});
+  }
+
+  /** Returns false for an event that cannot follow the earlier ones. */
+  #follow(type: string, { index, content_block: block, delta }: Json): boolean {
+    if (type === "content_block_delta") return this.#open.has(index) && isObject(delta);
+    if (type === "content_block_stop") return this.#open.delete(index);
+    if (type !== "content_block_start" || !isObject(block)) return false;
+    this.#open.add(index);
+    return index === this.#blocks++ && this.#blocks <= maxBlocks;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * A stream in an API that a worker speaks natively. Its events are passed on, except the last ones: they are reported when
+ * the answer is complete.
+ */
+import { isObject } from "sluice-gateway/toolkit";
+import { countWritten, type ReadEvent } from "./native-answers.ts";
+import { isDone, StreamedAnswer, type AnswerSink } from "./worker-answer.ts";
+import { parse } from "./whole-answer.ts";
+
+export class NativeStream extends StreamedAnswer {
+  readonly #read: ReadEvent;
+  /** The event with the end of the answer. */
+  #last: Buffer | undefined;
+
+  constructor(sink: AnswerSink, read: ReadEvent) {
+    super(sink);
+    this.#read = read;
+  }
+
+  /** Some servers omit the event after the one with the end of the answer. */
+  override end(): void {
+    if (this.#last === undefined || this.finishReason === undefined) this.break();
+    else this.complete(this.#last);
+  }
+
+  override event(bytes: Buffer, start: number, end: number): void {
+    if (this.hasEnded || isDone(bytes, start, end)) return;
+    const event = parse(bytes.subarray(start, end));
+    if (!isObject(event) || typeof event["type"] !== "string") return this.break();
+    const { step, usage, finishReason } = this.#read(event);
+    this.reported = usage ?? this.reported;
+    this.finishReason = finishReason ?? this.finishReason;
+    if (step === "failed") return this.break();
+    if (step === "last" || step === "end") this.#last = Buffer.from(bytes.subarray(start, end));
+    if (step === "done" || step === "end") return this.end();
+    if (step === "last") return;
+    // An event that ends a part of the answer repeats its text.
+    const written = event["type"].endsWith(".done") ? 0 : countWritten(event);
+    if (written > 0) this.count(written);
+    this.sink.onChoice(bytes, start, end);
+  }
+}

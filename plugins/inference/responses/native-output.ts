@@ -1,0 +1,86 @@
+/**
+ * The output of a worker that has the Responses API itself. Its events are passed on with the gateway's numbers. The items
+ * are kept, because the gateway closes those that are open when the answer reaches its token limit.
+ */
+import { isObject } from "sluice-gateway/toolkit";
+import type { Json } from "../completions/check.ts";
+import type { EventWriter } from "./event-writer.ts";
+import { isItemType, Item } from "./items.ts";
+
+interface NativeItem {
+  readonly item: Json;
+  readonly index: number;
+  readonly isDone: boolean;
+  /** The text that has arrived. It is limited by the tokens of the answer. */
+  text: string;
+}
+
+const eventName = /^response\.[a-z_.]{1,64}$/;
+/** Events with the whole response. The gateway writes its own. */
+const states: readonly unknown[] = ["response.created", "response.in_progress", "response.queued"];
+/** Maximum number of items. No model writes so many. */
+const maxItems = 512;
+/** Maximum size of the events with items. A worker's last event, which repeats all items, has at most 1 MiB. */
+const maxItemBytes = 2 * 1024 * 1024;
+
+export class NativeOutput {
+  readonly #events: EventWriter;
+  readonly #items = new Map<string, NativeItem>();
+  #itemBytes = 0;
+  /** The output as the worker repeats it at the end. */
+  #complete: readonly unknown[] | undefined;
+  /** False if the worker sent more than an answer can have. */
+  #isValid = true;
+
+  constructor(events: EventWriter) {
+    this.#events = events;
+  }
+
+  /** The items that are done. */
+  get items(): readonly unknown[] {
+    const items = Array.from(this.#items.values());
+    return this.#complete ?? items.flatMap(({ item, isDone }) => (isDone ? [item] : []));
+  }
+
+  /** Adds an event of the worker. `size`: its size in bytes. */
+  add({ type, sequence_number: _, ...members }: Json, size: number): void {
+    if (typeof type !== "string" || !eventName.test(type) || states.includes(type)) return;
+    const { item, item_id: id, delta } = members;
+    if (isObject(item) && typeof item["id"] === "string" && this.#isValid) {
+      const { index, text } = this.#items.get(item["id"]) ?? { index: this.#items.size, text: "" };
+      const isDone = type === "response.output_item.done";
+      this.#items.set(item["id"], { item, index, isDone, text });
+      this.#itemBytes += size;
+      this.#isValid = this.#items.size <= maxItems && this.#itemBytes <= maxItemBytes;
+    }
+    const open = typeof id === "string" ? this.#items.get(id) : undefined;
+    if (open !== undefined && typeof delta === "string") open.text += delta;
+    if (this.#isValid) this.#events.write(type, members);
+  }
+
+  /** Takes the output of the complete response. `response`: undefined if the gateway has ended the answer. */
+  complete(response: unknown): void {
+    const output = isObject(response) ? response["output"] : undefined;
+    if (Array.isArray(output) && this.#isValid) this.#complete = output;
+  }
+
+  /** Closes the open items. Returns false for an invalid answer. */
+  close(): boolean {
+    if (this.#isValid) {
+      this.#complete ??= Array.from(this.#items).flatMap(([id, one]) =>
+        one.isDone ? [one.item] : this.#close(id, one),
+      );
+    }
+    return this.#isValid;
+  }
+
+  #close(id: string, { item, index, text }: NativeItem): object[] {
+    const { type, call_id: callId, name } = item;
+    if (!isItemType(type)) return [];
+    const options = { type, index, id: "", opened: { id, text } };
+    if (!type.endsWith("_call")) return [new Item(this.#events, options).close("incomplete")];
+    if (typeof callId !== "string" || typeof name !== "string") return [];
+    const call = { call_id: callId, name };
+    return [new Item(this.#events, { ...options, call }).close("incomplete")];
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Model servers that answer anything, over each API for completions. One exchange fails at most: ten other streams of
+ * the same worker are open meanwhile, and complete with their own texts and charges.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { TestKey } from "../../../../plugins/contracts/testing.ts";
+import { chunksOf, model, startChat, tokenMilli, type ChatGateway } from "../chat/gateway.ts";
+import { assertEvents as assertMessage } from "../messages/check-stream.ts";
+import { eventsOf as messageEventsOf } from "../messages/gateway.ts";
+import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
+import type { Script } from "../networks/scripted-worker.ts";
+import { usageOf, workerSecret } from "../networks/worker-scripts.ts";
+import { assertEvents as assertResponse } from "../responses/check-stream.ts";
+import { eventsOf as responseEventsOf } from "../responses/gateway.ts";
+import { hostileScripts, maxTokens } from "./hostile-scripts.ts";
+
+/** The prompt and the tools are less than 1,000 tokens. */
+const maxMilli = (maxTokens + 1_000) * tokenMilli;
+const prompts = Array.from({ length: 10 }, (_, n) => `The stream number ${n}.`);
+
+/** An API: how it is asked, and how its streams are read. */
+interface Api {
+  readonly path: string;
+  body(prompt: string): object;
+  /** Returns the text and the charge of a complete stream. */
+  read(stream: string): { readonly text: string; readonly usedMilli: number };
+  /** Matches the event that ends a stream. */
+  readonly end: RegExp;
+}
+
+const messagesOf = (prompt: string): object => ({ messages: [{ role: "user", content: prompt }] });
+const apis: Readonly<Record<string, Api>> = {
+  chat: {
+    path: "/v1/chat/completions",
+    body: (prompt) => ({
+      ...messagesOf(prompt),
+      max_tokens: maxTokens,
+      tools: [{ type: "function", function: { name: "f" } }],
+      stream_options: { include_usage: true },
+    }),
+    read(stream) {
+      const chunks = chunksOf(dataOf(stream));
+      const text = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
+      return { text, usedMilli: chunks.at(-1).usage.usedCUMilli };
+    },
+    end: /^data: (?:\[DONE\]|\{"error":)/gm,
+  },
+  responses: {
+    path: "/v1/responses",
+    body: (input) => ({
+      input,
+      max_output_tokens: maxTokens,
+      tools: [{ type: "function", name: "f" }],
+    }),
+    read(stream) {
+      const { output, usage, status } = assertResponse(responseEventsOf(stream));
+      assert.equal(status, "completed");
+      return { text: output[0].content[0].text, usedMilli: usage.usedCUMilli };
+    },
+    end: /^event: response\.(?:completed|incomplete|failed)$/gm,
+  },
+  messages: {
+    path: "/v1/messages",
+    body: (prompt) => ({
+      ...messagesOf(prompt),
+      max_tokens: maxTokens,
+      tools: [{ name: "f", input_schema: { type: "object" } }],
+    }),
+    read(stream) {
+      const { blocks, end } = assertMessage(messageEventsOf(stream));
+      return { text: blocks.map(({ text }) => text).join(), usedMilli: end?.["usage"].usedCUMilli };
+    },
+    end: /^event: (?:message_stop|error)$/gm,
+  },
+};
+
+let chat: ChatGateway;
+/** One for each stream and one for the hostile exchange, because a workspace may send 200 requests per second. */
+let keys: readonly TestKey[];
+before(async () => {
+  chat = await startChat({ network: "passes: [tools], idleMs: 2000, answerMs: 2000" });
+  keys = [...prompts, "hostile"].map(() => chat.gateway.issue({}));
+});
+after(() => chat[Symbol.asyncDispose]());
+
+for (const [name, api] of Object.entries(apis)) {
+  describe(`beside ten streams over ${name}, a model server that`, { timeout: 60_000 }, () => {
+    for (const [what, script] of hostileScripts) {
+      it(`${what} fails one exchange at most`, async () => {
+        const complete = await openStreams(api);
+        const earlier = chat.charges().length;
+        for (const stream of [true, false]) await meetHostile(api, script, stream);
+        const charges = chat.charges().slice(earlier);
+        assert.ok(charges.length <= 2);
+        for (const { usedMilliCu } of charges) assert.ok(usedMilliCu <= maxMilli);
+        await complete();
+      });
+    }
+  });
+}
+
+/**
+ * Starts a stream for each prompt, which its client has begun to read. The returned function sends the rest, and asserts
+ * that each client gets its own text and pays for it alone.
+ */
+async function openStreams(api: Api): Promise<() => Promise<void>> {
+  const held = prompts.map(() => chat.worker.hold());
+  const asked = prompts.map((prompt, at) => post(api, prompt, true, keys[at]));
+  const exchanges = await Promise.all(held);
+  for (const exchange of exchanges) {
+    const prompt = prompts.find((each) => exchange.text.includes(each)) ?? assert.fail();
+    exchange.begin();
+    await exchange.push(eventOf(chunkOf({ content: prompt })));
+  }
+  const answers = await Promise.all(asked);
+  const usage = usageChunkOf(usageOf(5, 2));
+  const rest = [
+    chunkOf({ content: " End." }),
+    chunkOf({}, { finishReason: "stop" }),
+    usage,
+    "[DONE]",
+  ];
+  return async () => {
+    for (const exchange of exchanges) {
+      await exchange.push(rest.map((each) => eventOf(each)).join(""));
+      exchange.end();
+    }
+    for (const [at, answer] of answers.entries()) {
+      assert.deepEqual(api.read(await answer.text()), {
+        text: `${prompts[at]} End.`,
+        usedMilli: 7 * tokenMilli,
+      });
+    }
+  };
+}
+
+/** Asserts that an answer has one end, or is cut off, and does not contain the words of the worker. */
+async function meetHostile(api: Api, script: Script, stream: boolean): Promise<void> {
+  chat.worker.script(script);
+  const answer = await post(api, "Hi", stream, keys.at(-1));
+  const text = await answer.text();
+  assert.ok([200, 400, 503].includes(answer.status), text);
+  assert.ok(!text.includes(workerSecret));
+  if (answer.headers.get("content-type")?.startsWith("text/event-stream") === true) {
+    assert.equal(text.match(api.end)?.length, 1, text.slice(-500));
+  } else JSON.parse(text);
+}
+
+function post(api: Api, prompt: string, stream: boolean, key = keys[0]): Promise<Response> {
+  const secret = key?.key ?? "";
+  return fetch(chat.gateway.url + api.path, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      ...(api === apis["messages"]
+        ? { "x-api-key": secret }
+        : { authorization: `Bearer ${secret}` }),
+    },
+    body: JSON.stringify({ model, stream, ...api.body(prompt) }),
+  });
+}
