@@ -4,9 +4,9 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { chargeText } from "../../plugins/billing/metering/charge-text.ts";
-import { openJournalDatabase } from "../../plugins/billing/metering/journal-schema.ts";
+import { openChargesDatabase } from "../../plugins/billing/metering/journal-schema.ts";
 import { maxRecordBytes, writeCharge } from "../../plugins/billing/metering/records.ts";
-import { Views } from "../../plugins/billing/metering/views.ts";
+import { Sums } from "../../plugins/billing/metering/sums.ts";
 import { addDuration } from "../../plugins/dashboard/dashboard/history/histogram.ts";
 import {
   createHistoryStore,
@@ -128,7 +128,7 @@ function makeCharges(
   now: number,
 ): number {
   const { chargesPerDay, days } = amount;
-  const db = openJournalDatabase(dataDir);
+  const db = openChargesDatabase(dataDir);
   try {
     db.exec("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 10000");
     const names = new Names();
@@ -143,7 +143,7 @@ function makeCharges(
     const [rpc, mcp, chat] = [names.of("ledger-rpc"), names.of("mcp"), names.of("chat")];
     const completions = names.of("completions");
     const put = db.prepare("INSERT INTO commits VALUES (?, ?, ?, ?)");
-    const views = Views.load(db);
+    const sums = Sums.load(db);
     const bytes = Buffer.alloc(chargesPerCommit * maxRecordBytes);
     const target = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };
     const all = chargesPerDay * days;
@@ -176,6 +176,8 @@ function makeCharges(
           },
           inputTokens: kind === 2 ? random.int(4_000) : 0,
           outputTokens: kind === 2 ? random.int(1_000) : 0,
+          cachedTokens: 0,
+          reasoningTokens: 0,
           estimated: false,
           route: random.pick(routes),
           intent: 0,
@@ -184,14 +186,14 @@ function makeCharges(
       }
       const records = Buffer.from(bytes.subarray(0, end));
       put.run(++seq, firstAt, time, records);
-      views.fold(records);
+      sums.add(records);
     };
     while (made < all) {
       transaction(db, () => {
         for (let n = 0; n < commitsPerTransaction && made < all; n++) commit();
-        views.write(db, seq);
+        sums.write(db, seq);
       });
-      views.written();
+      sums.written();
     }
     return made;
   } finally {

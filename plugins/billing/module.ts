@@ -32,10 +32,10 @@ export default {
   },
   tables: async () => (await import("./accounts/tables.ts")).accountTables,
   async databases() {
-    const { journalVersion } = await import("./metering/journal-schema.ts");
-    return { "journal.db": journalVersion };
+    const { chargesVersion } = await import("./metering/journal-schema.ts");
+    const { takenOverVersion } = await import("./metering/take-over.ts");
+    return { "charges.db": chargesVersion, "journal.db": takenOverVersion };
   },
-  disposable: ["spend.db"],
   async migrations() {
     const { chargeMigrations } = await import("./leases/schema.ts");
     return chargeMigrations;

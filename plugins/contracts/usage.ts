@@ -1,6 +1,6 @@
 /**
- * `usage` of the service `metering`: reports of the settled charges. Implemented in plugins/billing/metering, on the
- * journal, and in plugins/billing/leases, on PostgreSQL.
+ * `usage` of the service `metering`: reports of the settled charges. Implemented in
+ * plugins/billing/metering/usage.
  */
 import type { UsageMember } from "./workspaces.ts";
 
@@ -37,7 +37,7 @@ export interface SpendQuery {
   readonly by: SpendMember;
   /** Maximum number of groups. */
   readonly limit: number;
-  /** True to request steps of an hour. They are used if the range has at most two days and few charges. */
+  /** True to request steps of an hour. They are used if the range has at most two days. */
   readonly wantsHours?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Spend {
   readonly groups: readonly SpendGroup[];
   /** Number of all groups. */
   readonly groupCount: number;
-  /** A day, or an hour if the query requested hours and they are available. */
+  /** A day, or an hour if the query requested hours and the range is short enough. */
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];
@@ -71,10 +71,9 @@ export interface Spend {
   readonly series: readonly (readonly number[])[];
 }
 
-/** `building`: the past charges are still being added up; retry soon. `unavailable`: retry later. */
+/** `unavailable`: retry later. */
 export type SpendAnswer =
   | { readonly kind: "done"; readonly spend: Spend }
-  | { readonly kind: "building" }
   | { readonly kind: "unavailable" };
 
 /** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */

@@ -7,7 +7,7 @@ import type { StreamStore } from "../../plugins/confidential/confidential-relay/
 import { systemClock } from "../../src/clock.ts";
 import type { Clock } from "../../src/plugin.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
-import { createJournalReports } from "../../plugins/billing/metering/journal-reports.ts";
+import { createFolderReports } from "../../plugins/billing/metering/usage/reports.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
 import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
@@ -177,5 +177,5 @@ describeUsage("embedded", async (t) => {
   const meter = await open();
   const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
-  return { meter, usage: createJournalReports(dataDir, pool, silentLog), now: () => clock.now() };
+  return { meter, usage: createFolderReports(dataDir, pool, silentLog), now: () => clock.now() };
 });

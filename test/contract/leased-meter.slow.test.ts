@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
 import { createUsageQueries } from "../../plugins/billing/leases/usage-queries.ts";
-import { createDatabaseReports } from "../../plugins/billing/leases/usage-reports.ts";
+import { createDatabaseReports } from "../../plugins/billing/metering/usage/reports.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";

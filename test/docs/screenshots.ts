@@ -29,7 +29,7 @@ const views: readonly (readonly [name: string, hash: string, text: string])[] = 
 const others: typeof views = [
   ["spend-today", "spend?range=2d&by=model", "Qwen"],
   ["file", "pipeline?show=file", "same on disk"],
-  ["stores", "pipeline?show=stores", "journal.db"],
+  ["stores", "pipeline?show=stores", "charges.db"],
   ["keys", "keys", "key 17"],
   ["workspaces", "workspaces", "Research"],
   ["changes", "changes", "key 17"],

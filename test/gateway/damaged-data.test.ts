@@ -66,7 +66,7 @@ async function metric(gateway: Gateway, name: string): Promise<string | undefine
   return new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1];
 }
 
-for (const name of ["journal.db", "state.db"]) {
+for (const name of ["charges.db", "state.db"]) {
   test(`a damaged page of ${name} refuses the start, names the file and the remedy, and changes nothing`, async (t) => {
     const { data, start } = await stopped(t);
     const file = join(data, name);
@@ -91,7 +91,7 @@ for (const name of ["journal.db", "state.db"]) {
 
 test("a check that takes longer than the start waits ends later, and its result is in the log and a metric", async (t) => {
   const { data, start } = await stopped(t);
-  const file = join(data, "journal.db");
+  const file = join(data, "charges.db");
   const db = new DatabaseSync(file);
   db.exec("CREATE TABLE filler (bytes BLOB)");
   for (let n = 0; n < 20; n++) db.exec("INSERT INTO filler VALUES (randomblob(3000))");
@@ -103,7 +103,7 @@ test("a check that takes longer than the start waits ends later, and its result 
   };
   const { gateway, lines } = await start(impatient);
   await until(async () => (await metric(gateway, "sluice_damaged_databases")) === "1");
-  assert.match(lines.join("\n"), /error .*journal\.db is damaged/);
+  assert.match(lines.join("\n"), /error .*charges\.db is damaged/);
 });
 
 test("a damaged history of an earlier release is set aside with a warning, and the gateway starts", async (t) => {
@@ -126,7 +126,7 @@ test("a journal that is missing although keys were used is reported by the log a
     await gateway.stop();
   }
   for (const name of readdirSync(data)) {
-    if (name.startsWith("journal.db")) rmSync(join(data, name));
+    if (name.startsWith("charges.db")) rmSync(join(data, name));
   }
   const { gateway, lines } = await start();
   assert.match(lines.join("\n"), /error the journal is missing although keys have been used/);

@@ -55,7 +55,7 @@ const exportRows: Subcommand = {
       const rows = readUsage(config.store.data, range);
       return await print(context, rows.map(usageJson), format);
     } catch (error) {
-      const failed = explain(error, `journal.db in ${config.store.data}`);
+      const failed = explain(error, `charges.db in ${config.store.data}`);
       context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
       return 1;
     }

@@ -8,7 +8,7 @@
 import type { Migration } from "sluice-gateway/postgres";
 import { exportMigrations } from "../metering/export/schema.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
-import { spend } from "./schema-spend.ts";
+import { addToHours, hours } from "./schema-hours.ts";
 import { tables } from "./schema-tables.ts";
 
 /** Every wait for a lock has a time limit. */
@@ -46,8 +46,8 @@ END $$;
 `;
 
 /**
- * Adds the charges of a batch to the table, to the windows of their keys, to the draws of their workspaces and to what
- * the leases have spent. They count in the windows from now on, by the clock of the database, because until now they
+ * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the draws of their
+ * workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the database, because until now they
  * counted as granted.
  *
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
@@ -73,22 +73,27 @@ BEGIN
       PERFORM sluice.make_partition(v_month);
     END LOOP;
     WITH posted AS MATERIALIZED (
-      SELECT *, included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
+      SELECT time, seq, workspace_id, key_id, surface, method, model, request_id, agent, pricing,
+        included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens, output_tokens,
+        coalesce(cached_tokens, 0) AS cached_tokens, coalesce(reasoning_tokens, 0) AS reasoning_tokens,
+        estimated, outcome, route, taken, key_taken,
+        included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
         (extract(epoch FROM time) * 1000)::bigint AS at
       FROM json_to_recordset(p_rows) AS r (
         time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
         model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli sluice.amount,
         purchased_cu_milli sluice.amount, overage_cu_milli sluice.amount, input_tokens bigint,
-        output_tokens bigint, estimated boolean, outcome text, route text, taken sluice.amount[],
-        key_taken sluice.amount)
+        output_tokens bigint, cached_tokens bigint, reasoning_tokens bigint, estimated boolean,
+        outcome text, route text, taken sluice.amount[], key_taken sluice.amount)
     ), kept AS (
       INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,
           request_id, agent, pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli,
-          input_tokens, output_tokens, estimated, outcome, route)
+          input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route)
         SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
           pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
-          output_tokens, estimated, outcome, route
+          output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route
         FROM posted
+    ), summed AS (${addToHours("posted", "p_replica")}
     ), stepped AS (
       INSERT INTO sluice.key_steps
         SELECT key_id, kind, CASE WHEN taken IS NULL THEN least(at, v_now) ELSE v_now END / length,
@@ -159,7 +164,7 @@ BEGIN
 END $$;
 `;
 
-const script = [tables, spend, startedAt, makePartition, post, sweep].join("\n");
+const script = [tables, hours, startedAt, makePartition, post, sweep].join("\n");
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [

@@ -5,6 +5,7 @@ import { explainPostgres } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
 import { exportOf, type Options } from "../metering/options.ts";
 import { number } from "sluice-gateway/store";
+import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter, notAvailable } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
@@ -14,7 +15,6 @@ import { heldSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
-import { createDatabaseReports } from "./usage-reports.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;

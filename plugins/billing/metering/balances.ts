@@ -1,9 +1,9 @@
-/** Reads the used credit of every key and workspace from the journal's views, at start. */
+/** Reads the used credit of every key and workspace from the sums of the charges, at start. */
 import type { DatabaseSync } from "node:sqlite";
 import { explain, number, text } from "sluice-gateway/store";
 import type { CreditBook } from "./credit.ts";
 import { openJournalReader } from "./journal-reader.ts";
-import { journalPath } from "./journal-schema.ts";
+import { chargesPath } from "./journal-schema.ts";
 import type { RollingWindow } from "./windows.ts";
 
 export interface Balances {
@@ -12,9 +12,9 @@ export interface Balances {
   readonly newest: number;
 }
 
-/** Fills `book` from a journal whose views are complete (see `JournalFile.recover`). Throws StoreError. */
+/** Fills `book` from a journal whose sums are complete (see `JournalFile.recover`). Throws StoreError. */
 export function loadBalances(dataDir: string, book: CreditBook): Balances {
-  const file = journalPath(dataDir);
+  const file = chargesPath(dataDir);
   let db: DatabaseSync | undefined;
   try {
     db = openJournalReader(dataDir);
@@ -23,7 +23,7 @@ export function loadBalances(dataDir: string, book: CreditBook): Balances {
       names.set(number(row, "id"), text(row, "name"));
     }
     loadWindow(db, "minutes", names, book, (key) => key.day);
-    loadWindow(db, "hours", names, book, (key) => key.month);
+    loadWindow(db, "key_hours", names, book, (key) => key.month);
     loadPeriods(db, names, book);
     const last = db.prepare("SELECT last_at FROM commits ORDER BY seq DESC LIMIT 1").get();
     return {
@@ -39,7 +39,7 @@ export function loadBalances(dataDir: string, book: CreditBook): Balances {
 
 function loadWindow(
   db: DatabaseSync,
-  table: "minutes" | "hours",
+  table: "minutes" | "key_hours",
   names: ReadonlyMap<number, string>,
   book: CreditBook,
   windowOf: (key: ReturnType<CreditBook["key"]>) => RollingWindow,

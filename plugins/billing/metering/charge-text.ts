@@ -70,6 +70,11 @@ export function readChargeText(text: string): ChargeText {
   };
 }
 
+/** Returns the name that the agent of a charge gave itself. Empty if it gave none. */
+export function tagOf(text: string): string {
+  return readChargeText(text).agent?.name ?? "";
+}
+
 /**
  * Returns the agent as JSON. If it is too long, the capabilities are omitted first. If it is still too long, because
  * the agent's step did not limit its texts, the line is empty.

@@ -1,13 +1,13 @@
 /**
- * The journal on disk: appends a group of records in one transaction with one fsync, keeps the views up to date, and
+ * The journal on disk: appends a group of records in one transaction with one fsync, keeps the sums up to date, and
  * recovers both after a crash. It does not depend on threads.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, transaction } from "sluice-gateway/store";
-import { openJournalDatabase } from "./journal-schema.ts";
+import { openChargesDatabase } from "./journal-schema.ts";
 import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
 import { findFutureCommits, redateCommits, type FutureCommits } from "./redate.ts";
-import { Views } from "./views.ts";
+import { Sums } from "./sums.ts";
 import { dayWindow } from "./windows.ts";
 
 /**
@@ -32,7 +32,7 @@ interface Group {
 
 export class JournalFile {
   readonly #db: DatabaseSync;
-  readonly #views: Views;
+  readonly #sums: Sums;
   /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
@@ -44,11 +44,10 @@ export class JournalFile {
 
   private constructor(db: DatabaseSync) {
     this.#db = db;
-    this.#views = Views.load(db);
+    this.#sums = Sums.load(db);
     const { seq, checkpoint } = readPositions(db);
     this.#seq = seq;
-    const tail = db.prepare("SELECT records FROM commits WHERE seq > ? ORDER BY seq");
-    for (const row of tail.iterate(checkpoint)) this.#views.fold(blob(row, "records"));
+    this.#replay(checkpoint);
     this.#insert = db.prepare("INSERT INTO commits VALUES (?, ?, ?, ?)");
     this.#insertName = db.prepare("INSERT INTO names VALUES (?, ?) ON CONFLICT DO NOTHING");
   }
@@ -58,7 +57,7 @@ export class JournalFile {
    * beyond it the disk is "full" (SQLITE_FULL).
    */
   static open(dataDir: string, maxPages?: number): JournalFile {
-    const db = openJournalDatabase(dataDir);
+    const db = openChargesDatabase(dataDir);
     try {
       db.exec(`PRAGMA wal_autocheckpoint = ${walPages}`);
       if (maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${maxPages}`);
@@ -69,6 +68,22 @@ export class JournalFile {
     }
   }
 
+  /** Adds the commits after `checkpoint` to the sums. After an upgrade, these are all. */
+  #replay(checkpoint: number): void {
+    const page = this.#db.prepare(
+      "SELECT seq, records FROM commits WHERE seq > ? ORDER BY seq LIMIT 1000",
+    );
+    for (let last = checkpoint; last < this.#seq;) {
+      for (const row of page.all(last)) {
+        this.#sums.add(blob(row, "records"));
+        last = number(row, "seq");
+      }
+      if (!this.#sums.isLarge) continue;
+      this.#sums.write(this.#db, last);
+      this.#sums.written();
+    }
+  }
+
   /** Number of the last commit. */
   get seq(): number {
     return this.#seq;
@@ -76,12 +91,12 @@ export class JournalFile {
 
   /**
    * Recovers the journal after a crash: closes every open intent with an `expired` record at `now` and writes the
-   * views. Nothing is charged for these intents, because the output of an interrupted stream is unknown and the
+   * sums. Nothing is charged for these intents, because the output of an interrupted stream is unknown and the
    * customer did not receive its end.
    */
   recover(now: number): { readonly expired: number } {
-    const open = [...this.#views.openIntents.keys()];
-    const time = Math.max(now, this.#views.newest);
+    const open = [...this.#sums.openIntents.keys()];
+    const time = Math.max(now, this.#sums.newest);
     if (open.length > 0) {
       const records = Buffer.alloc(open.length * maxRecordBytes);
       const target = { bytes: records, view: new DataView(records.buffer, records.byteOffset) };
@@ -100,31 +115,34 @@ export class JournalFile {
   append(records: Buffer): { readonly rows: number; readonly seq: number } {
     const group = this.#read(records);
     const minute = Math.floor(group.last / dayWindow.stepMs);
-    const due = minute > this.#checkpointMinute || this.#rowsSinceCheckpoint >= checkpointRecords;
-    const writesViews = due && this.#views.dirty;
-    if (writesViews || group.names.length > 0 || this.#unsaved.length > 0) {
+    const due =
+      minute > this.#checkpointMinute ||
+      this.#rowsSinceCheckpoint >= checkpointRecords ||
+      this.#sums.isLarge;
+    const writesSums = due && this.#sums.dirty;
+    if (writesSums || group.names.length > 0 || this.#unsaved.length > 0) {
       transaction(this.#db, () => {
         for (const [id, name] of this.#unsaved) this.#insertName.run(id, name);
         for (const [id, name] of group.names) this.#insertName.run(id, name);
         this.#insert.run(this.#seq + 1, group.first, group.last, records);
-        // The views include the commits up to the previous one, which has been committed.
-        if (writesViews) this.#views.write(this.#db, this.#seq);
+        // The sums include the commits up to the previous one, which has been committed.
+        if (writesSums) this.#sums.write(this.#db, this.#seq);
       });
     } else this.#insert.run(this.#seq + 1, group.first, group.last, records);
     this.#seq++;
     this.#unsaved = [];
-    if (writesViews) this.#viewsWritten();
+    if (writesSums) this.#sumsWritten();
     if (due) this.#checkpointMinute = minute;
-    this.#views.fold(records);
+    this.#sums.add(records);
     this.#rowsSinceCheckpoint += group.rows;
     return { rows: group.rows, seq: this.#seq };
   }
 
-  /** Writes the views, so that the next start has no commits to replay. */
+  /** Writes the sums, so that the next start has no commits to replay. */
   checkpoint(): void {
-    if (!this.#views.dirty) return;
-    this.#views.write(this.#db, this.#seq);
-    this.#viewsWritten();
+    if (!this.#sums.dirty) return;
+    this.#sums.write(this.#db, this.#seq);
+    this.#sumsWritten();
   }
 
   /**
@@ -136,7 +154,7 @@ export class JournalFile {
     if (future === undefined) return undefined;
     this.checkpoint();
     redateCommits(this.#db, future);
-    this.#views.newest = future.present;
+    this.#sums.newest = future.present;
     return future;
   }
 
@@ -155,8 +173,8 @@ export class JournalFile {
     this.#db.close();
   }
 
-  #viewsWritten(): void {
-    this.#views.written();
+  #sumsWritten(): void {
+    this.#sums.written();
     this.#rowsSinceCheckpoint = 0;
   }
 

@@ -1,17 +1,24 @@
-/** Opens the journal for reading while a gateway may write it. */
+/** Opens the charges for reading while a gateway may write them. */
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { explain, number, StoreError, text, type Row } from "sluice-gateway/store";
-import { journalPath, journalVersion } from "./journal-schema.ts";
+import { chargesPath, chargesVersion, earlierPath } from "./journal-schema.ts";
 
 /** Returns true if a gateway has ever metered in this data folder. */
 export function hasJournal(dataDir: string): boolean {
-  return existsSync(journalPath(dataDir));
+  return existsSync(writtenPath(dataDir));
 }
 
-/** Throws StoreError if the journal is missing or unreadable, or if a newer release wrote it. */
+/** Returns the file that has the charges. Until the first start of this release, it is the one of an earlier release. */
+export function writtenPath(dataDir: string): string {
+  const file = chargesPath(dataDir);
+  const earlier = earlierPath(dataDir);
+  return existsSync(file) || !existsSync(earlier) ? file : earlier;
+}
+
+/** Throws StoreError if the charges are missing or unreadable, or if a newer release wrote them. */
 export function openJournalReader(dataDir: string): DatabaseSync {
-  const file = journalPath(dataDir);
+  const file = writtenPath(dataDir);
   if (!hasJournal(dataDir)) {
     throw new StoreError(
       "SLUICE_STORE_FAILED",
@@ -23,10 +30,10 @@ export function openJournalReader(dataDir: string): DatabaseSync {
   try {
     db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
     const version = number(singleRow(db, "PRAGMA user_version"), "user_version");
-    if (version > journalVersion) {
+    if (version > chargesVersion) {
       throw new StoreError(
         "SLUICE_STORE_NEWER",
-        `${file} was written by a newer release: it has schema version ${version}, and this release supports ${journalVersion}`,
+        `${file} was written by a newer release: it has schema version ${version}, and this release supports ${chargesVersion}`,
         "Run the release that wrote it.",
       );
     }

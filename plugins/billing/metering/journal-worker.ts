@@ -5,7 +5,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { explain, type StoreErrorCode } from "sluice-gateway/store";
 import { JournalFile } from "./journal-file.ts";
-import { journalPath } from "./journal-schema.ts";
+import { chargesPath } from "./journal-schema.ts";
 import { RingReader } from "./ring-reader.ts";
 import { command, type SharedRing } from "./ring.ts";
 
@@ -121,7 +121,7 @@ function post(message: JournalMessage): void {
 }
 
 function postFailure(error: unknown): void {
-  const { code, message, remedy } = explain(error, journalPath(dataDir));
+  const { code, message, remedy } = explain(error, chargesPath(dataDir));
   // Every StoreError is created with one of these codes.
   post({ kind: "failed", code: code as StoreErrorCode, message, remedy });
 }

@@ -1,7 +1,6 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
 import { blob, explain, number, text } from "sluice-gateway/store";
-import { hasJournal, singleRow, openJournalReader } from "./journal-reader.ts";
-import { journalPath } from "./journal-schema.ts";
+import { hasJournal, singleRow, openJournalReader, writtenPath } from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
 /**
@@ -36,7 +35,7 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
     }
     return drawn;
   } catch (error) {
-    throw explain(error, journalPath(dataDir));
+    throw explain(error, writtenPath(dataDir));
   } finally {
     db.close();
   }

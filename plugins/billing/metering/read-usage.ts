@@ -6,8 +6,7 @@ import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError } from "sluice-gateway/store";
 import { readChargeText, type TakenCredit } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
-import { journalUid, openJournalReader } from "./journal-reader.ts";
-import { journalPath } from "./journal-schema.ts";
+import { journalUid, openJournalReader, writtenPath } from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
 /** One settled charge. `usedMilliCu` is the sum of the three draws. */
@@ -60,7 +59,7 @@ const beforeFirst: JournalPosition = { commit: 1, place: -1 };
  * wrote it, or if `after` is not a charge of this journal.
  */
 export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<UsageRow> {
-  const file = journalPath(dataDir);
+  const file = writtenPath(dataDir);
   const db = openJournalReader(dataDir);
   try {
     const { from = -Infinity, to = Infinity } = range;

@@ -3,13 +3,13 @@
  * would move on until that time, and the export of the present month would miss them.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { number, transaction } from "sluice-gateway/store";
+import { number, text, transaction } from "sluice-gateway/store";
 import { commitsWithin, firstCommit } from "./commits.ts";
 import { newestCommit, singleRow } from "./journal-reader.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, RecordCursor } from "./records.ts";
-import { WindowSums } from "./views.ts";
-import { monthWindow } from "./windows.ts";
+import { addToMinute, exactSum, writeSteps } from "./sums.ts";
+import { dayWindow, monthWindow } from "./windows.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */
 export const ignoredMs = 60_000;
@@ -53,9 +53,9 @@ export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits 
 }
 
 /**
- * Dates these commits to the present, and computes the views again. The journal keeps their old times in the table
+ * Dates these commits to the present, and computes the sums again. The journal keeps their old times in the table
  * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing. The
- * views must be complete. Throws if the journal cannot be written.
+ * sums must be complete. Throws if the journal cannot be written.
  */
 export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
   const now = future.present;
@@ -74,7 +74,7 @@ export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
       redate(records, now);
       update.run(now, records, seq);
     }
-    moveViews(db, now);
+    moveSums(db, now);
   });
 }
 
@@ -92,27 +92,45 @@ function timeOffset(recordKind: number): number {
   return recordKind === kind.intent ? at.intent.time : at.closed.time;
 }
 
-/**
- * The windows are read from the journal again, because a meter in the future has deleted the steps before its own
- * window.
- */
-function moveViews(db: DatabaseSync, now: number): void {
-  const windows = new WindowSums();
-  const since = now - (monthWindow.steps + 1) * monthWindow.stepMs;
+/** The minutes are added up again, because a meter in the future has deleted those before its own window. */
+function moveSums(db: DatabaseSync, now: number): void {
+  const minutes = new Map<number, Map<number, number>>();
+  const since = now - (dayWindow.steps + 1) * dayWindow.stepMs;
   for (const { records } of commitsWithin(db, since, Infinity)) {
     const cursor = new RecordCursor(records);
-    while (cursor.next()) if (cursor.kind === kind.charge) windows.add(cursor);
+    while (cursor.next()) if (cursor.kind === kind.charge) addToMinute(minutes, cursor);
   }
-  db.exec("DELETE FROM minutes; DELETE FROM hours");
-  windows.write(db, now);
-  const { start } = periodOf(now);
+  db.exec("DELETE FROM minutes");
+  writeSteps(db, "minutes", minutes, now, dayWindow);
+  const hour = Math.floor(now / monthWindow.stepMs);
+  moveRows(db, "hours", "hour", hour);
+  moveRows(db, "periods", "period", periodOf(now).start);
+  db.exec("DELETE FROM key_hours");
   db.prepare(
-    `INSERT INTO periods
-       SELECT ?1, workspace, sum(included), sum(purchased), sum(overage) FROM periods
-       WHERE period > ?1 GROUP BY workspace
-     ON CONFLICT DO UPDATE SET included = included + excluded.included,
-       purchased = purchased + excluded.purchased, overage = overage + excluded.overage`,
-  ).run(start);
-  db.prepare("DELETE FROM periods WHERE period > ?").run(start);
+    `INSERT INTO key_hours
+       SELECT hour, key, min(${Number.MAX_SAFE_INTEGER}, sum(included + purchased + overage)) FROM hours
+       WHERE hour >= ? GROUP BY hour, key`,
+  ).run(hour - monthWindow.steps);
   db.prepare("UPDATE open_intents SET at = min(at, ?)").run(now);
+}
+
+/** Adds the rows of later times to those of the time `present`. */
+function moveRows(
+  db: DatabaseSync,
+  table: "hours" | "periods",
+  time: string,
+  present: number,
+): void {
+  const columns = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table);
+  const named = (isKey: boolean): string[] =>
+    columns.filter((row) => (row["pk"] !== 0) === isKey).map((row) => text(row, "name"));
+  const keys = named(true).filter((name) => name !== time);
+  const amounts = named(false);
+  db.prepare(
+    `INSERT INTO ${table} (${[time, ...keys, ...amounts].join(", ")})
+       SELECT ?1, ${[...keys, ...amounts.map((name) => `sum(${name})`)].join(", ")} FROM ${table}
+       WHERE ${time} > ?1 GROUP BY ${keys.join(", ")}
+     ON CONFLICT DO UPDATE SET ${amounts.map(exactSum).join(", ")}`,
+  ).run(present);
+  db.prepare(`DELETE FROM ${table} WHERE ${time} > ?`).run(present);
 }

@@ -142,6 +142,8 @@ export class CreditReservation implements Reservation {
       split,
       inputTokens: line.inputTokens ?? 0,
       outputTokens: line.outputTokens ?? 0,
+      cachedTokens: 0,
+      reasoningTokens: 0,
       estimated: line.estimated === true,
       route: route === undefined ? 0 : journal.nameNumber(route),
       intent,

@@ -10,10 +10,10 @@ import type {
 import type { Metering } from "sluice-gateway/services";
 import { openUsageExport } from "./export/open.ts";
 import { hasJournal } from "./journal-reader.ts";
-import { createJournalReports } from "./journal-reports.ts";
-import { journalPath } from "./journal-schema.ts";
+import { chargesPath } from "./journal-schema.ts";
 import { openMeter } from "./meter.ts";
 import { exportOf, type Options } from "./options.ts";
+import { createFolderReports } from "./usage/reports.ts";
 
 export async function startEmbedded(
   options: Options,
@@ -51,7 +51,7 @@ export async function startEmbedded(
       keyWindows: (key) => meter.keyWindows(key),
       workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
       outageMs: undefined,
-      usage: createJournalReports(dataDir, compute.background, log),
+      usage: createFolderReports(dataDir, compute.background, log),
     },
     ready: () => ({ journal: meter.writable ? true : "not writable" }),
   };
@@ -71,7 +71,7 @@ async function reportMissing(store: Store, log: Log, metrics: Metrics): Promise<
     .set(isMissing ? 1 : 0);
   if (!isMissing) return;
   log.error(
-    { file: journalPath(dataDir) },
+    { file: chargesPath(dataDir) },
     "the journal is missing although keys have been used: a new one is created, all limits are full again and earlier charges are missing; to keep them, stop the gateway and restore a backup",
   );
 }

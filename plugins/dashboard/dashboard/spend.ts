@@ -111,10 +111,7 @@ function sendUnavailable(reply: FastifyReply, { kind }: ReportAnswer): FastifyRe
     const message = `${maxRunning} reports are already being read; try again in a moment`;
     return sendRefusal(reply, "GATEWAY_RATE_LIMITED", { message, headers: ["retry-after", "1"] });
   }
-  const message =
-    kind === "building"
-      ? "the charges of the past are being added up; try again in a moment"
-      : "the spend cannot be read now";
+  const message = "the spend cannot be read now";
   return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE", { message });
 }
 

@@ -4,8 +4,8 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import {
-  openJournalDatabase,
-  journalPath,
+  openChargesDatabase,
+  chargesPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
@@ -25,7 +25,7 @@ async function nearlyFull(
   fixture: MeterFixture,
   durability: "settled" | "async" = "settled",
 ): Promise<{ meter: MeterService; free: () => void }> {
-  const db = openJournalDatabase(fixture.dataDir);
+  const db = openChargesDatabase(fixture.dataDir);
   db.exec("CREATE TABLE filler (a BLOB); INSERT INTO filler VALUES (zeroblob(4000000))");
   const pages = Number(db.prepare("PRAGMA page_count").get()?.["page_count"]);
   db.close();
@@ -33,7 +33,7 @@ async function nearlyFull(
   return {
     meter,
     free() {
-      using other = new DatabaseSync(journalPath(fixture.dataDir), { timeout: 5_000 });
+      using other = new DatabaseSync(chargesPath(fixture.dataDir), { timeout: 5_000 });
       other.exec("DROP TABLE filler");
     },
   };

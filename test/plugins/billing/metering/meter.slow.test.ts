@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { openJournalDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
+import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
   about,
@@ -310,9 +310,9 @@ test("a journal with sums above 2^53 from an earlier release opens, and inexact 
   const paid = principalOf({ plan: { overageUsdPerCu: "0.001" } });
   await charge(first, paid, 1_000);
   await first.close();
-  const db = openJournalDatabase(dataDir);
+  const db = openChargesDatabase(dataDir);
   db.exec("UPDATE minutes SET cu_milli = 9150000006150000");
-  db.exec("UPDATE hours SET cu_milli = 9150000006150000");
+  db.exec("UPDATE key_hours SET cu_milli = 9150000006150000");
   db.exec("UPDATE periods SET overage = 9223372036854775807");
   db.close();
   const meter = await open();

@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import {
-  journalPath,
-  openJournalDatabase,
+  chargesPath,
+  openChargesDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
@@ -169,14 +169,14 @@ test("a missing journal, or a file that is not a journal, is a clear error", (t)
   const { dataDir } = meterFixture(t);
   assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_FAILED"));
   mkdirSync(dataDir, { recursive: true });
-  writeFileSync(journalPath(dataDir), "not a database, but long enough to be looked at".repeat(40));
+  writeFileSync(chargesPath(dataDir), "not a database, but long enough to be looked at".repeat(40));
   assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_CORRUPT"));
 });
 
 test("a journal of a newer release is a clear error for readers and for the meter", async (t) => {
   const fixture = meterFixture(t);
-  openJournalDatabase(fixture.dataDir).close();
-  using db = new DatabaseSync(journalPath(fixture.dataDir));
+  openChargesDatabase(fixture.dataDir).close();
+  using db = new DatabaseSync(chargesPath(fixture.dataDir));
   db.exec("PRAGMA user_version = 99");
   assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_NEWER"));
   await assert.rejects(fixture.open(), storeError("SLUICE_STORE_NEWER"));
@@ -187,7 +187,7 @@ test("a commit with invalid records is a clear error and not a shorter result", 
   const meter = await fixture.open();
   await charge(meter, principalOf(), 1);
   await meter.close();
-  using db = new DatabaseSync(journalPath(fixture.dataDir));
+  using db = new DatabaseSync(chargesPath(fixture.dataDir));
   db.exec("UPDATE commits SET records = x'ff00000010000000ffffffffffffffff'");
   assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_FAILED"));
 });

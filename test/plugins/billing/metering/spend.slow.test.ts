@@ -1,23 +1,22 @@
 import assert from "node:assert/strict";
-import { copyFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { spendMembers, type Spend, type SpendMember } from "sluice-gateway/services";
-import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
-  spendAnswer,
-  type SpendJob,
-} from "../../../../plugins/billing/metering/spend/spend-report.ts";
-import { openComputePool } from "../../../../src/compute/pool.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
+  spendMembers,
+  type Spend,
+  type SpendMember,
+  type SpendQuery,
+} from "sluice-gateway/services";
+import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
 import { about, agentOf, day, meterFixture, principalOf } from "./fixture.ts";
 
-function spendOf(job: Omit<SpendJob, "limit">): Spend {
-  const answer = spendAnswer({ ...job, limit: 1_000, wantsHours: true });
-  if (answer.kind !== "done") throw new Error(`${answer.kind} instead of done`);
-  return answer.spend;
+type Query = Omit<SpendQuery, "limit" | "wantsHours"> & { readonly dataDir: string };
+
+async function spendOf({ dataDir, ...query }: Query): Promise<Spend> {
+  const made = await makeReport({ dataDir, spend: { ...query, limit: 1_000, wantsHours: true } });
+  // A spend report is never too large.
+  return JSON.parse(made ?? "") as Spend;
 }
 
 function nameIn(row: UsageRow, by: SpendMember): string | undefined {
@@ -27,7 +26,7 @@ function nameIn(row: UsageRow, by: SpendMember): string | undefined {
 }
 
 /** Adds up the charges of the journal one by one. */
-function addedUp(dataDir: string, { from, to, by, workspaceId }: Omit<SpendJob, "limit">): object {
+function addedUp(dataDir: string, { from, to, by, workspaceId }: Query): object {
   const sums = new Map<string | undefined, number>();
   const stepMs = to - from <= 2 * day ? 3_600_000 : day;
   const steps = Array<number>((to - from) / stepMs).fill(0);
@@ -86,19 +85,10 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
           const { surface, method, model, costMilliCu } = each;
           await taken.settle([{ surface, method, costMilliCu, ...(model && { model }) }]);
         }
-        // The sums are also right if the charges are added to them in several turns.
-        const job = {
-          dataDir,
-          workspaceId: undefined,
-          by: "key",
-          from: start,
-          to: start + day,
-        } as const;
-        spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 3, hourlyCharges: 1 });
         for (const { first, days, by, workspaceId } of some) {
           const from = start + first * day;
           const query = { dataDir, workspaceId, by, from, to: from + days * day };
-          const spend = spendOf(query);
+          const spend = await spendOf(query);
           const sums = new Map(spend.groups.map(({ name, usedMilliCu }) => [name, usedMilliCu]));
           const { stepMs, steps } = spend;
           assert.deepEqual({ sums, stepMs, steps }, addedUp(dataDir, query));
@@ -114,102 +104,12 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
   );
 });
 
-test("sums of a journal that was replaced by an older copy start from the beginning", async (t) => {
-  const fixture = meterFixture(t);
-  const charge = async (meter: Awaited<ReturnType<typeof fixture.open>>): Promise<void> => {
-    const taken = meter.reserve(principalOf(), 10, about);
-    assert.equal(taken.kind, "reserved");
-    if (taken.kind === "reserved") {
-      await taken.settle([{ surface: "mcp", method: "m", costMilliCu: 10 }]);
-    }
-  };
-  const meter = await fixture.open();
-  await charge(meter);
-  const older = fixture.crashed();
-  await charge(meter);
-  await meter.close();
-  const from = Math.floor(fixture.clock.now() / day) * day;
-  const used = (dataDir: string): number =>
-    spendOf({ dataDir, workspaceId: undefined, by: "tool", from, to: from + day }).total
-      .usedMilliCu;
-  assert.equal(used(fixture.dataDir), 20);
-  copyFileSync(join(fixture.dataDir, "spend.db"), join(older.dataDir, "spend.db"));
-  assert.equal(used(older.dataDir), 10);
-});
-
-test("a long past is added up in several turns", async (t) => {
-  const { dataDir, open } = meterFixture(t);
-  const meter = await open();
-  for (let round = 0; round < 4; round++) {
-    const taken = meter.reserve(principalOf(), 1, about);
-    assert.equal(taken.kind, "reserved");
-    if (taken.kind !== "reserved") continue;
-    await taken.settle([{ surface: "mcp", method: "m", costMilliCu: 1 }]);
-  }
-  const from = Date.UTC(2026, 0, 15);
-  const job = { dataDir, workspaceId: undefined, by: "tool", from, to: from + day } as const;
-  const turns = Array.from(
-    { length: 3 },
-    () => spendAnswer({ ...job, limit: 1 }, { turnMs: 0, charges: 2, hourlyCharges: 1 }).kind,
-  );
-  assert.deepEqual(turns, ["building", "building", "done"]);
-  assert.equal(spendOf(job).total.calls, 4);
-});
-
-test("without a journal, nothing was spent", (t) => {
+test("without a journal, nothing was spent", async (t) => {
   const { dataDir } = meterFixture(t);
   const from = Date.UTC(2026, 0, 15);
   const job = { dataDir, workspaceId: undefined, by: "key", from } as const;
-  const spend = spendOf({ ...job, to: from + 3 * day });
+  const spend = await spendOf({ ...job, to: from + 3 * day });
   assert.deepEqual([spend.total.calls, spend.groups, spend.steps], [0, [], [0, 0, 0]]);
-  const { stepMs, steps } = spendOf({ ...job, to: from + 2 * day });
+  const { stepMs, steps } = await spendOf({ ...job, to: from + 2 * day });
   assert.deepEqual([stepMs, steps], [3_600_000, Array(48).fill(0)]);
-});
-
-test("a range of two days has days if it has many charges of any workspace", async (t) => {
-  const { dataDir, clock, open } = meterFixture(t);
-  const meter = await open();
-  for (const id of ["ws_1", "ws_1", "ws_2"]) {
-    const taken = meter.reserve(principalOf({ workspace: { id } }), 10, about);
-    assert.equal(taken.kind, "reserved");
-    if (taken.kind === "reserved") {
-      await taken.settle([{ surface: "mcp", method: "m", costMilliCu: 10 }]);
-    }
-  }
-  const from = Math.floor(clock.now() / day) * day;
-  const job = { dataDir, workspaceId: "ws_2", by: "tool", from, to: from + 2 * day } as const;
-  const read = (hourlyCharges: number): unknown => {
-    const limits = { turnMs: 5_000, charges: 10, hourlyCharges };
-    const answer = spendAnswer({ ...job, limit: 1, wantsHours: true }, limits);
-    return answer.kind === "done" && [answer.spend.stepMs, answer.spend.steps.length];
-  };
-  assert.deepEqual(read(2), [day, 2]);
-  assert.deepEqual(read(3), [3_600_000, 48]);
-});
-
-test("the report is a job of the thread pool, and fails with a StoreError if spend.db is damaged", async (t) => {
-  const { dataDir, open } = meterFixture(t);
-  await open();
-  const pool = openComputePool({ clock: manualClock(0), metrics: createMetrics() });
-  t.after(() => pool.close());
-  const module = new URL(
-    "../../../../plugins/billing/metering/spend/spend-report.ts",
-    import.meta.url,
-  ).href;
-  const from = Date.UTC(2026, 0, 15);
-  const input: SpendJob = {
-    dataDir,
-    workspaceId: undefined,
-    by: "model",
-    from,
-    to: from + day,
-    limit: 1,
-  };
-  const done = await pool.run({ module, input, transfer: [] });
-  assert.ok(done.ok);
-  const answer: unknown = JSON.parse(new TextDecoder().decode(done.bytes));
-  assert.deepEqual(answer, spendAnswer(input));
-  for (const end of ["-wal", "-shm"]) rmSync(join(dataDir, `spend.db${end}`), { force: true });
-  writeFileSync(join(dataDir, "spend.db"), "not a database");
-  assert.throws(() => spendAnswer(input), { code: /^SLUICE_STORE/ });
 });

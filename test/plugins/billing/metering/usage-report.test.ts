@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { test } from "node:test";
-import type { ChargeLine, UsageMember } from "sluice-gateway/services";
+import type { ChargeLine, UsageMember, UsageRange } from "sluice-gateway/services";
 import { openComputePool } from "../../../../src/compute/pool.ts";
-import { journalPath } from "../../../../plugins/billing/metering/journal-schema.ts";
+import { chargesPath } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { maxGroups } from "../../../../plugins/billing/metering/usage-report-json.ts";
+import { maxGroups } from "../../../../plugins/billing/metering/usage/report-json.ts";
 import {
-  usageReport,
-  type UsageReportJob,
-} from "../../../../plugins/billing/metering/usage-report.ts";
+  makeReport,
+  type ReportJob,
+} from "../../../../plugins/billing/metering/usage/report-job.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { day, meterFixture, noon, principalOf, take } from "./fixture.ts";
+import { day, hour, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
 
 interface Report {
   readonly workspace_id: string;
@@ -25,8 +25,9 @@ interface Report {
 
 const month = { from: Date.UTC(2026, 0), to: Date.UTC(2026, 1) };
 
-function reportOf(dataDir: string, more: Partial<UsageReportJob> = {}): Report {
-  const json = usageReport({ dataDir, workspaceId: "ws_1", ...month, groupBy: [], ...more });
+async function reportOf(dataDir: string, more: Partial<UsageRange> = {}): Promise<Report> {
+  const report = { workspaceId: "ws_1", ...month, groupBy: [], ...more };
+  const json = await makeReport({ dataDir, report });
   // These tests check the shape.
   return JSON.parse(json ?? "null") as Report;
 }
@@ -65,7 +66,7 @@ async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string>
 }
 
 test("without members, one group contains the total usage", async (t) => {
-  const report = reportOf(await someUsage(t));
+  const report = await reportOf(await someUsage(t));
   assert.deepEqual(report, {
     workspace_id: "ws_1",
     from: "2026-01-01T00:00:00.000Z",
@@ -83,7 +84,7 @@ test("groups have the requested members in a fixed order", async (t) => {
   const none = { input_tokens: 0, output_tokens: 0 };
   const some = { input_tokens: 30, output_tokens: 4 };
   const [first, second] = ["2026-01-15", "2026-01-16"];
-  const { groups } = reportOf(dataDir, { groupBy });
+  const { groups } = await reportOf(dataDir, { groupBy });
   assert.deepEqual(groups, [
     { key: "key_a", ...of, day: first, calls: 2, used_cu_milli: 200, ...none },
     { key: "key_b", ...chats, day: first, calls: 1, used_cu_milli: 7, ...some },
@@ -97,8 +98,9 @@ test("groups have the requested members in a fixed order", async (t) => {
     "model",
     "day",
   ]);
+  const byModel = await reportOf(dataDir, { groupBy: ["model"] });
   assert.deepEqual(
-    reportOf(dataDir, { groupBy: ["model"] }).groups.map(({ model, calls }) => [model, calls]),
+    byModel.groups.map(({ model, calls }) => [model, calls]),
     [
       [null, 3],
       ["Acme/One", 2],
@@ -108,12 +110,34 @@ test("groups have the requested members in a fixed order", async (t) => {
 
 test("a range includes its start and excludes its end", async (t) => {
   const dataDir = await someUsage(t);
-  const used = (from: number, to: number): number => reportOf(dataDir, { from, to }).used_cu_milli;
-  assert.equal(used(noon, noon + day), 207);
-  assert.equal(used(noon + 1, noon + day), 0);
-  assert.equal(used(noon, noon + day + 1), 310);
-  assert.equal(used(noon, noon), 0);
-  assert.deepEqual(reportOf(dataDir, { from: noon, to: noon }).groups, []);
+  const used = async (from: number, to: number): Promise<number> =>
+    (await reportOf(dataDir, { from, to })).used_cu_milli;
+  assert.equal(await used(noon, noon + day), 207);
+  assert.equal(await used(noon + 1, noon + day), 0);
+  assert.equal(await used(noon, noon + day + 1), 310);
+  assert.equal(await used(noon, noon), 0);
+  assert.deepEqual((await reportOf(dataDir, { from: noon, to: noon })).groups, []);
+});
+
+test("a report of any range is the sum of its charges, in whole hours and in the rest", async (t) => {
+  const { dataDir, clock, open } = meterFixture(t);
+  const meter = await open();
+  for (let n = 0; n < 40; n++) {
+    await settle(meter, "key_a", [{ ...call, costMilliCu: n + 1 }, chat]);
+    clock.advance(11 * minute + n);
+  }
+  const rows = [...readUsage(dataDir)];
+  const times = [...new Set(rows.map(({ time }) => time))];
+  const ends = [noon - 1, ...times, noon + hour, noon + 2 * hour, noon + 2 * hour + 1, noon + day];
+  for (const [place, from] of ends.entries()) {
+    const to = ends[(place * 7 + 11) % ends.length] ?? 0;
+    const within = rows.filter(({ time }) => time >= from && time < to);
+    const used = within.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0);
+    const report = await reportOf(dataDir, { from, to, groupBy: ["model", "day"] });
+    assert.equal(report.used_cu_milli, used, `${from - noon} to ${to - noon}`);
+    const calls = report.groups.reduce((sum, group) => sum + Number(group["calls"]), 0);
+    assert.equal(calls, within.length);
+  }
 });
 
 test("the groups of every division add up to the charges of the export", async (t) => {
@@ -123,7 +147,7 @@ test("the groups of every division add up to the charges of the export", async (
   const members: UsageMember[] = ["key", "surface", "method", "model", "day"];
   for (let mask = 0; mask < 2 ** members.length; mask++) {
     const groupBy = members.filter((_, bit) => (mask & (1 << bit)) !== 0);
-    const { groups, used_cu_milli: used } = reportOf(dataDir, { groupBy });
+    const { groups, used_cu_milli: used } = await reportOf(dataDir, { groupBy });
     const sum = (name: string): number =>
       groups.reduce((all, group) => all + Number(group[name]), 0);
     assert.equal(used, total, groupBy.join());
@@ -135,8 +159,8 @@ test("the groups of every division add up to the charges of the export", async (
 
 test("without a journal or without charges, the usage is zero", async (t) => {
   const { dataDir } = meterFixture(t);
-  assert.equal(reportOf(dataDir).used_cu_milli, 0);
-  const other = reportOf(await someUsage(t), { workspaceId: "ws_new" });
+  assert.equal((await reportOf(dataDir)).used_cu_milli, 0);
+  const other = await reportOf(await someUsage(t), { workspaceId: "ws_new" });
   assert.deepEqual([other.used_cu_milli, other.groups], [0, []]);
 });
 
@@ -144,13 +168,17 @@ test("a job of the pool returns the same report, and a job that cannot read the 
   const dataDir = await someUsage(t);
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
-  const { href } = new URL("../../../../plugins/billing/metering/usage-report.ts", import.meta.url);
-  const input = { dataDir, workspaceId: "ws_1", ...month, groupBy: ["day"] as const };
+  const { href } = new URL(
+    "../../../../plugins/billing/metering/usage/report-job.ts",
+    import.meta.url,
+  );
+  const report = { workspaceId: "ws_1", ...month, groupBy: ["day"] as const };
+  const input: ReportJob = { dataDir, report };
   const run = (): ReturnType<typeof pool.run> => pool.run({ module: href, input, transfer: [] });
   const done = await run();
   assert.ok(done.ok && done.bytes !== undefined);
-  assert.equal(Buffer.from(done.bytes).toString(), usageReport(input));
-  writeFileSync(journalPath(dataDir), "not a database".repeat(1_000));
+  assert.equal(Buffer.from(done.bytes).toString(), await makeReport(input));
+  writeFileSync(chargesPath(dataDir), "not a database".repeat(1_000));
   assert.deepEqual(await run(), { ok: false, reason: "crashed" });
 });
 
@@ -162,7 +190,7 @@ test("a report with too many groups is undefined, and a report on fewer members 
     const lines = Array.from({ length: perCommit }, (_, i) => ({ ...call, method: `m${n + i}` }));
     await settle(meter, "key_a", lines);
   }
-  const job = { dataDir, workspaceId: "ws_1", ...month };
-  assert.equal(usageReport({ ...job, groupBy: ["method"] }), undefined);
-  assert.equal(reportOf(dataDir, { groupBy: ["surface"] }).groups.length, 1);
+  const report = { workspaceId: "ws_1", ...month, groupBy: ["method"] as const };
+  assert.equal(await makeReport({ dataDir, report }), undefined);
+  assert.equal((await reportOf(dataDir, { groupBy: ["surface"] })).groups.length, 1);
 });

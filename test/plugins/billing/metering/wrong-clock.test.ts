@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { usageReport } from "../../../../plugins/billing/metering/usage-report.ts";
-import { spendAnswer } from "../../../../plugins/billing/metering/spend/spend-report.ts";
+import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { until } from "../../../store/redis/open-redis.ts";
 import {
@@ -82,22 +81,20 @@ test("the export, the report and the spend of the present month have charges tha
   const fixture = meterFixture(t);
   const first = await chargedAhead(fixture);
   const range = { from: january, to: february };
-  const spent = (): unknown => {
-    const query = { workspaceId: undefined, ...range, by: "tool", limit: 10 } as const;
-    const answer = spendAnswer({ dataDir: fixture.dataDir, ...query });
-    return answer.kind === "done" && answer.spend.total.usedMilliCu;
+  const { dataDir } = fixture;
+  const spent = async (): Promise<unknown> => {
+    const spend = { workspaceId: undefined, ...range, by: "tool", limit: 10 } as const;
+    return JSON.parse((await makeReport({ dataDir, spend })) ?? "").total.usedMilliCu;
   };
-  assert.equal(spent(), 4);
+  assert.equal(await spent(), 4);
   await first.close();
   fixture.clock.jump(hour - 400 * day);
   await fixture.open();
-  assert.equal(spent(), 7);
+  assert.equal(await spent(), 7);
   assert.equal(Array.from(readUsage(fixture.dataDir, range)).length, 2);
-  const report = usageReport({
-    dataDir: fixture.dataDir,
-    workspaceId: "ws_1",
-    ...range,
-    groupBy: [],
+  const report = await makeReport({
+    dataDir,
+    report: { workspaceId: "ws_1", ...range, groupBy: [] },
   });
   assert.match(report ?? "", /"used_cu_milli":7/);
 });

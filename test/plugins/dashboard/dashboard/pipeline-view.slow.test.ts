@@ -58,7 +58,7 @@ test("the stores of a gateway alone are the databases in its data folder", async
   const cookie = await signIn(gateway, gateway.key);
   const { body } = await ask(gateway, "stores", { cookie });
   const names = body.stores.map(({ name }: { name: string }) => name);
-  for (const name of ["journal.db", "state.db"]) assert.ok(names.includes(name), name);
+  for (const name of ["charges.db", "state.db"]) assert.ok(names.includes(name), name);
   for (const { kind, up, schema_version: version, bytes } of body.stores) {
     assert.deepEqual([kind, up, version > 0, bytes > 0], ["SQLite", true, true, true]);
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
-import { openJournalDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
+import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import { usageOf } from "../networks/worker-scripts.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";
@@ -189,7 +189,7 @@ it(
 
 /** Holds the journal's write lock, so that nothing can be written until it is disposed of. */
 function lockJournal(chat: ChatGateway): Disposable {
-  const db = openJournalDatabase(`${chat.gateway.folder}/data`);
+  const db = openChargesDatabase(`${chat.gateway.folder}/data`);
   db.exec("BEGIN IMMEDIATE");
   return {
     [Symbol.dispose]() {

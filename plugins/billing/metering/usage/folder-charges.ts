@@ -1,0 +1,119 @@
+/** Reads the charges of the data folder with SQL, even while a gateway writes them. */
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import { blob, explain, number, sqliteText } from "sluice-gateway/store";
+import { commitsWithin, NameReader } from "../commits.ts";
+import { openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";
+import { chargesOf } from "../read-usage.ts";
+import { Sums } from "../sums.ts";
+import type { ChargeBounds, ReadCharges } from "./read-charges.ts";
+
+/** The columns of `hours` that are numbers of names. */
+const names = ["workspace", "key", "surface", "method", "model", "route"] as const;
+const namesInText: Readonly<Record<(typeof names)[number], string>> = {
+  workspace: "workspace_id",
+  key: "key_id",
+  surface: "surface",
+  method: "method",
+  model: "model",
+  route: "route",
+};
+
+/** The stored sums and those of the charges since the last checkpoint, with names instead of numbers. */
+const hoursView = `
+  CREATE TEMP TABLE recent AS SELECT * FROM main.hours WHERE false;
+  CREATE TEMP VIEW hours AS SELECT hour, tag, calls, included, purchased, overage, input_tokens,
+    output_tokens, cached_tokens, reasoning_tokens,
+    ${names
+      .map(
+        (name) =>
+          `ifnull((SELECT name FROM main.names WHERE id = ${name}), '') AS ${namesInText[name]}`,
+      )
+      .join(", ")}
+  FROM (SELECT * FROM main.hours UNION ALL SELECT * FROM temp.recent)`;
+
+/** A charge as the function `charges_of` returns it. */
+const chargeColumns = [
+  "time",
+  "workspace_id",
+  "key_id",
+  "surface",
+  "method",
+  "model",
+  "included_cu_milli",
+  "purchased_cu_milli",
+  "overage_cu_milli",
+  "input_tokens",
+  "output_tokens",
+] as const;
+
+const chargesView = `
+  CREATE TEMP VIEW charges AS
+    SELECT ${chargeColumns.map((name, place) => `value ->> ${place} AS ${name}`).join(", ")}
+    FROM json_each(charges_within())`;
+
+/**
+ * Runs `work` on the charges of one moment: those that were settled before the call. Rejects with StoreError if they
+ * are missing or unreadable.
+ */
+export async function withFolderCharges<T>(
+  dataDir: string,
+  work: (read: ReadCharges) => Promise<T>,
+): Promise<T> {
+  const db = openJournalReader(dataDir);
+  try {
+    // All statements read the same snapshot.
+    db.exec("BEGIN");
+    let bounds: ChargeBounds | undefined;
+    db.exec(hoursView);
+    addRecent(db);
+    // The time of a charge is a number in this file.
+    db.function("to_timestamp", (seconds) => Math.round(Number(seconds) * 1000));
+    db.function("charges_within", () => JSON.stringify(chargesWithin(db, bounds)));
+    db.exec(chargesView);
+    return await work(async (statement, values, given) => {
+      bounds = given;
+      // SQLite refuses values of other types.
+      return db.prepare(sqliteText(statement)).all(...(values as SQLInputValue[]));
+    });
+  } catch (error) {
+    throw explain(error, writtenPath(dataDir));
+  } finally {
+    db.close();
+  }
+}
+
+/** Adds up the charges since the last checkpoint. */
+function addRecent(db: DatabaseSync): void {
+  const sums = Sums.load(db);
+  const checkpoint = number(singleRow(db, "SELECT seq FROM checkpoint"), "seq");
+  const commits = db.prepare("SELECT records FROM commits WHERE seq > ?");
+  for (const row of commits.iterate(checkpoint)) sums.add(blob(row, "records"));
+  sums.writeHours(db, "temp.recent");
+}
+
+/** Returns the charges with their columns in the order of `chargeColumns`. */
+function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unknown[] {
+  if (bounds === undefined) throw new Error("a statement on charges needs bounds");
+  const { from, to, workspaceId } = bounds;
+  const nameReader = new NameReader(db);
+  const found: unknown[] = [];
+  for (const { records } of commitsWithin(db, from, to)) {
+    for (const row of chargesOf(records, "", nameReader, { from, to, after: -1 })) {
+      if (row.workspaceId !== workspaceId) continue;
+      found.push([
+        row.time,
+        row.workspaceId,
+        row.keyId,
+        row.surface,
+        row.method,
+        row.model ?? null,
+        row.includedMilliCu,
+        row.purchasedMilliCu,
+        row.overageMilliCu,
+        row.inputTokens,
+        row.outputTokens,
+      ]);
+    }
+  }
+  return found;
+}

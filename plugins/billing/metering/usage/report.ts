@@ -1,0 +1,110 @@
+/** The usage report of a workspace: sums of its charges by group, the same for every store. */
+import type { UsageMember, UsageRange } from "sluice-gateway/services";
+import { number, text, type Row } from "sluice-gateway/store";
+import type { ReadCharges } from "./read-charges.ts";
+import { maxGroups, reportJson, sortedMembers, type UsageGroup } from "./report-json.ts";
+
+const hourMs = 3_600_000;
+const hoursPerDay = 24;
+const dayMs = hoursPerDay * hourMs;
+
+/** Sums stay below 2^53, so they are exact as float8. */
+const sumsOf = (calls: string, used: string): string =>
+  `CAST(${calls} AS float8) AS calls, CAST(sum(${used}) AS float8) AS used,
+   CAST(sum(input_tokens) AS float8) AS input_tokens, CAST(sum(output_tokens) AS float8) AS output_tokens`;
+const hourSums = sumsOf("sum(calls)", "included + purchased + overage");
+const chargeSums = sumsOf("count(*)", "included_cu_milli + purchased_cu_milli + overage_cu_milli");
+
+const hourColumns: Readonly<Record<UsageMember, string>> = {
+  key: "key_id",
+  surface: "surface",
+  method: "method",
+  model: "model",
+  day: `hour / ${hoursPerDay}`,
+};
+
+/**
+ * Returns the report as JSON (decisions.md section 10). Undefined if there are more than `maxGroups`. Whole hours are
+ * read from their sums, and the rest of the range from the charges.
+ */
+export async function usageReport(
+  read: ReadCharges,
+  range: UsageRange,
+): Promise<string | undefined> {
+  const { workspaceId, from, to } = range;
+  const members = sortedMembers(range.groupBy);
+  const groups = new Map<string, UsageGroup>();
+  const add = (rows: readonly Row[]): void => {
+    for (const row of rows) addGroup(groups, groupOf(row, members));
+  };
+  const addCharges = async (start: number, end: number): Promise<void> => {
+    if (start >= end) return;
+    // The charges of a part of an hour are of one day.
+    const day = String(Math.floor(start / dayMs));
+    const columns = { ...hourColumns, model: "coalesce(model, '')", day };
+    const condition = `time >= to_timestamp(CAST($2 AS float8) / 1000)
+      AND time < to_timestamp(CAST($3 AS float8) / 1000)`;
+    const statement = selectGroups(members, columns, chargeSums, "charges", condition);
+    add(await read(statement, [workspaceId, start, end], { workspaceId, from: start, to: end }));
+  };
+  const first = Math.ceil(from / hourMs);
+  const past = Math.floor(to / hourMs);
+  if (first > past) await addCharges(from, to);
+  else {
+    await addCharges(from, Math.min(first * hourMs, to));
+    const condition = "hour >= $2 AND hour < $3";
+    const statement = selectGroups(members, hourColumns, hourSums, "hours", condition);
+    add(await read(statement, [workspaceId, first, past]));
+    await addCharges(Math.max(past * hourMs, from), to);
+  }
+  return groups.size > maxGroups ? undefined : reportJson(range, [...groups.values()]);
+}
+
+function selectGroups(
+  members: readonly UsageMember[],
+  columns: Readonly<Record<UsageMember, string>>,
+  sums: string,
+  table: "hours" | "charges",
+  condition: string,
+): string {
+  const named = members.map((member) => `${columns[member]} AS of_${member}`);
+  const places = members.map((_, place) => place + 1);
+  return `SELECT ${[...named, sums].join(", ")} FROM sluice.${table}
+    WHERE workspace_id = $1 AND ${condition}
+    GROUP BY ${places.length === 0 ? "workspace_id" : places.join(", ")} LIMIT ${maxGroups + 1}`;
+}
+
+function groupOf(row: Row, members: readonly UsageMember[]): UsageGroup {
+  return {
+    labels: members.map((member) => labelOf(row, member)),
+    calls: number(row, "calls"),
+    usedMilliCu: number(row, "used"),
+    inputTokens: number(row, "input_tokens"),
+    outputTokens: number(row, "output_tokens"),
+  };
+}
+
+function labelOf(row: Row, member: UsageMember): string | null {
+  if (member === "day") {
+    return new Date(number(row, "of_day") * dayMs).toISOString().slice(0, 10);
+  }
+  const name = text(row, `of_${member}`);
+  return member === "model" && name === "" ? null : name;
+}
+
+function addGroup(groups: Map<string, UsageGroup>, group: UsageGroup): void {
+  const place = JSON.stringify(group.labels);
+  const known = groups.get(place);
+  groups.set(
+    place,
+    known === undefined
+      ? group
+      : {
+          labels: group.labels,
+          calls: known.calls + group.calls,
+          usedMilliCu: known.usedMilliCu + group.usedMilliCu,
+          inputTokens: known.inputTokens + group.inputTokens,
+          outputTokens: known.outputTokens + group.outputTokens,
+        },
+  );
+}

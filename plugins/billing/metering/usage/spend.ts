@@ -1,0 +1,125 @@
+/** The spend of a range of days by one member, from the sums of the hours, the same for every store. */
+import type {
+  Spend,
+  SpendAmounts,
+  SpendGroup,
+  SpendMember,
+  SpendQuery,
+} from "sluice-gateway/services";
+import { number, optionalText, text, type Row } from "sluice-gateway/store";
+import type { ReadCharges } from "./read-charges.ts";
+import { maxSeries } from "./report-json.ts";
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+/** Maximum number of days of a range with steps of an hour. */
+const maxHourlyDays = 2;
+
+/** The members as columns of the hours. */
+const columns: Readonly<Record<SpendMember, string>> = {
+  workspace: "workspace_id",
+  key: "key_id",
+  model: "model",
+  tool: "CASE WHEN surface IN ('tool-rpc', 'mcp') THEN method ELSE '' END",
+  method: "method",
+  route: "route",
+  tag: "tag",
+};
+
+const used = "CAST(sum(included + purchased + overage) AS float8) AS used";
+const sums = ["calls", "included", "purchased", "overage", "input_tokens", "output_tokens"]
+  .map((column) => `CAST(sum(${column}) AS float8) AS ${column}`)
+  .join(", ");
+
+/** The condition on the range, and its values. */
+function within({ from, to, workspaceId }: SpendQuery): readonly [string, readonly unknown[]] {
+  const hours = [from / hourMs, to / hourMs];
+  const condition = "hour >= $1 AND hour < $2";
+  if (workspaceId === undefined) return [condition, hours];
+  return [`${condition} AND workspace_id = $3`, [...hours, workspaceId]];
+}
+
+export async function readSpend(read: ReadCharges, query: SpendQuery): Promise<Spend> {
+  const [condition, values] = within(query);
+  const rows = await read(
+    `SELECT ${columns[query.by]} AS name, ${sums} FROM sluice.hours WHERE ${condition} GROUP BY 1`,
+    values,
+  );
+  const groups = rows.map(groupOf).toSorted(inOrder);
+  const total: Record<keyof SpendAmounts, number> = { ...none };
+  for (const { name: _, ...amounts } of groups) {
+    for (const [member, amount] of Object.entries(amounts)) {
+      // A group has exactly these members.
+      total[member as keyof SpendAmounts] += amount;
+    }
+  }
+  const steps = await readSteps(read, query, groups.slice(0, maxSeries));
+  return { total, groups: groups.slice(0, query.limit), groupCount: groups.length, ...steps };
+}
+
+const none: SpendAmounts = {
+  calls: 0,
+  usedMilliCu: 0,
+  includedMilliCu: 0,
+  purchasedMilliCu: 0,
+  overageMilliCu: 0,
+  inputTokens: 0,
+  outputTokens: 0,
+};
+
+/** `top`: the groups whose steps are wanted. */
+async function readSteps(
+  read: ReadCharges,
+  query: SpendQuery,
+  top: readonly SpendGroup[],
+): Promise<Pick<Spend, "stepMs" | "steps" | "series">> {
+  const { from, to, by, wantsHours = false } = query;
+  const stepMs = wantsHours && to - from <= maxHourlyDays * dayMs ? hourMs : dayMs;
+  const zeros = (): number[] => Array<number>((to - from) / stepMs).fill(0);
+  const steps = zeros();
+  const series = new Map(top.map(({ name }) => [name ?? "", zeros()]));
+  if (top.length > 0) {
+    const [condition, values] = within(query);
+    const places = top.map((_, place) => `$${values.length + place + 1}`).join(", ");
+    const rows = await read(
+      `SELECT hour / ${stepMs / hourMs} AS step,
+         CASE WHEN ${columns[by]} IN (${places}) THEN ${columns[by]} END AS name, ${used}
+       FROM sluice.hours WHERE ${condition} GROUP BY 1, 2`,
+      [...values, ...series.keys()],
+    );
+    for (const row of rows) {
+      const step = number(row, "step") - from / stepMs;
+      const amount = number(row, "used");
+      steps[step] = (steps[step] ?? 0) + amount;
+      const ofName = series.get(optionalText(row, "name") ?? noName);
+      if (ofName !== undefined) ofName[step] = amount;
+    }
+  }
+  return { stepMs, steps, series: [...series.values()] };
+}
+
+/** Not the text of any name. */
+const noName = "\u0000";
+
+function groupOf(row: Row): SpendGroup {
+  const name = text(row, "name");
+  const includedMilliCu = number(row, "included");
+  const purchasedMilliCu = number(row, "purchased");
+  const overageMilliCu = number(row, "overage");
+  return {
+    name: name === "" ? undefined : name,
+    calls: number(row, "calls"),
+    usedMilliCu: includedMilliCu + purchasedMilliCu + overageMilliCu,
+    includedMilliCu,
+    purchasedMilliCu,
+    overageMilliCu,
+    inputTokens: number(row, "input_tokens"),
+    outputTokens: number(row, "output_tokens"),
+  };
+}
+
+/** The largest group first. */
+function inOrder(a: SpendGroup, b: SpendGroup): number {
+  if (a.usedMilliCu !== b.usedMilliCu) return b.usedMilliCu - a.usedMilliCu;
+  return (a.name ?? "") < (b.name ?? "") ? -1 : 1;
+}
