@@ -80,7 +80,7 @@ let chat: ChatGateway;
 let keys: readonly TestKey[];
 before(async () => {
   chat = await startChat({ network: "passes: [tools], idleMs: 2000, answerMs: 2000" });
-  keys = [...prompts, "hostile"].map(() => chat.gateway.issue({}));
+  keys = await Promise.all([...prompts, "hostile"].map(() => chat.gateway.issue({})));
 });
 after(() => chat[Symbol.asyncDispose]());
 

@@ -135,9 +135,9 @@ export function testLangChain({ title, start, modelOf, readsFailure }: Judged): 
       };
       const unknown = await thrownBy(at(`gateway_dev_${"0".repeat(32)}`));
       assert.deepEqual(unknown, [401, "MODEL_AUTHENTICATION"]);
-      const forbidden = await thrownBy(at(own.issue({ capabilities: [] }).key));
+      const forbidden = await thrownBy(at((await own.issue({ capabilities: [] })).key));
       assert.deepEqual(forbidden, [403, undefined]);
-      const poor = await thrownBy(at(own.issue({ cuLimit24hMilli: 1 }).key));
+      const poor = await thrownBy(at((await own.issue({ cuLimit24hMilli: 1 })).key));
       assert.deepEqual(poor, [429, "MODEL_RATE_LIMIT"]);
       assert.deepEqual(await thrownBy(at(own.key, "No/Model-1")), [404, "MODEL_NOT_FOUND"]);
       worker.script(failing(400));

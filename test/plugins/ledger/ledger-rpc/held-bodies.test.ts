@@ -74,8 +74,8 @@ async function bench(t: TestContext): Promise<Bench> {
   return {
     node,
     dear: gateway,
-    other: gateway.issue({}),
-    third: gateway.issue({}),
+    other: await gateway.issue({}),
+    third: await gateway.issue({}),
     ask({ key }, body) {
       const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
       const options = { method: "POST", headers, agent: false };
