@@ -227,12 +227,15 @@ export function describeAccountStore(
     test("overrides are replaced as a whole, network by network, in their order", async (t) => {
       const { one, other, restart } = await open(t);
       const model = (id: string) => ({ id, enabled: true, ownedBy: "me", priceCoefficient: 3 });
-      await one.replaceOverrides("a", [model("z"), model("y")], by);
+      const classes = { prompt: "1", cached: "0.5", completion: "3", reasoning: "4" };
+      const priced = { ...model("y"), prices: { pricePerTokenNano: "4", classes } };
+      await one.replaceOverrides("a", [model("z"), priced], by);
       await other.replaceOverrides("b", [model("x")], by);
       await other.replaceOverrides("b", [], by);
       const { overrides } = await other.changed();
       assert.deepEqual([...(overrides?.get("a")?.keys() ?? [])], ["z", "y"]);
       assert.deepEqual(overrides?.get("a")?.get("z"), model("z"));
+      assert.deepEqual(overrides?.get("a")?.get("y"), priced);
       assert.equal(overrides?.get("b"), undefined);
       assert.deepEqual(await (await restart()).overrides(), overrides);
     });

@@ -36,7 +36,7 @@ interface Listed {
     readonly id: string;
     readonly owned_by: string;
     readonly active_workers: number;
-    readonly pricing: { readonly prompt_cu_milli: number };
+    readonly pricing: { readonly prompt_cu_milli: number; readonly completion_cu_milli: number };
   }[];
 }
 
@@ -72,7 +72,11 @@ describe("network-models", () => {
     const wanted = [
       { id: "Acme/One-1", enabled: true, owned_by: "acme", price_coefficient: 3000 },
       { id: "Acme/Two-1", enabled: false },
-      { id: "Acme/Later-1", enabled: true },
+      {
+        id: "Acme/Later-1",
+        enabled: true,
+        price_per_token_nano: { prompt: "8", completion: "40" },
+      },
     ];
 
     const response = await put(gateway, admin, "classic", JSON.stringify({ models: wanted }));
@@ -84,10 +88,11 @@ describe("network-models", () => {
         owned_by,
         active_workers,
         pricing.prompt_cu_milli,
+        pricing.completion_cu_milli,
       ]),
       [
-        ["Acme/Later-1", "classic", 0, 5],
-        ["Acme/One-1", "acme", 1, 15],
+        ["Acme/Later-1", "classic", 0, 4, 20],
+        ["Acme/One-1", "acme", 1, 15, 15],
       ],
     );
     assert.deepEqual(await models(gateway), shown);

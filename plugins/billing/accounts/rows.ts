@@ -6,6 +6,7 @@ import {
   type ChangeAuthor,
   type KeyRecord,
   type ModelOverride,
+  type TokenPrices,
   type Workspace,
 } from "sluice-gateway/services";
 import { number, oneOf, optionalNumber, optionalText, text, type Row } from "sluice-gateway/store";
@@ -152,6 +153,7 @@ export function overridesFromRows(rows: readonly Row[]): Overrides {
       enabled: number(row, "enabled") === 1,
       ownedBy: optionalText(row, "owned_by"),
       priceCoefficient: optionalNumber(row, "price_coefficient"),
+      ...pricesFromRow(row),
     });
     networks.set(network, models);
   }
@@ -166,5 +168,12 @@ export function overrideColumns(network: string, place: number, model: ModelOver
     enabled: model.enabled ? 1 : 0,
     owned_by: model.ownedBy ?? null,
     price_coefficient: model.priceCoefficient ?? null,
+    prices: model.prices === undefined ? null : JSON.stringify(model.prices),
   };
+}
+
+function pricesFromRow(row: Row): Pick<ModelOverride, "prices"> {
+  const stored = optionalText(row, "prices");
+  // Only `overrideColumns` writes this column.
+  return stored === undefined ? {} : { prices: JSON.parse(stored) as TokenPrices };
 }

@@ -168,6 +168,7 @@ const moved: Tables["moved"] = [
       enabled: "int",
       owned_by: "text",
       price_coefficient: "bigint",
+      prices: "text",
     },
     key: ["network", "id"],
   },
@@ -203,15 +204,23 @@ const moved: Tables["moved"] = [
   },
 ];
 
-/** Copies the rows in their order, which is that of the keys' numbers. The log refuses rows that exist. */
+/**
+ * Copies the rows in their order, which is that of the keys' numbers. The log refuses rows that exist. The earlier file
+ * has no `prices`.
+ */
 function copyOf({ name, columns }: Tables["moved"][number]): string {
-  const names = Object.keys(columns).join(", ");
+  const names = Object.keys(columns)
+    .filter((column) => column !== "prices")
+    .join(", ");
   const condition = name === "changes" ? "id NOT IN (SELECT id FROM changes)" : "true";
   return `INSERT INTO ${name} (${names}) SELECT ${names} FROM old.${name} WHERE ${condition} ON CONFLICT DO NOTHING;`;
 }
 
 export const accountTables: Tables = {
-  scripts: [accounts],
+  scripts: [
+    accounts,
+    { name: "prices of models", sql: "ALTER TABLE sluice.model_overrides ADD COLUMN prices text" },
+  ],
   takeovers: [{ file: "accounts.db", version: 4, sql: moved.map(copyOf).join("\n") }],
   moved,
 };

@@ -1,10 +1,11 @@
 /**
- * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient? }] }`. Its schema is also published in the
- * OpenAPI document.
+ * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient?, price_per_token_nano? }] }`. Its schema is also
+ * published in the OpenAPI document.
  */
 import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
 import { refuse, type Reply } from "sluice-gateway/plugin";
 import type { ModelOverride } from "sluice-gateway/services";
+import { readPrices } from "../networks/status-document.ts";
 
 interface Body {
   readonly models: readonly {
@@ -12,11 +13,14 @@ interface Body {
     readonly enabled: boolean;
     readonly owned_by?: string;
     readonly price_coefficient?: number;
+    readonly price_per_token_nano?: unknown;
   }[];
 }
 
 /** Excludes control characters, and halves of surrogate pairs, which the store cannot keep. */
 const name = { type: "string", pattern: "^[^\\p{Cc}\\p{Cs}]+$", maxLength: 256 };
+
+const decimal = { type: ["string", "number"] };
 
 export const bodySchema = {
   type: "object",
@@ -43,6 +47,19 @@ export const bodySchema = {
             // A thousand times the price of the network.
             maximum: 1_000_000,
           },
+          price_per_token_nano: {
+            description:
+              "Replaces the price of the network: a decimal in nano native tokens, or one for each class of tokens.",
+            type: ["string", "number", "object"],
+            properties: {
+              prompt: decimal,
+              cached: { description: "Default: that of the prompt.", ...decimal },
+              completion: decimal,
+              reasoning: { description: "Default: that of the completion.", ...decimal },
+            },
+            required: ["prompt", "completion"],
+            additionalProperties: false,
+          },
         },
         required: ["id", "enabled"],
         additionalProperties: false,
@@ -50,7 +67,18 @@ export const bodySchema = {
     },
   },
   required: ["models"],
-  examples: [{ models: [{ id: "Provider/Name-1", enabled: true, price_coefficient: 900 }] }],
+  examples: [
+    {
+      models: [
+        { id: "Provider/Name-1", enabled: true, price_coefficient: 900 },
+        {
+          id: "Provider/Name-2",
+          enabled: true,
+          price_per_token_nano: { prompt: "12", cached: "3", completion: "36" },
+        },
+      ],
+    },
+  ],
 };
 
 // Only the first violation is reported, because a large body could have one per model.
@@ -62,13 +90,18 @@ export function readOverrides(
 ): { readonly models: readonly ModelOverride[] } | { readonly refused: Reply } {
   if (!isBody(value)) return { refused: violated(isBody.errors?.[0]) };
   const models = new Map<string, ModelOverride>();
-  for (const [place, { id, enabled, owned_by, price_coefficient }] of value.models.entries()) {
-    if (models.has(id)) {
-      return {
-        refused: violated({ instancePath: `/models/${place}/id`, message: "is listed twice" }),
-      };
+  for (const [place, model] of value.models.entries()) {
+    const { id, enabled, owned_by, price_coefficient, price_per_token_nano } = model;
+    const refused = (member: string, message: string): { readonly refused: Reply } => ({
+      refused: violated({ instancePath: `/models/${place}/${member}`, message }),
+    });
+    if (models.has(id)) return refused("id", "is listed twice");
+    const override = { id, enabled, ownedBy: owned_by, priceCoefficient: price_coefficient };
+    const prices = readPrices(price_per_token_nano);
+    if (prices === undefined && price_per_token_nano !== undefined) {
+      return refused("price_per_token_nano", "must have decimals from 0 to 1000000000");
     }
-    models.set(id, { id, enabled, ownedBy: owned_by, priceCoefficient: price_coefficient });
+    models.set(id, prices === undefined ? override : { ...override, prices });
   }
   return { models: [...models.values()] };
 }

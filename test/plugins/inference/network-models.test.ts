@@ -29,12 +29,18 @@ test("the document shows the schema that bodies are checked against", () => {
 test("overrides are read in order, and missing members are not set", () => {
   const models = [
     { id: "B/2", enabled: true, owned_by: "b", price_coefficient: 0 },
+    { id: "C/3", enabled: true, price_per_token_nano: 0.5 },
+    { id: "D/4", enabled: true, price_per_token_nano: { prompt: "1", cached: 0, completion: "7" } },
     { id: "A/1", enabled: false },
   ];
+  const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
+  const classes = { prompt: "1", cached: "0", completion: "7", reasoning: "7" };
   assert.deepEqual(readOverrides({ models }), {
     models: [
       { id: "B/2", enabled: true, ownedBy: "b", priceCoefficient: 0 },
-      { id: "A/1", enabled: false, ownedBy: undefined, priceCoefficient: undefined },
+      { ...plain, id: "C/3", prices: { pricePerTokenNano: "0.5" } },
+      { ...plain, id: "D/4", prices: { pricePerTokenNano: "7", classes } },
+      { ...plain, id: "A/1", enabled: false },
     ],
   });
   assert.deepEqual(readOverrides({ models: [] }), { models: [] });
@@ -49,6 +55,10 @@ test("limits are checked for every entry, and a refusal names the position", () 
   const at = "/body/models/0/price_coefficient";
   for (const price_coefficient of [-1, 1.5, 1_000_001, "1", null, 1e300]) {
     assert.equal(wrongAt(of({ price_coefficient })), at, String(price_coefficient));
+  }
+  for (const price of [-1, "x", null, {}, 1e10, { prompt: 1 }, { prompt: 1, completion: "x" }]) {
+    const path = wrongAt(of({ price_per_token_nano: price }));
+    assert.match(path ?? "", /^\/body\/models\/0\/price_per_token_nano/, JSON.stringify(price));
   }
   const many = (count: number): unknown => ({
     models: Array.from({ length: count }, (_, n) => ({ id: String(n), enabled: true })),

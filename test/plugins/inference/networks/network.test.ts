@@ -262,6 +262,25 @@ test(
   },
 );
 
+test("an override replaces the prices of the network, also by one price", inTime, async () => {
+  await using worker = await startWorker({ otherwise: streamed() });
+  const classes = { prompt: "20", cached: "4", completion: "40", reasoning: "80" };
+  await using opened = await listing(worker, [{ id: "w1", coefficient: 2000 }]);
+  list(worker, [{ id: "w1", coefficient: 2000 }], { price_per_token_nano: classes });
+  await opened.readAgain();
+  const cost = async (): Promise<number> => (await resultOf(opened.ask())).costMilliCu;
+  // 5 tokens of the prompt and 2 of the completion, at 0.25 USD.
+  assert.equal(await cost(), 2 * 0.25 * (5 * 20 + 2 * 40));
+  const plain = { id: model, enabled: true, ownedBy: undefined, priceCoefficient: undefined };
+  opened.override({ ...plain, prices: { pricePerTokenNano: "12" } });
+  assert.equal(await cost(), 2 * 0.25 * 7 * 12);
+  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 2 * 0.25 * 15 * 12);
+  const own = { prompt: "4", cached: "0", completion: "8", reasoning: "0" };
+  opened.override({ ...plain, prices: { pricePerTokenNano: "8", classes: own } });
+  assert.equal(await cost(), 2 * 0.25 * (5 * 4 + 2 * 8));
+  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 2 * 0.25 * (10 * 4 + 5 * 8));
+});
+
 test("the list with other overrides is available before they are stored", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
   await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
