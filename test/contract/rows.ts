@@ -16,6 +16,13 @@ import {
 type Row = Readonly<Record<string, unknown>>;
 
 const block: ChargeLine = { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu: 10 };
+const pricing = {
+  network: "alpha",
+  coefficient: 1500,
+  pricePerTokenNano: "12.5",
+  tokenUsdRate: undefined,
+  asOf: "2026-09-15T00:00:00.000Z",
+};
 const chat: ChargeLine = {
   surface: "chat",
   method: "completions",
@@ -25,13 +32,7 @@ const chat: ChargeLine = {
   outputTokens: 6,
   estimated: true,
   outcome: "clientLeft",
-  pricing: {
-    network: "alpha",
-    coefficient: 1500,
-    pricePerTokenNano: "12.5",
-    tokenUsdRate: undefined,
-    asOf: "2026-09-15T00:00:00.000Z",
-  },
+  pricing,
 };
 const agent = {
   name: "Planner 2",
@@ -137,6 +138,29 @@ export function describeRows(name: string, open: OpenGateways): void {
           },
         ],
       );
+    });
+
+    test("a row has the counts of cached and reasoning tokens if classes of tokens have prices", async (t) => {
+      const gateways = await open(t);
+      const key = await createKey(gateways, "enterprise");
+      const classes = { prompt: "12.5", cached: "1", completion: "30", reasoning: "40" };
+      const priced = { ...pricing, pricePerTokenNano: "40", classes };
+      const counts = { cachedTokens: 3, reasoningTokens: 4 };
+      await charge(gateways.one, key, [
+        { ...chat, ...counts, pricing: priced },
+        { ...chat, pricing: priced },
+        chat,
+      ]);
+      const { rows } = await exported(gateways);
+      assert.deepEqual(
+        rows.map((row) => [row["cached_tokens"], row["reasoning_tokens"]]),
+        [
+          [3, 4],
+          [0, 0],
+          [undefined, undefined],
+        ],
+      );
+      assert.partialDeepStrictEqual(rows[0]?.["pricing"], { classes });
     });
 
     test("ids are distinct, have the format chg_…, and are the same in every export and after a restart", async (t) => {

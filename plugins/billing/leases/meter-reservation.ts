@@ -114,6 +114,10 @@ export class MeterReservation implements Reservation {
       request_id: requestId,
       input_tokens: line.inputTokens ?? 0,
       output_tokens: line.outputTokens ?? 0,
+      ...(pricing?.classes !== undefined && {
+        cached_tokens: line.cachedTokens ?? 0,
+        reasoning_tokens: line.reasoningTokens ?? 0,
+      }),
       estimated: line.estimated === true,
       outcome: line.outcome ?? "complete",
       ...(agent !== undefined && { agent: agentJson(agent) }),

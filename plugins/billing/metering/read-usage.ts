@@ -35,6 +35,9 @@ export interface UsageRow {
   readonly overageMilliCu: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** 0 if it is not known. The same holds for `reasoningTokens`. */
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
   /** Path of the route. Undefined in charges of releases that did not record it. */
@@ -140,6 +143,8 @@ export function* chargesOf(
       overageMilliCu: cursor.float(field.overage),
       inputTokens: cursor.float(field.inputTokens),
       outputTokens: cursor.float(field.outputTokens),
+      cachedTokens: cursor.cachedTokens,
+      reasoningTokens: cursor.reasoningTokens,
       estimated: cursor.estimated,
       outcome: outcome === 0 ? "complete" : names.get(outcome),
       route: route === 0 ? undefined : names.get(route),

@@ -14,6 +14,9 @@ export interface UsageJson {
   readonly used_cu_milli: number;
   readonly input_tokens: number;
   readonly output_tokens: number;
+  /** Parts of the two counts above. Present only if classes of tokens have prices, and not in CSV. */
+  readonly cached_tokens?: number;
+  readonly reasoning_tokens?: number;
   readonly estimated: boolean;
   readonly outcome: string;
   /** Present only if an agent described itself. Not in CSV, because its columns are fixed. */
@@ -54,6 +57,10 @@ export function usageJson(row: UsageRow): UsageJson {
     used_cu_milli: row.usedMilliCu,
     input_tokens: row.inputTokens,
     output_tokens: row.outputTokens,
+    ...(row.pricing?.classes !== undefined && {
+      cached_tokens: row.cachedTokens,
+      reasoning_tokens: row.reasoningTokens,
+    }),
     estimated: row.estimated,
     outcome: row.outcome,
     ...(row.agent !== undefined && { agent: agentJson(row.agent) }),

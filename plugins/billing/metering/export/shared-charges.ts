@@ -27,7 +27,7 @@ const chargesQuery = `SELECT r.id AS replica, c.seq,
     to_char(c.time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time,
     workspace_id, key_id, surface, method, model, request_id,
     included_cu_milli + purchased_cu_milli + overage_cu_milli AS used_cu_milli,
-    input_tokens, output_tokens, estimated, outcome, agent, pricing,
+    input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, agent, pricing,
     included_cu_milli, purchased_cu_milli, overage_cu_milli
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS p (id, after, last)
   JOIN sluice.replicas r USING (id)
@@ -128,7 +128,9 @@ export async function* readAllShared(
 }
 
 function chargeOf(row: Row): SharedCharge {
-  const { agent, pricing } = row;
+  const { agent } = row;
+  // Only gateways write this column, in the form of UsageJson. The same holds for `agent`.
+  const pricing = row["pricing"] as UsageJson["pricing"] | null;
   return {
     replica: number(row, "replica"),
     seq: number(row, "seq"),
@@ -144,11 +146,14 @@ function chargeOf(row: Row): SharedCharge {
       used_cu_milli: number(row, "used_cu_milli"),
       input_tokens: number(row, "input_tokens"),
       output_tokens: number(row, "output_tokens"),
+      ...(pricing?.classes !== undefined && {
+        cached_tokens: number(row, "cached_tokens"),
+        reasoning_tokens: number(row, "reasoning_tokens"),
+      }),
       estimated: row["estimated"] === true,
       outcome: text(row, "outcome"),
-      // Only gateways write these columns, in the form of UsageJson.
       ...(agent !== null && { agent }),
-      ...(pricing !== null && { pricing: pricing as NonNullable<UsageJson["pricing"]> }),
+      ...(pricing !== null && { pricing }),
     },
     draws: {
       included_cu_milli: number(row, "included_cu_milli"),

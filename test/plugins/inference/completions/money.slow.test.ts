@@ -247,9 +247,10 @@ class Ended {
       const expected =
         this.#charges.get(name) ?? assert.fail(`charged twice, or for nothing: ${name}`);
       this.#charges.delete(name);
-      const { input_tokens, output_tokens, estimated } = row;
+      const { input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated } = row;
       const outcome = expected.outcome && row.outcome;
-      const charged = { input_tokens, output_tokens, estimated, used_cu_milli: milli, outcome };
+      const tokens = { input_tokens, output_tokens, cached_tokens, reasoning_tokens };
+      const charged = { ...tokens, estimated, used_cu_milli: milli, outcome };
       const about = describe(runOf(Number(name.slice(1))));
       assert.deepEqual(charged, expected, about);
       milliOfKeys.set(key, (milliOfKeys.get(key) ?? 0) + milli);
@@ -263,7 +264,12 @@ class Ended {
 
 interface Charged extends Pick<
   UsageJson,
-  "input_tokens" | "output_tokens" | "estimated" | "used_cu_milli"
+  | "input_tokens"
+  | "output_tokens"
+  | "cached_tokens"
+  | "reasoning_tokens"
+  | "estimated"
+  | "used_cu_milli"
 > {
   /** Undefined if the client has left, because it depends on the time whether the exchange failed before. */
   readonly outcome: UsageJson["outcome"] | undefined;
@@ -281,6 +287,8 @@ function expectedOf({ plan, exchanges, answer: got }: Run): Charged | undefined 
     charge && {
       input_tokens: charge.inputTokens,
       output_tokens: charge.outputTokens,
+      cached_tokens: charge.cachedTokens,
+      reasoning_tokens: charge.reasoningTokens,
       estimated: charge.estimated,
       used_cu_milli: charge.milli,
       outcome: got && (charge.isComplete ? "complete" : "upstreamFailed"),
