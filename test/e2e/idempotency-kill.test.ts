@@ -165,9 +165,11 @@ describe(
       test(`makes a purchase once if the kill happens in the ${id} step`, async () => {
         using shop = await openShop();
         const all = [
-          ...points("runs", ...awaited(id, "requestHeaders", "requestBody"), `${id} before`),
-          // While the step waits for what is inside it, the transaction is still open.
-          ...points(id === "inner" ? "runs" : "replayed", `${id} after`),
+          ...points("runs", ...awaited(id, "requestHeaders", "requestBody")),
+          // The surface has been called and has not answered yet.
+          ...points("runs", `${id} before`, `${id} after`),
+          // The transaction is still open until the idempotency step has got the answer.
+          ...points(id === "inner" ? "runs" : "replayed", `${id} answered`),
           ...points("replayed", ...awaited(id, "responseHeaders", "responseEnd")),
           ...points("replayed", `${id} responseChunk`, `${id} settled`),
         ];
