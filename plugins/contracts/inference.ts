@@ -1,6 +1,6 @@
 /** Inference: models and their prices, requests, and the answers of workers. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
-import type { Pricing } from "./pricing.ts";
+import type { Pricing, TokenCounts, TokenPrices } from "./pricing.ts";
 
 /**
  * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
@@ -31,6 +31,8 @@ export interface ModelEntry {
   readonly promptPriceCUMilli: number;
   readonly completionPriceCUMilli: number;
   readonly cachedPriceCUMilli: number;
+  /** Undefined if all tokens have one price. */
+  readonly reasoningPriceCUMilli?: number | undefined;
   /** Undefined while no worker is active. */
   readonly coefficients: CoefficientBands | undefined;
   readonly evidence: EvidenceKind;
@@ -69,15 +71,8 @@ export interface AttemptFailure {
   readonly contextExceeded?: ContextExceeded | undefined;
 }
 
-/**
- * Tokens of one answer. As with OpenAI, `promptTokens` includes the cached tokens, and `completionTokens` includes the
- * reasoning tokens.
- */
-export interface TokenUsage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly cachedTokens: number | undefined;
-  readonly reasoningTokens: number | undefined;
+/** Tokens of one answer. */
+export interface TokenUsage extends TokenCounts {
   /**
    * True if the worker's report is missing or exceeds the limits of the request, so that the gateway estimated the
    * tokens. The estimate for the prompt is its UTF-8 bytes / 4. The estimate for the completion is its UTF-8 bytes / 4
@@ -90,7 +85,7 @@ export interface TokenUsage {
 export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
-  /** tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 3). */
+  /** Σ tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 15). */
   readonly costMilliCu: number;
   /**
    * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
@@ -232,7 +227,7 @@ export interface Offer {
   /** True if the key of a request's session decides about its worker, so it should be computed. */
   readonly usesSessions: boolean;
   /** Returns the maximum cost of this many tokens at any active worker, in milli-CU. */
-  maxMilliCu(tokens: number): number;
+  maxMilliCu(promptTokens: number, completionTokens: number): number;
   /**
    * Sends a request to the less busy of two workers. If that worker fails before its answer has begun, the request is
    * retried on another. The reader is not called before this method returns.
@@ -248,4 +243,6 @@ export interface ModelOverride {
   readonly ownedBy: string | undefined;
   /** The coefficient in thousandths that replaces the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
+  /** The prices that replace those of the network. */
+  readonly prices?: TokenPrices | undefined;
 }

@@ -21,6 +21,10 @@ export interface ChargeLine {
   readonly costMilliCu: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
+  /** Cached tokens among `inputTokens`. Missing if they are not known, or if all tokens have one price. */
+  readonly cachedTokens?: number;
+  /** Tokens of reasoning among `outputTokens`. Missing like `cachedTokens`. */
+  readonly reasoningTokens?: number;
   readonly estimated?: boolean;
   readonly outcome?: string;
   /** The prices of an inference, so that the charge can be recomputed. */

@@ -27,6 +27,7 @@ function modelMembers(model: ModelEntry): object {
       prompt_cu_milli: model.promptPriceCUMilli,
       completion_cu_milli: model.completionPriceCUMilli,
       cached_cu_milli: model.cachedPriceCUMilli,
+      reasoning_cu_milli: model.reasoningPriceCUMilli,
     },
     evidence: model.evidence,
   };
@@ -49,6 +50,11 @@ export const modelSchema: JsonSchema = {
         prompt_cu_milli: { type: "integer", minimum: 0 },
         completion_cu_milli: { type: "integer", minimum: 0 },
         cached_cu_milli: { type: "integer", minimum: 0 },
+        reasoning_cu_milli: {
+          description: "Missing if all tokens have one price.",
+          type: "integer",
+          minimum: 0,
+        },
       },
       required: ["prompt_cu_milli", "completion_cu_milli", "cached_cu_milli"],
     },
@@ -73,7 +79,12 @@ export const modelListSchema: JsonSchema = {
           owned_by: "confidential-classic",
           network: "confidential-classic",
           active_workers: 2,
-          pricing: { prompt_cu_milli: 3, completion_cu_milli: 3, cached_cu_milli: 3 },
+          pricing: {
+            prompt_cu_milli: 3,
+            completion_cu_milli: 9,
+            cached_cu_milli: 1,
+            reasoning_cu_milli: 9,
+          },
           evidence: "tdx",
         },
       ],

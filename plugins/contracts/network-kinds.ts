@@ -14,7 +14,7 @@ import type {
   WholeMessage,
   WorkerApi,
 } from "./inference.ts";
-import type { Price } from "./pricing.ts";
+import type { Price, TokenCounts, TokenPrices } from "./pricing.ts";
 
 /**
  * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
@@ -44,8 +44,8 @@ export interface NetworkConfig {
   readonly statusUrl: string | undefined;
   /** Interval between two reads of the status. */
   readonly statusMs: number;
-  /** Price if the status has none: a decimal, in nano native tokens. */
-  readonly pricePerTokenNano: string;
+  /** Prices if the status has none. */
+  readonly prices: TokenPrices;
   /** The rate of the network, else the rate at the top level of the file. */
   readonly rate: RateConfig | undefined;
   /** Headers sent to its servers, such as `Authorization: Bearer …`. */
@@ -132,6 +132,9 @@ export interface PartialAnswer {
   readonly chunks: number;
   /** Number of UTF-8 bytes of content and reasoning. */
   readonly bytes: number;
+  /** The same two numbers for reasoning alone. */
+  readonly reasoningChunks: number;
+  readonly reasoningBytes: number;
 }
 
 /** The call that an attempt is made for: its request, and the callbacks for the worker's answer. */
@@ -181,6 +184,8 @@ export interface NetworkModel extends Offer {
   /** Returns a worker that has not been tried. Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;
   priceOf(worker: NetworkWorker): Price;
+  /** Returns the current price of the model at a coefficient, which is given in thousandths. */
+  priceAt(coefficient: number): Price;
 }
 
 /** Records metrics of a network's requests. Times are monotonic milliseconds, as returned by `now`. */
@@ -190,10 +195,8 @@ export interface CallRecords {
   firstToken(model: string, since: number): void;
   /** Records the end of an answer. `why`: empty if the answer is complete. */
   ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
-  used(
-    model: string,
-    tokens: { readonly promptTokens: number; readonly completionTokens: number },
-  ): void;
+  /** `worker`: the id of the worker that has reported the tokens. */
+  used(model: string, tokens: TokenCounts, worker?: string): void;
 }
 
 /** An open network, for services that send requests to its workers in their own way. */
@@ -201,7 +204,7 @@ export interface OpenNetwork {
   readonly config: NetworkConfig;
   /** The models by id, in a stable order. */
   readonly models: ReadonlyMap<string, NetworkModel>;
-  /** Returns the current price at a coefficient, which is given in thousandths. */
-  price(coefficient: number): Price;
+  /** Returns the current price at a coefficient, of models without prices of their own. */
+  priceAt(coefficient: number): Price;
   readonly callMetrics: CallRecords;
 }

@@ -51,6 +51,7 @@ test("the package exports the documented names and no others", async () => {
     "parseTime",
     "planNames",
     "productHalfUp",
+    "readTokenPrices",
     "setPrincipal",
     "spendMembers",
     "toolFailure",

@@ -2,7 +2,7 @@
  * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, the pricing of
  * an inference, and the amounts that leases cover. Missing lines at the end are omitted.
  */
-import type { Agent, Pricing } from "sluice-gateway/services";
+import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;
@@ -11,7 +11,7 @@ const maxIdChars = 256;
  * capabilities, they are always shorter than this.
  */
 const maxAgentChars = 1_280;
-const maxPricingChars = 256;
+const maxPricingChars = 512;
 /** Four amounts below 2^53, with the characters between them. */
 const maxTakenChars = 70;
 /** Maximum number of characters of the whole text. */
@@ -52,8 +52,9 @@ export function chargeText(requestId: string, agent: Agent | undefined): string 
 /** `text`: result of `chargeText`. */
 export function withPricing(text: string, pricing: Pricing | undefined): string {
   if (pricing === undefined) return text;
-  const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = pricing;
-  const parts = [network, coefficient, pricePerTokenNano, tokenUsdRate ?? null, asOf];
+  const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf, classes } = pricing;
+  const parts: unknown[] = [network, coefficient, pricePerTokenNano, tokenUsdRate ?? null, asOf];
+  if (classes !== undefined) parts.push(classes);
   const head = text.includes("\n") ? text : `${text}\n`;
   return `${head}\n${JSON.stringify(parts)}`;
 }
@@ -103,7 +104,8 @@ function readPricing(line: string): Pricing | undefined {
   // A line that was cut does not end with a bracket.
   if (!line.endsWith("]")) return undefined;
   // Only `withPricing` writes this line.
-  const parts = JSON.parse(line) as [string, number, string, string | null, string];
-  const [network, coefficient, pricePerTokenNano, rate, asOf] = parts;
-  return { network, coefficient, pricePerTokenNano, tokenUsdRate: rate ?? undefined, asOf };
+  const parts = JSON.parse(line) as [string, number, string, string | null, string, ClassPrices?];
+  const [network, coefficient, pricePerTokenNano, rate, asOf, classes] = parts;
+  const prices = { pricePerTokenNano, ...(classes !== undefined && { classes }) };
+  return { network, coefficient, ...prices, tokenUsdRate: rate ?? undefined, asOf };
 }

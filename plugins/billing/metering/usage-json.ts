@@ -1,5 +1,5 @@
 /** The JSON of a settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */
-import type { Agent, Pricing } from "sluice-gateway/services";
+import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
 import type { UsageRow } from "./read-usage.ts";
 
 export interface UsageJson {
@@ -34,6 +34,8 @@ interface PricingJson {
   readonly network: string;
   readonly coefficient: number;
   readonly price_per_token_nano: string;
+  /** Present only if classes of tokens have prices; the price above is then the highest of them. */
+  readonly classes?: ClassPrices;
   /** Null if the rate was unknown; the charge is then 0. */
   readonly token_usd_rate: string | null;
   readonly as_of: string;
@@ -68,6 +70,7 @@ export function pricingJson(pricing: Pricing): PricingJson {
     network: pricing.network,
     coefficient: pricing.coefficient,
     price_per_token_nano: pricing.pricePerTokenNano,
+    ...(pricing.classes !== undefined && { classes: pricing.classes }),
     token_usd_rate: pricing.tokenUsdRate ?? null,
     as_of: pricing.asOf,
   };

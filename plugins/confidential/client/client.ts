@@ -17,7 +17,7 @@ export { ConfidentialError } from "./failure.ts";
 export { createClientMemory } from "./memory.ts";
 export type { Answer, ChatRequest, Delta, FinalAnswer, VerifiedUsage } from "./answer.ts";
 export type { ClientClock } from "./clock.ts";
-export type { StreamPricing } from "./cost.ts";
+export type { ClassPrices, StreamPricing } from "./cost.ts";
 export type { ConfidentialCode } from "./failure.ts";
 export type { ClientMemory, PolicySerials } from "./memory.ts";
 export type { ConnectOptions } from "./options.ts";

@@ -3,14 +3,25 @@ import { createPrice, parseDecimal } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount } from "../protocol/strict-json.ts";
+import { countsOf } from "../protocol/text-frames.ts";
+
+/** Prices per token of each class, in billionths of the native token. */
+export interface ClassPrices {
+  readonly prompt: string;
+  readonly cached: string;
+  readonly completion: string;
+  readonly reasoning: string;
+}
 
 /** The prices that a charge was computed with, from the `done` frame. The decimals are exact. */
 export interface StreamPricing {
   readonly network: string;
   /** The offered coefficient; 1000 is a factor of 1. */
   readonly coefficient: number;
-  /** Price per token in billionths of the native token. */
+  /** Price per token in billionths of the native token; with `classes`, the highest of their prices. */
   readonly pricePerTokenNano: string;
+  /** Prices of the classes of tokens. Undefined if all tokens have one price. */
+  readonly classes?: ClassPrices | undefined;
   /** Price of one native token in USD. Undefined if it is not known; then the charge is 0. */
   readonly tokenUsdRate: string | undefined;
   /** Time at which the price was read, as in RFC 3339. */
@@ -18,20 +29,24 @@ export interface StreamPricing {
 }
 
 /**
- * Returns the cost in milli-CU: total tokens × pricePerTokenNano × coefficient / 1000 × tokenUsdRate, computed exactly
- * and rounded half up once. The coefficient is the lower one of the report's, which the enclave signed, and the
+ * Returns the cost in milli-CU: the sum of tokens × price over the classes of tokens (or total tokens ×
+ * pricePerTokenNano, if all have one price) × coefficient / 1000 × tokenUsdRate, computed exactly and rounded half up
+ * once. The coefficient is the lower one of the report's, which the enclave signed, and the
  * gateway's: an enclave that reports more than was offered is not paid more. Throws a RangeError if a price or rate is
  * not a decimal.
  */
 export function recomputeCost(
   report: Pick<UsageReport, "coefficient" | "tokens">,
   pricing: Pick<StreamPricing, "pricePerTokenNano" | "tokenUsdRate"> &
-    Partial<Pick<StreamPricing, "coefficient">>,
+    Partial<Pick<StreamPricing, "coefficient" | "classes">>,
 ): number {
-  const { pricePerTokenNano, tokenUsdRate } = pricing;
-  const { tokens } = report;
+  const { pricePerTokenNano, tokenUsdRate, classes } = pricing;
   const coefficient = Math.min(report.coefficient, pricing.coefficient ?? Infinity);
-  for (const decimal of [pricePerTokenNano, tokenUsdRate ?? "0"]) {
+  const prices =
+    classes === undefined
+      ? [pricePerTokenNano]
+      : [classes.prompt, classes.cached, classes.completion, classes.reasoning];
+  for (const decimal of [...prices, tokenUsdRate ?? "0"]) {
     if (parseDecimal(decimal) === undefined) {
       throw new RangeError(`expected a decimal, got "${decimal}"`);
     }
@@ -41,9 +56,10 @@ export function recomputeCost(
     asOf: "",
     coefficient,
     pricePerTokenNano,
+    classes,
     tokenUsdRate,
   });
-  return price.costMilliCu(tokens.prompt + tokens.completion);
+  return price.costMilliCu(countsOf(report.tokens));
 }
 
 /** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */
@@ -52,10 +68,22 @@ export function readPricing(value: unknown): StreamPricing | undefined {
   const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = value;
   if (typeof network !== "string" || typeof asOf !== "string") return undefined;
   if (!isCount(coefficient) || !isDecimal(pricePerTokenNano)) return undefined;
+  const classes = readClasses(value["classes"]);
+  if (classes === undefined && value["classes"] !== undefined) return undefined;
   if (tokenUsdRate !== undefined && tokenUsdRate !== null && !isDecimal(tokenUsdRate)) {
     return undefined;
   }
-  return { network, coefficient, pricePerTokenNano, tokenUsdRate: tokenUsdRate ?? undefined, asOf };
+  const rate = tokenUsdRate ?? undefined;
+  const prices = { pricePerTokenNano, ...(classes !== undefined && { classes }) };
+  return { network, coefficient, ...prices, tokenUsdRate: rate, asOf };
+}
+
+function readClasses(value: unknown): ClassPrices | undefined {
+  if (!isObject(value)) return undefined;
+  const { prompt, cached, completion, reasoning } = value;
+  if (!isDecimal(prompt) || !isDecimal(cached)) return undefined;
+  if (!isDecimal(completion) || !isDecimal(reasoning)) return undefined;
+  return { prompt, cached, completion, reasoning };
 }
 
 function isDecimal(value: unknown): value is string {

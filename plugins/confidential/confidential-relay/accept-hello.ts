@@ -79,7 +79,7 @@ function attestationText(
   { core, sig, evidence, evidenceDigest }: AttestationFrame,
   { attested, price }: UpstreamSession,
 ): string {
-  const { coefficient, pricePerTokenNano } = price.pricing;
+  const { coefficient, pricePerTokenNano, classes } = price.pricing;
   return JSON.stringify({
     type: "attestation",
     core: toBase64Url(core),
@@ -88,6 +88,7 @@ function attestationText(
     offer: {
       coefficient,
       pricePerTokenNano,
+      classes,
       validUntil: new Date(attested.keyset.notAfter * 1000).toISOString(),
     },
   });

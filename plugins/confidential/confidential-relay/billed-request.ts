@@ -22,7 +22,7 @@ import {
   verifyUsageReport,
   type ReportVerdict,
 } from "../protocol/verify-usage-report.ts";
-import { usageOf, type ReportFrame } from "../protocol/text-frames.ts";
+import { countsOf, usageOf, type ReportFrame } from "../protocol/text-frames.ts";
 import { creditMilliCu } from "./retry-credits.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
@@ -87,8 +87,8 @@ export class BilledRequest {
    */
   reserve(): Awaitable<Fault | undefined> {
     const { hello, upstream, customer } = this.#facts;
-    const tokens = this.#frameBytes + hello.maxOutputTokens;
-    return andThen(customer.reserve(upstream.price.costMilliCu(tokens)), (charge) => {
+    const maxMilliCu = upstream.price.maxMilliCu(this.#frameBytes, hello.maxOutputTokens);
+    return andThen(customer.reserve(maxMilliCu), (charge) => {
       if (charge === "refused") return fault("INSUFFICIENT_BALANCE", "insufficient credit");
       if (charge === "unavailable") return unwritten;
       this.#charge = charge;
@@ -150,9 +150,8 @@ export class BilledRequest {
 
   /** Returns the cost of the reported tokens, but never more than was reserved (decisions.md section 3). */
   #cost({ report }: ReportVerdict, price: Price): number {
-    const { prompt = 0, completion = 0 } = report?.tokens ?? {};
-    if (this.#charge === undefined) return 0;
-    return Math.min(price.costMilliCu(prompt + completion), this.#charge.reservedMilliCu);
+    if (this.#charge === undefined || report === undefined) return 0;
+    return Math.min(price.costMilliCu(countsOf(report.tokens)), this.#charge.reservedMilliCu);
   }
 
   async #settle(
@@ -164,12 +163,13 @@ export class BilledRequest {
     // The request was cancelled before it was complete, so nothing was reserved.
     if (charge === undefined) return true;
     const { hello, upstream } = this.#facts;
-    const { prompt = 0, completion = 0 } = report?.tokens ?? {};
+    const { prompt = 0, completion = 0, cached = 0, reasoning = 0 } = report?.tokens ?? {};
     // An unverified report can claim any number, and sums over the journal must stay exact.
     const inputTokens = Math.min(prompt, this.#frameBytes + maxUnseenTokens);
     const outputTokens = Math.min(completion, hello.maxOutputTokens);
-    const tokens = { promptTokens: inputTokens, completionTokens: outputTokens };
-    upstream.records?.used(hello.model, tokens);
+    const cachedTokens = cached > prompt ? 0 : Math.min(cached, inputTokens);
+    const tokens = { promptTokens: inputTokens, completionTokens: outputTokens, cachedTokens };
+    upstream.records?.used(hello.model, tokens, upstream.workerId);
     this.#recordEnd(endReasonOf[report?.finish ?? "error"]);
     return charge.settle({
       method: "confidential.stream",
@@ -177,6 +177,10 @@ export class BilledRequest {
       costMilliCu,
       inputTokens,
       outputTokens,
+      ...(pricing.classes !== undefined && {
+        cachedTokens,
+        reasoningTokens: reasoning > completion ? 0 : Math.min(reasoning, outputTokens),
+      }),
       outcome: outcomeOf[report?.finish ?? "error"],
       pricing,
     });

@@ -90,7 +90,8 @@ async function openAt(
   { clock, log, evidenceCache, hold }: OwnEnclaveDeps & { readonly hold: () => HeldBytes },
 ): Promise<AttestedUpstream | Fault> {
   // It is not known yet which worker will answer. None has a higher coefficient than this one.
-  const coefficient = network.models.get(hello.model)?.entry.coefficients?.priority ?? 1000;
+  const model = network.models.get(hello.model);
+  const coefficient = model?.entry.coefficients?.priority ?? 1000;
   if (coefficient > (hello.maxCoefficient ?? Infinity)) {
     return fault("PRICE_ABOVE_MAX", "the coefficient is above max_coefficient");
   }
@@ -111,7 +112,7 @@ async function openAt(
   return {
     ...opened,
     workerId: undefined,
-    price: network.price(coefficient),
+    price: (model ?? network).priceAt(coefficient),
     onEnd() {},
   };
 }

@@ -15,9 +15,17 @@ const pricing = {
     network: text,
     coefficient: { description: "Price coefficient in thousandths.", type: "integer" },
     pricePerTokenNano: {
-      description: "Price of one token in nano-USD, as a decimal number.",
+      description:
+        "Price of one token in nano native tokens, as a decimal number; with classes, the highest of their prices.",
       ...text,
       examples: ["12"],
+    },
+    classes: {
+      description: "Prices of the classes of tokens. Missing if all tokens have one price.",
+      type: "object",
+      properties: { prompt: text, cached: text, completion: text, reasoning: text },
+      required: ["prompt", "cached", "completion", "reasoning"],
+      examples: [{ prompt: "12", cached: "3", completion: "36", reasoning: "36" }],
     },
     tokenUsdRate: {
       description: "Price of the token in USD, as a decimal number. Missing if it is not known.",

@@ -25,7 +25,7 @@ import type { LinkListener } from "../confidential-relay/link.ts";
 import type { OpenEnclave, OpenFailure } from "../confidential-relay/open-enclave.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
+import { countsOf, readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
 import { MessageBuilder, textOfDelta } from "./whole-message.ts";
 
@@ -57,7 +57,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   /** Frames that wait until the link has room. */
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
-  readonly produced = { chunks: 0, bytes: 0 };
+  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
   #report: UsageReport | undefined;
   readonly #message = new MessageBuilder();
   #paused = false;
@@ -71,14 +71,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   get reported(): TokenUsage | undefined {
     if (this.#report === undefined) return undefined;
-    const { prompt, completion, cached, reasoning } = this.#report.tokens;
-    return {
-      promptTokens: prompt,
-      completionTokens: completion,
-      cachedTokens: cached,
-      reasoningTokens: reasoning,
-      estimated: false,
-    };
+    return { ...countsOf(this.#report.tokens), estimated: false };
   }
 
   begin(): void {
@@ -202,6 +195,8 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     const bytes = Buffer.byteLength(content + reasoning + called);
     if (bytes > 0) this.produced.chunks++;
     this.produced.bytes += bytes;
+    if (reasoning !== "") this.produced.reasoningChunks++;
+    this.produced.reasoningBytes += Buffer.byteLength(reasoning);
     if (!this.#call.request.streamed) {
       if (!this.#message.add(delta)) this.#fail({ kind: "tooLarge" });
       return;

@@ -136,6 +136,21 @@ export interface OpenAiUsage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
 }
 
+/** Converts the tokens of a report to those that a price is for. */
+export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
+} {
+  return {
+    promptTokens: prompt,
+    completionTokens: completion,
+    cachedTokens: cached,
+    reasoningTokens: reasoning,
+  };
+}
+
 /** Converts the tokens of a report to OpenAI's `usage`. */
 export function usageOf(tokens: ReportTokens): OpenAiUsage {
   const { prompt, completion, cached, reasoning } = tokens;

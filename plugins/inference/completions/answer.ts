@@ -91,8 +91,9 @@ function reserve(
     return refused("MODEL_NOT_FOUND", notSpokenMessage(request.api, offer.network));
   }
   if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
-  const tokens = request.maxPromptTokens + (request.maxTokens ?? offer.maxOutputTokens);
-  const reserving = charge.reserve(offer.maxMilliCu(tokens), { streamed: request.stream });
+  const maxTokens = request.maxTokens ?? offer.maxOutputTokens;
+  const maxMilliCu = offer.maxMilliCu(request.maxPromptTokens, maxTokens);
+  const reserving = charge.reserve(maxMilliCu, { streamed: request.stream });
   return andThen(reserving, (refusal) => {
     if (refusal !== undefined) {
       x.called({ ...report, code: refusal.code });

@@ -64,6 +64,10 @@ function chargeLine(
     costMilliCu,
     inputTokens: usage.promptTokens,
     outputTokens: usage.completionTokens,
+    ...(worker.pricing.classes !== undefined && {
+      cachedTokens: usage.cachedTokens,
+      reasoningTokens: usage.reasoningTokens,
+    }),
     estimated: usage.estimated,
     pricing: worker.pricing,
     ...(outcome !== undefined && { outcome }),

@@ -28,7 +28,7 @@ export function tracedOffer(
     prompt,
     speaks,
     usesSessions,
-    maxMilliCu: (tokens) => offer.maxMilliCu(tokens),
+    maxMilliCu: (...tokens) => offer.maxMilliCu(...tokens),
     send(request, reader) {
       const operation = request.api === "embeddings" ? "embeddings" : "chat";
       const span = trace.child(`${operation} ${model}`, "client", {

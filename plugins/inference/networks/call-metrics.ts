@@ -1,6 +1,11 @@
 /** Metrics and log lines of the calls of one network, by model and worker. */
 import type { Clock, Counter, Family, Histogram, Log, Metrics } from "sluice-gateway/plugin";
-import type { AttemptedWorker, InferenceFailure, TokenUsage } from "sluice-gateway/services";
+import type {
+  AttemptedWorker,
+  InferenceFailure,
+  TokenCounts,
+  TokenUsage,
+} from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
 /**
@@ -52,6 +57,8 @@ export class CallMetrics {
   readonly #firstTokens: Family<ModelLabel, Histogram>;
   readonly #implausibleReports: (worker: string) => Counter;
   readonly #cappedStreams: (worker: string) => Counter;
+  readonly #reportedPrompts: (worker: string) => Counter;
+  readonly #cachedTokens: (worker: string) => Counter;
   readonly #models = new Map<string, ModelHistograms>();
   readonly #quietUntil = new WeakMap<AttemptedWorker, number>();
 
@@ -94,6 +101,14 @@ export class CallMetrics {
       "sluice_inference_disbelieved_usage_total",
       "Usage reports of a worker that exceeded the limits of the request. The gateway estimated the tokens instead.",
     );
+    this.#reportedPrompts = byWorker(
+      "sluice_inference_reported_prompt_tokens_total",
+      "Charged prompt tokens of a worker's answers whose usage report states how many of them were cached.",
+    );
+    this.#cachedTokens = byWorker(
+      "sluice_inference_cached_tokens_total",
+      "Cached tokens among `sluice_inference_reported_prompt_tokens_total`.",
+    );
     this.#cappedStreams = byWorker(
       "sluice_inference_capped_streams_total",
       "Streams that the gateway ended because the worker wrote more tokens than the request allows.",
@@ -123,22 +138,23 @@ export class CallMetrics {
     duration.observe((this.now() - since) / 1000);
   }
 
-  used(
-    model: string,
-    { promptTokens, completionTokens }: Pick<TokenUsage, "promptTokens" | "completionTokens">,
-  ): void {
+  used(model: string, tokens: TokenCounts, worker?: string): void {
+    const { promptTokens, completionTokens, cachedTokens } = tokens;
     const { input, output } = this.#of(model);
     input.observe(promptTokens);
     output.observe(completionTokens);
+    if (worker === undefined || cachedTokens === undefined) return;
+    this.#reportedPrompts(worker).add(promptTokens);
+    this.#cachedTokens(worker).add(cachedTokens);
   }
 
   implausibleUsage(worker: AttemptedWorker, reported: TokenUsage, limit: UsageLimit): void {
     this.#implausibleReports(worker.id).add(1);
-    const { promptTokens, completionTokens } = reported;
+    const { estimated: _, ...counts } = reported;
     this.#warn(
       worker,
       {
-        reported: { promptTokens, completionTokens },
+        reported: counts,
         max: { promptTokens: limit.promptTokens, completionTokens: limit.completionTokens },
       },
       "a worker reported more usage than the request allows; its tokens were estimated instead",

@@ -18,6 +18,8 @@ export class ChunkTemplate {
   /** Start and end of the text with its quotes, counted in the same way. */
   textStart = 0;
   textEnd = 0;
+  /** True if the text is reasoning. */
+  isReasoning = false;
 
   /** Remembers a chunk that has been parsed and whose choice is on one line. */
   remember(bytes: Buffer, start: number, end: number, chunk: Chunk): void {
@@ -32,6 +34,7 @@ export class ChunkTemplate {
     bytes.copy(this.#bytes, this.textStart, textEnd, end);
     this.choiceStart = chunk.choiceStart - start;
     this.choiceEnd = end - chunk.choiceEnd;
+    this.isReasoning = chunk.reasoningBytes > 0;
   }
 
   /**

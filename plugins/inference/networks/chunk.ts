@@ -31,6 +31,8 @@ export interface Chunk {
   textEnd: number;
   /** Number of UTF-8 bytes of all its texts. */
   textBytes: number;
+  /** Number of UTF-8 bytes of its reasoning. */
+  reasoningBytes: number;
   finishReason: string | undefined;
   /** Start of the usage object; -1 if there is none. */
   usageStart: number;
@@ -57,6 +59,7 @@ export function emptyChunk(): Chunk {
     textStart: -1,
     textEnd: -1,
     textBytes: 0,
+    reasoningBytes: 0,
     finishReason: undefined,
     usageStart: -1,
     usageEnd: -1,
@@ -87,7 +90,7 @@ const readChunkMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, en
 function resetChoice(found: Chunk): void {
   found.choiceStart = found.reasoningAt = found.textStart = -1;
   found.hasContent = false;
-  found.textBytes = 0;
+  found.textBytes = found.reasoningBytes = 0;
   found.finishReason = undefined;
 }
 
@@ -117,10 +120,10 @@ const readChoiceMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, e
 const readDeltaMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
-    addText(bytes, start, end, found);
+    addReasoning(bytes, start, end, found);
     found.reasoningAt = hasReasoningContent;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
-    addText(bytes, start, end, found);
+    addReasoning(bytes, start, end, found);
     if (found.reasoningAt !== hasReasoningContent) found.reasoningAt = nameEnd - 1;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"tool_calls"')) {
     readToolCalls(bytes, start, end, found);
@@ -159,6 +162,12 @@ function addText(bytes: Buffer, start: number, end: number, found: Chunk): void 
   found.textEnd = end;
   found.textBytes += textBytes(bytes, start, end);
   found.hasContent = true;
+}
+
+function addReasoning(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  const before = found.textBytes;
+  addText(bytes, start, end, found);
+  found.reasoningBytes += found.textBytes - before;
 }
 
 /**

@@ -1,16 +1,18 @@
 /** A model of a network: its entry in the catalogue, and the way to one of its workers. */
 import { randomSampler, chooseBackend, type CandidateSampler } from "sluice-gateway/http";
-import type {
-  AnswerReader,
-  CoefficientBands,
-  InferenceCall,
-  InferenceRequest,
-  ModelEntry,
-  ModelOverride,
-  NetworkModel,
-  Price,
-  PromptOptions,
-  WorkerApi,
+import {
+  createPrice,
+  type AnswerReader,
+  type CoefficientBands,
+  type InferenceCall,
+  type InferenceRequest,
+  type ModelEntry,
+  type ModelOverride,
+  type NetworkModel,
+  type Price,
+  type PromptOptions,
+  type TokenPrices,
+  type WorkerApi,
 } from "sluice-gateway/services";
 import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
@@ -68,24 +70,29 @@ export class Model implements NetworkModel {
     const { override, createdAt } = this.#parts;
     const coefficients = this.#network.isPriced ? this.#coefficients : undefined;
     // Without a worker there is no coefficient, so the price of the network is shown.
-    const price = this.#network.price(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
-    const perToken = price.costMilliCu(1);
+    const price = this.priceAt(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
+    const one = { promptTokens: 1, completionTokens: 0 };
+    const written = { promptTokens: 0, completionTokens: 1 };
     return {
       network: this.network,
       modelId: this.modelId,
       ownedBy: override?.ownedBy ?? this.#network.config.name,
       createdAt,
       activeWorkers: this.activeWorkers,
-      promptPriceCUMilli: perToken,
-      completionPriceCUMilli: perToken,
-      cachedPriceCUMilli: perToken,
+      promptPriceCUMilli: price.costMilliCu(one),
+      completionPriceCUMilli: price.costMilliCu(written),
+      cachedPriceCUMilli: price.costMilliCu({ ...one, cachedTokens: 1 }),
+      ...(price.pricing.classes !== undefined && {
+        reasoningPriceCUMilli: price.costMilliCu({ ...written, reasoningTokens: 1 }),
+      }),
       coefficients,
       evidence: this.#parts.workers[0]?.route.evidence ?? "none",
     };
   }
 
-  maxMilliCu(tokens: number): number {
-    return this.#network.price(this.#coefficients?.priority ?? 1000).costMilliCu(tokens);
+  maxMilliCu(promptTokens: number, completionTokens: number): number {
+    const price = this.priceAt(this.#coefficients?.priority ?? 1000);
+    return price.maxMilliCu(promptTokens, completionTokens);
   }
 
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall {
@@ -108,12 +115,23 @@ export class Model implements NetworkModel {
   }
 
   priceOf(worker: Worker): Price {
-    return this.#network.price(this.#coefficientOf(worker));
+    return this.priceAt(this.#coefficientOf(worker));
+  }
+
+  priceAt(coefficient: number): Price {
+    const price = this.#network.priceAt(coefficient);
+    const own = this.#parts.override?.prices;
+    return own === undefined ? price : withPrices(price, own);
   }
 
   #coefficientOf(worker: Worker): number {
     return this.#parts.override?.priceCoefficient ?? worker.listed.coefficient;
   }
+}
+
+/** `classes` is listed because a single price must not keep the classes of the network. */
+function withPrices({ pricing }: Price, { pricePerTokenNano, classes }: TokenPrices): Price {
+  return createPrice({ ...pricing, pricePerTokenNano, classes });
 }
 
 /**

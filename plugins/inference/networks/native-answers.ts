@@ -43,11 +43,25 @@ export function countWritten(value: unknown): number {
   return bytes;
 }
 
+/** Returns true for an event of a stream that has a piece of reasoning. */
+export function isReasoning({ type, delta }: Json): boolean {
+  const isThought = isObject(delta) && delta["type"] === "thinking_delta";
+  return isThought || (typeof type === "string" && type.startsWith("response.reasoning"));
+}
+
+/** Returns the numbers of bytes of an answer. `parts`: its items or blocks. */
+function sizeOf(parts: unknown): Pick<WholeDocument, "writtenBytes" | "reasoningBytes"> {
+  const thoughts = (Array.isArray(parts) ? (parts as unknown[]) : []).filter(
+    (one) => isObject(one) && (one["type"] === "reasoning" || one["type"] === "thinking"),
+  );
+  return { writtenBytes: countWritten(parts), reasoningBytes: countWritten(thoughts) };
+}
+
 export const readWholeResponse: ReadWhole = (bytes) => {
   const response = parse(bytes);
   const end = endOfResponse(response);
   if (end === undefined || !isObject(response)) return undefined;
-  return { ...end, writtenBytes: countWritten(response["output"]), native: bytes };
+  return { ...end, ...sizeOf(response["output"]), native: bytes };
 };
 
 export const readWholeMessage: ReadWhole = (bytes) => {
@@ -56,7 +70,7 @@ export const readWholeMessage: ReadWhole = (bytes) => {
   const finishReason = finishReasonOf(message["stop_reason"]);
   if (finishReason === undefined) return undefined;
   const usage = readMessagesUsage(isObject(message["usage"]) ? message["usage"] : {});
-  return { finishReason, usage, writtenBytes: countWritten(message["content"]), native: bytes };
+  return { finishReason, usage, ...sizeOf(message["content"]), native: bytes };
 };
 
 /** Reads the answer of `count_tokens`. */

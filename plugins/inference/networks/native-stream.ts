@@ -3,7 +3,7 @@
  * the answer is complete.
  */
 import { isObject } from "sluice-gateway/toolkit";
-import { countWritten, type ReadEvent } from "./native-answers.ts";
+import { countWritten, isReasoning, type ReadEvent } from "./native-answers.ts";
 import { isDone, StreamedAnswer, type AnswerSink } from "./worker-answer.ts";
 import { parse } from "./whole-answer.ts";
 
@@ -36,7 +36,7 @@ export class NativeStream extends StreamedAnswer {
     if (step === "last") return;
     // An event that ends a part of the answer repeats its text.
     const written = event["type"].endsWith(".done") ? 0 : countWritten(event);
-    if (written > 0) this.count(written);
+    if (written > 0) this.count(written, isReasoning(event) ? written : 0);
     this.sink.onChoice(bytes, start, end);
   }
 }

@@ -23,7 +23,7 @@ import type {
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { runGuarded } from "sluice-gateway/toolkit";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
-import { estimateUsage, isWithin } from "./token-usage.ts";
+import { believedUsage, estimateUsage } from "./token-usage.ts";
 import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
@@ -279,27 +279,33 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const attempt = this.#attempt;
     const price = this.#price;
     if (attempt === undefined || price === undefined) return undefined;
-    const usage = this.#usageOf(attempt, produced ?? attempt.produced);
+    const { pricing } = price;
+    const hasClasses = pricing.classes !== undefined;
+    const usage = this.#usageOf(attempt, produced ?? attempt.produced, hasClasses);
     if (this.request.api !== "count_tokens") {
-      this.network.callMetrics.used(this.modelId, usage);
+      this.network.callMetrics.used(this.modelId, usage, attempt.worker.id);
       this.#countUnpriced(price);
     }
-    const { pricing } = price;
     return {
       worker: { network: pricing.network, id: attempt.worker.id, pricing },
       usage,
-      costMilliCu: price.costMilliCu(usage.promptTokens + usage.completionTokens),
+      costMilliCu: price.costMilliCu(usage),
       finishReason: this.#finishReason ?? attempt.finishReason,
     };
   }
 
   /** Returns the worker's report, or an estimate if the report is missing or exceeds the limits of the request. */
-  #usageOf({ reported, worker }: RunningAttempt, produced: PartialAnswer): TokenUsage {
+  #usageOf(
+    { reported, worker }: RunningAttempt,
+    produced: PartialAnswer,
+    hasClasses: boolean,
+  ): TokenUsage {
     if (reported !== undefined) {
-      if (isWithin(reported, this.#limits)) return reported;
+      const believed = believedUsage(reported, this.#limits, hasClasses);
+      if (believed !== undefined) return believed;
       this.network.callMetrics.implausibleUsage(worker, reported, this.#limits);
     }
-    return estimateUsage(this.request.promptBytes, produced, this.#limits);
+    return estimateUsage(this.request.promptBytes, produced, this.#limits, hasClasses);
   }
 
   #countUnpriced({ pricing }: Price): void {

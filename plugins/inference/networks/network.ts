@@ -12,6 +12,7 @@ import {
   type NetworkConfig,
   type NetworkKind,
   type Price,
+  type TokenPrices,
   type Transport,
 } from "sluice-gateway/services";
 import { Affinity } from "./affinity.ts";
@@ -42,7 +43,7 @@ export class Network implements ServingNetwork {
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
   #hasStatus = false;
-  #price: string | undefined;
+  #tokenPrices: TokenPrices | undefined;
   #readAt: number;
   readonly #firstListed = new Map<string, number>();
   #prices = new Map<number, Price>();
@@ -110,7 +111,7 @@ export class Network implements ServingNetwork {
   }
 
   /** Returns the current price at a coefficient. */
-  price(coefficient: number): Price {
+  priceAt(coefficient: number): Price {
     if (this.#rate.usd !== this.#pricedRate) {
       this.#pricedRate = this.#rate.usd;
       this.#prices.clear();
@@ -120,7 +121,7 @@ export class Network implements ServingNetwork {
     const price = createPrice({
       network: this.config.name,
       coefficient,
-      pricePerTokenNano: this.#price ?? this.config.pricePerTokenNano,
+      ...(this.#tokenPrices ?? this.config.prices),
       tokenUsdRate: this.#rate.usd,
       asOf: new Date(this.#readAt).toISOString(),
     });
@@ -144,7 +145,7 @@ export class Network implements ServingNetwork {
   #onStatus(status: NetworkStatus): void {
     const hadWorkers = !this.#hasStatus || this.#workers.size > 0;
     this.#hasStatus = true;
-    this.#price = status.pricePerTokenNano ?? this.#price;
+    this.#tokenPrices = status.prices ?? this.#tokenPrices;
     this.#readAt = this.parts.clock.now();
     this.#prices.clear();
     const workers = new Map<string, Worker>();

@@ -1,6 +1,13 @@
 /** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
 import type { SectionFault } from "sluice-gateway/plugin";
-import type { NetworkConfig, PromptOptions, RateConfig, WorkerApi } from "sluice-gateway/services";
+import {
+  readTokenPrices,
+  type NetworkConfig,
+  type PromptOptions,
+  type RateConfig,
+  type TokenPrices,
+  type WorkerApi,
+} from "sluice-gateway/services";
 import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
 import { passable } from "./schema.ts";
 
@@ -20,7 +27,7 @@ interface Entry {
   readonly url?: string;
   readonly origins: readonly string[];
   readonly status: { readonly url?: string; readonly every: string };
-  readonly price_per_token_nano: string;
+  readonly price_per_token_nano: string | Readonly<Record<string, string>>;
   readonly rate?: Rate;
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
@@ -43,6 +50,8 @@ export interface Options {
 
 const everyMinute = 60_000;
 const oneDay = 86_400_000;
+/** The prices if those of the file could not be read; that fault has already been reported. */
+const free: TokenPrices = { pricePerTokenNano: "0" };
 
 /** Returns the networks that have a url, in the order of the file. */
 export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
@@ -61,7 +70,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
       origins,
       statusUrl: status.url,
       statusMs: durationMs(status.every) ?? everyMinute,
-      pricePerTokenNano: network.price_per_token_nano,
+      prices: readTokenPrices(network.price_per_token_nano) ?? free,
       rate: rateConfig(network.rate ?? rate),
       headers,
       connectMs,

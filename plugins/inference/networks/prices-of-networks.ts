@@ -1,7 +1,7 @@
 /** The prices in the sections `networks` and `rate`, which must be equal on all gateways that share credit. */
 
 interface Entry {
-  readonly price_per_token_nano?: string;
+  readonly price_per_token_nano?: unknown;
   readonly rate?: unknown;
 }
 

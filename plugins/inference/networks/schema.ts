@@ -91,11 +91,28 @@ const networkSchema: JsonSchema = {
       },
     },
     price_per_token_nano: {
-      type: "string",
+      type: ["string", "object"],
       format: "decimal",
       default: "0",
       description:
-        "Price per token in nano native tokens, if the status document does not have a price.",
+        "Price per token in nano native tokens, if the status document does not have a price: a decimal, or one for each class of tokens.",
+      additionalProperties: false,
+      required: ["prompt", "completion"],
+      properties: {
+        prompt: { type: "string", format: "decimal", description: "Price of the prompt." },
+        cached: {
+          type: "string",
+          format: "decimal",
+          description:
+            "Price of the tokens of the prompt that the worker has in its cache. Default: that of the prompt.",
+        },
+        completion: { type: "string", format: "decimal", description: "Price of the completion." },
+        reasoning: {
+          type: "string",
+          format: "decimal",
+          description: "Price of the tokens of reasoning. Default: that of the completion.",
+        },
+      },
     },
     rate: rateSchema,
     headers: {

@@ -2,13 +2,13 @@
  * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
-import type { ListedWorker, WorkerState } from "sluice-gateway/services";
-import { decimalText } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import type { ListedWorker, TokenPrices, WorkerState } from "sluice-gateway/services";
+import { readTokenPrices } from "sluice-gateway/services";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
 
 export interface NetworkStatus {
-  /** A decimal in nano native tokens. Undefined if the document has no price. */
-  readonly pricePerTokenNano: string | undefined;
+  /** Undefined if the document has no price. */
+  readonly prices: TokenPrices | undefined;
   readonly workers: readonly ListedWorker[];
 }
 
@@ -32,14 +32,14 @@ export function readStatus(
 ): NetworkStatus | undefined {
   if (!isObject(value) || !Array.isArray(value["workers"])) return undefined;
   const { price_per_token_nano: price, workers } = value;
-  if (!isPrice(price)) return undefined;
-  const pricePerTokenNano = decimalText(price);
+  const prices = isAbsent(price) ? undefined : readPrices(price);
+  if (prices === undefined && !isAbsent(price)) return undefined;
   const listed = new Map<string, ListedWorker>();
   for (const one of workers.slice(0, maxWorkers)) {
     const worker = readWorker(one, protocols);
     if (worker !== undefined) listed.set(worker.id, worker);
   }
-  return { pricePerTokenNano, workers: [...listed.values()] };
+  return { prices, workers: [...listed.values()] };
 }
 
 /**
@@ -48,13 +48,13 @@ export function readStatus(
 export function statusProblem(value: unknown): string {
   if (!isObject(value)) return "it is not a JSON object";
   if (!Array.isArray(value["workers"])) return "it has no list of workers";
-  return `price_per_token_nano is not a decimal from 0 to ${maxPriceNano}`;
+  return `price_per_token_nano is not a decimal from 0 to ${maxPriceNano}, or an object with such prices`;
 }
 
-function isPrice(price: unknown): boolean {
-  if (price === undefined || price === null) return true;
-  const text = decimalText(price);
-  return text !== undefined && Number(text) <= maxPriceNano;
+/** Reads the prices of a network or a model. Undefined if they are not valid or too high. */
+export function readPrices(value: unknown): TokenPrices | undefined {
+  const prices = readTokenPrices(value);
+  return Number(prices?.pricePerTokenNano) <= maxPriceNano ? prices : undefined;
 }
 
 /** The URL schemes of workers with OpenAI's API. */
@@ -79,7 +79,7 @@ export function readModels(value: unknown): NetworkStatus | undefined {
     if (!isName(id)) continue;
     workers.set(id, { id, model: id, coefficient: 1000, state: "active", url: undefined });
   }
-  return { pricePerTokenNano: undefined, workers: [...workers.values()] };
+  return { prices: undefined, workers: [...workers.values()] };
 }
 
 function isName(value: unknown): value is string {

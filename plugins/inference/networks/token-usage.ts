@@ -25,37 +25,53 @@ export function readUsage(value: unknown): TokenUsage | undefined {
   return {
     promptTokens,
     completionTokens,
-    cachedTokens: detail(value["prompt_tokens_details"], "cached_tokens", promptTokens),
-    reasoningTokens: detail(
-      value["completion_tokens_details"],
-      "reasoning_tokens",
-      completionTokens,
-    ),
+    cachedTokens: detail(value["prompt_tokens_details"], "cached_tokens"),
+    reasoningTokens: detail(value["completion_tokens_details"], "reasoning_tokens"),
     estimated: false,
   };
 }
 
-/** Returns true if a report is within the limits of the request. */
-export function isWithin(usage: TokenUsage, limit: UsageLimit): boolean {
-  return (
-    usage.promptTokens <= limit.promptTokens && usage.completionTokens <= limit.completionTokens
-  );
+/**
+ * Returns the usage of a report, or undefined if the report exceeds the limits of the request. A part of the tokens that
+ * is larger than its whole is unknown if all tokens have one price. If classes of tokens have prices (`hasClasses`), it
+ * makes the whole report implausible.
+ */
+export function believedUsage(
+  reported: TokenUsage,
+  limit: UsageLimit,
+  hasClasses: boolean,
+): TokenUsage | undefined {
+  const { promptTokens, completionTokens, cachedTokens = 0, reasoningTokens = 0 } = reported;
+  if (promptTokens > limit.promptTokens) return undefined;
+  if (completionTokens > limit.completionTokens) return undefined;
+  const hasCached = cachedTokens <= promptTokens;
+  const hasReasoning = reasoningTokens <= completionTokens;
+  if (hasCached && hasReasoning) return reported;
+  if (hasClasses) return undefined;
+  return {
+    ...reported,
+    cachedTokens: hasCached ? reported.cachedTokens : undefined,
+    reasoningTokens: hasReasoning ? reported.reasoningTokens : undefined,
+  };
 }
 
 /**
  * Estimates the tokens if there is no plausible report: one token per four bytes, and at least one token per chunk. The
- * completion never exceeds the limit of the request.
+ * completion never exceeds the limit of the request. Reasoning is only estimated if it has a price of its own.
  */
 export function estimateUsage(
   promptBytes: number,
-  { chunks, bytes }: PartialAnswer,
+  { chunks, bytes, reasoningChunks, reasoningBytes }: PartialAnswer,
   limit: UsageLimit,
+  hasClasses: boolean,
 ): TokenUsage {
+  const completionTokens = Math.min(Math.max(chunks, tokensOf(bytes)), limit.completionTokens);
+  const thought = Math.min(Math.max(reasoningChunks, tokensOf(reasoningBytes)), completionTokens);
   return {
     promptTokens: tokensOf(promptBytes),
-    completionTokens: Math.min(Math.max(chunks, tokensOf(bytes)), limit.completionTokens),
+    completionTokens,
     cachedTokens: undefined,
-    reasoningTokens: undefined,
+    reasoningTokens: hasClasses ? thought : undefined,
     estimated: true,
   };
 }
@@ -64,9 +80,9 @@ function tokensOf(bytes: number): number {
   return Math.ceil(bytes / 4);
 }
 
-function detail(details: unknown, name: string, max: number): number | undefined {
+function detail(details: unknown, name: string): number | undefined {
   const count = isObject(details) ? details[name] : undefined;
-  return isCount(count) && count <= max ? count : undefined;
+  return isCount(count) ? count : undefined;
 }
 
 /** Returns true if the value is a number of tokens that can be read. */

@@ -14,6 +14,8 @@ export interface WholeDocument {
   readonly usage: TokenUsage | undefined;
   /** Number of UTF-8 bytes that the model has written. */
   readonly writtenBytes: number;
+  /** The same number for reasoning alone. Default: 0. */
+  readonly reasoningBytes?: number;
   /** The answer of an API other than chat completions, as the worker wrote it. */
   readonly native?: Buffer;
   readonly message?: WholeMessage;
@@ -25,11 +27,13 @@ export type ReadWhole = (bytes: Buffer) => WholeDocument | undefined;
 /** Maximum size of an answer whose request has no other limit. */
 const maxWholeBytes = 16 * 1024 * 1024;
 
+const nothing: PartialAnswer = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
+
 /** Buffers an answer until it is complete. */
 export class WholeAnswer implements WorkerAnswer {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
-  produced: PartialAnswer = { chunks: 0, bytes: 0 };
+  produced: PartialAnswer = nothing;
   readonly #sink: AnswerSink;
   readonly #read: ReadWhole;
   readonly #maxBytes: number;
@@ -56,10 +60,10 @@ export class WholeAnswer implements WorkerAnswer {
     const document = this.#read(Buffer.concat(this.#pieces));
     this.#pieces = [];
     if (document === undefined) return this.#sink.onError();
-    const { finishReason, usage, message, native, writtenBytes } = document;
+    const { finishReason, usage, message, native, writtenBytes, reasoningBytes = 0 } = document;
     this.finishReason = finishReason;
     this.reported = usage;
-    this.produced = { chunks: 0, bytes: writtenBytes };
+    this.produced = { ...nothing, bytes: writtenBytes, reasoningBytes };
     this.#sink.onEnd(message, native);
   }
 }
@@ -74,7 +78,7 @@ export const readChatCompletion: ReadWhole = (bytes) => {
   const { finish_reason: reason } = choice;
   const finishReason = typeof reason === "string" ? reason : "stop";
   const usage = readUsage(document["usage"]);
-  return { finishReason, usage, writtenBytes: bytesOf(message), message };
+  return { finishReason, usage, ...sizeOf(message), message };
 };
 
 function readMessage({
@@ -112,10 +116,15 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
   return calls;
 }
 
-/** Returns the number of UTF-8 bytes of everything that the model has written. */
-function bytesOf({ content, reasoningContent = "", toolCalls }: WholeMessage): number {
+/** Returns the size of everything that the model has written. */
+function sizeOf({
+  content,
+  reasoningContent = "",
+  toolCalls,
+}: WholeMessage): Pick<WholeDocument, "writtenBytes" | "reasoningBytes"> {
   const calls = toolCalls.map((call) => call.name + call.arguments);
-  return Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  const writtenBytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  return { writtenBytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
 }
 
 /** Returns undefined if the bytes are not JSON. */

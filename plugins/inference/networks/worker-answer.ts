@@ -41,7 +41,7 @@ const reasoningSuffix = Buffer.from("_content");
 export class StreamedAnswer implements WorkerAnswer, EventReader {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
-  readonly produced = { chunks: 0, bytes: 0 };
+  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
   protected readonly sink: AnswerSink;
   readonly #events = new EventStream(this, maxEventBytes);
   readonly #shape = new ChunkTemplate();
@@ -66,23 +66,26 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     if (this.hasEnded) return;
     const shape = this.#shape;
     if (shape.matches(bytes, start, end)) {
-      this.count(textBytes(bytes, start + shape.textStart, end - shape.textEnd));
+      const size = textBytes(bytes, start + shape.textStart, end - shape.textEnd);
+      this.count(size, shape.isReasoning ? size : 0);
       return this.sink.onChoice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
     }
     if (isDone(bytes, start, end)) return this.complete();
     if (!readChunk(bytes, start, end, found) || found.isError) return this.break();
     if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
     if (found.choiceStart === -1) return;
-    if (found.hasContent) this.count(found.textBytes);
+    if (found.hasContent) this.count(found.textBytes, found.reasoningBytes);
     this.finishReason ??= found.finishReason;
     if (!putOnOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.break();
     if (isPlain(found)) shape.remember(bytes, start, end, found);
     this.#passChoice(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
   }
 
-  protected count(bytes: number): void {
+  protected count(bytes: number, reasoningBytes: number): void {
     this.produced.chunks++;
     this.produced.bytes += bytes;
+    if (reasoningBytes > 0) this.produced.reasoningChunks++;
+    this.produced.reasoningBytes += reasoningBytes;
   }
 
   /** `reasoningAt`: where `reasoning` is renamed to `reasoning_content`; negative for no renaming. */

@@ -101,6 +101,7 @@ function modelJson(model: ModelEntry): object {
     promptPriceCUMilli: model.promptPriceCUMilli,
     completionPriceCUMilli: model.completionPriceCUMilli,
     cachedPriceCUMilli: model.cachedPriceCUMilli,
+    reasoningPriceCUMilli: model.reasoningPriceCUMilli,
   };
 }
 

@@ -21,6 +21,10 @@ const price = fc.oneof(
   fc.double().map((value) => (Number.isFinite(value) ? value : String(value))),
   fc.jsonValue(),
 );
+const classes = fc.record(
+  { prompt: price, cached: price, completion: price, reasoning: price },
+  { requiredKeys: ["prompt", "completion"] },
+);
 const coefficient = fc.oneof(
   fc.constantFrom<unknown>(1000, 0, 1_000_000, 1_000_001, -1, 0.5, 1e300, "1000"),
   fc.jsonValue({ maxDepth: 1 }),
@@ -38,7 +42,7 @@ const worker = fc.record({
 });
 const status = fc.record(
   {
-    price_per_token_nano: price,
+    price_per_token_nano: fc.oneof(price, classes),
     workers: fc.oneof(fc.array(worker, { maxLength: 4 }), fc.jsonValue()),
   },
   { requiredKeys: [] },
@@ -70,11 +74,11 @@ export const statusDocuments: FuzzTarget = {
         if (url !== undefined) assert.match(URL.parse(url)?.protocol ?? "", /^(https?|wss?):$/);
         const charged = createPrice({
           network: "alpha",
-          pricePerTokenNano: read.pricePerTokenNano ?? "0",
+          ...(read.prices ?? { pricePerTokenNano: "0" }),
           tokenUsdRate: "0.25",
           coefficient: thousandths,
           asOf: "1970-01-01T00:00:00Z",
-        }).costMilliCu(count);
+        }).maxMilliCu(count, count);
         assert.ok(Number.isSafeInteger(charged) && charged >= 0);
       }
     });

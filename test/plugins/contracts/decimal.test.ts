@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { createPrice } from "sluice-gateway/services";
+import { createPrice, readTokenPrices } from "sluice-gateway/services";
 import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
 
 for (const [text, digits, places] of [
@@ -121,7 +121,9 @@ function costOf(
 ): number {
   const pricing = { network: "n", asOf: "2026-01-01T00:00:00.000Z" };
   const parts = { ...pricing, coefficient, pricePerTokenNano: price, tokenUsdRate: rate };
-  return createPrice(parts).costMilliCu(tokens);
+  const half = Math.floor(tokens / 2);
+  const counts = { promptTokens: half, completionTokens: tokens - half, cachedTokens: half >> 1 };
+  return createPrice(parts).costMilliCu(counts);
 }
 
 test("a cost is the exact product rounded half up once, for any price, coefficient and rate", () => {
@@ -164,4 +166,63 @@ test("a missing or invalid price or rate costs nothing", () => {
 test("an absurd cost is limited to a safe integer", () => {
   const absurd = "999999999999999999";
   assert.equal(costOf(1e9, absurd, absurd, 1_000_000), Number.MAX_SAFE_INTEGER);
+});
+
+/** A number of tokens and a part of it, which may be larger than its whole. */
+const wholeAndPart = fc.tuple(fc.nat(1_000_000), fc.option(fc.nat(1_000_001), { nil: undefined }));
+
+test("a cost by classes is the exact sum of the products, rounded once, and at most the maximum", () => {
+  fc.assert(
+    fc.property(
+      fc.tuple(rationals, rationals, rationals, rationals),
+      rationals,
+      fc.nat(1_000_000),
+      wholeAndPart,
+      wholeAndPart,
+      (prices, rate, coefficient, [promptTokens, cached], [completionTokens, reasoning]) => {
+        const inCache = cached !== undefined && cached <= promptTokens ? cached : 0;
+        const thought = reasoning !== undefined && reasoning <= completionTokens ? reasoning : 0;
+        const counts = [promptTokens - inCache, inCache, completionTokens - thought, thought];
+        const under = prices.reduce((product, price) => product * price.under, 1n);
+        const over = prices
+          .map((price, at) => (BigInt(counts[at] ?? 0) * price.over * under) / price.under)
+          .reduce((sum, product) => sum + product, 0n);
+        const exact = nearest(over * BigInt(coefficient) * rate.over, under * 1000n * rate.under);
+        const most = BigInt(Number.MAX_SAFE_INTEGER);
+        const [prompt, cachedPrice, completion, reasoningPrice] = prices.map(({ text }) => text);
+        const read = readTokenPrices({
+          prompt,
+          cached: cachedPrice,
+          completion,
+          reasoning: reasoningPrice,
+        });
+        assert.ok(read);
+        const about = { network: "n", asOf: "", coefficient, tokenUsdRate: rate.text };
+        const price = createPrice({ ...about, ...read });
+        const tokens = {
+          promptTokens,
+          completionTokens,
+          cachedTokens: cached,
+          reasoningTokens: reasoning,
+        };
+        assert.equal(price.costMilliCu(tokens), Number(exact > most ? most : exact));
+        const reserved = price.maxMilliCu(promptTokens, completionTokens);
+        assert.ok(price.costMilliCu(tokens) <= reserved);
+        // The price that earlier clients read is the highest.
+        const { pricePerTokenNano } = read;
+        const single = createPrice({ ...about, pricePerTokenNano });
+        assert.ok(reserved <= single.costMilliCu({ promptTokens, completionTokens }));
+      },
+    ),
+  );
+});
+
+test("the reservation takes the dearer price of the prompt and the dearer price of the completion", () => {
+  const about = { network: "n", asOf: "", coefficient: 1000, tokenUsdRate: "1" };
+  const maxOf = (prompt: string, cached: string, completion: string, reasoning: string) => {
+    const classes = { prompt, cached, completion, reasoning };
+    return createPrice({ ...about, pricePerTokenNano: "9", classes }).maxMilliCu(100, 10);
+  };
+  assert.equal(maxOf("3", "1", "5", "7"), 370);
+  assert.equal(maxOf("1", "3", "7", "5"), 370);
 });

@@ -134,6 +134,14 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
     tokenUsdRate: undefined,
     asOf: "2026-11-21T00:00:00.000Z",
   };
+  const longPrice = `1000000000.${"0".repeat(29)}1`;
+  const classes = {
+    prompt: longPrice,
+    cached: longPrice,
+    completion: longPrice,
+    reasoning: longPrice,
+  };
+  const byClass = { ...pricing, pricePerTokenNano: longPrice, tokenUsdRate: longPrice, classes };
   const quotes = '"'.repeat(128);
   const longest = agentOf(quotes, { version: quotes, sessionId: quotes, provider: quotes });
   const capabilities = Array.from({ length: 16 }, () => "c".repeat(64));
@@ -142,6 +150,7 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
   await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
   await take(meter, principalOf(), 1, { requestId: "y" }).settle([
     { ...chat, pricing: { ...pricing, tokenUsdRate: "0.25" } },
+    { ...chat, pricing: byClass },
     chat,
   ]);
   const rows = [...readUsage(fixture.dataDir)];
@@ -150,6 +159,7 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
     [
       ["x".repeat(256), longest, pricing],
       ["y", undefined, { ...pricing, tokenUsdRate: "0.25" }],
+      ["y", undefined, byClass],
       ["y", undefined, undefined],
     ],
   );

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice } from "sluice-gateway/services";
 import { readPricing } from "../../../../plugins/confidential/client/cost.ts";
+import { countsOf } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { recomputeCost } from "../../../../plugins/confidential/client/client.ts";
 
 const report = { coefficient: 1500, tokens: { prompt: 9, completion: 5, cached: 4, reasoning: 2 } };
@@ -53,9 +54,9 @@ test("client and gateway compute the same integer", () => {
       decimal,
       (prompt, completion, coefficient, price, rate) => {
         const members = { ...pricing, coefficient, pricePerTokenNano: price, tokenUsdRate: rate };
-        const tokens = { prompt, completion, cached: 0, reasoning: 0 };
+        const tokens = { prompt, completion, cached: prompt >> 1, reasoning: completion >> 2 };
         const cost = recomputeCost({ coefficient, tokens }, members);
-        assert.equal(cost, createPrice(members).costMilliCu(prompt + completion));
+        assert.equal(cost, createPrice(members).costMilliCu(countsOf(tokens)));
       },
     ),
   );
@@ -72,4 +73,30 @@ test("a pricing with a missing or invalid member is ignored", () => {
     assert.equal(readPricing({ ...pricing, [member]: {} }), undefined);
   }
   assert.equal(readPricing(null), undefined);
+});
+
+const classes = { prompt: "12.5", cached: "1", completion: "30", reasoning: "40.5" };
+
+test("the classes of a pricing are read, and one that is missing or invalid makes it unreadable", () => {
+  const whole = { ...pricing, pricePerTokenNano: "40.5", classes };
+  assert.deepEqual(readPricing({ ...whole, classes: { ...classes, more: 1 } }), whole);
+  for (const member of Object.keys(classes)) {
+    for (const value of [undefined, null, 1, "-1", "x"]) {
+      assert.equal(readPricing({ ...whole, classes: { ...classes, [member]: value } }), undefined);
+    }
+  }
+  assert.equal(readPricing({ ...whole, classes: null }), undefined);
+});
+
+test("a cost by classes counts cached and reasoning tokens at their own prices", () => {
+  const whole = { ...pricing, pricePerTokenNano: "40.5", classes };
+  // (5 × 12.5 + 4 × 1 + 3 × 30 + 2 × 40.5) × 1.5 × 0.25 = 89.0625
+  assert.equal(recomputeCost(report, whole), 89);
+  const lie = { ...report.tokens, cached: 10, reasoning: 6 };
+  // (9 × 12.5 + 5 × 30) × 1.5 × 0.25 = 98.4375
+  assert.equal(recomputeCost({ ...report, tokens: lie }, whole), 98);
+  assert.throws(
+    () => recomputeCost(report, { ...whole, classes: { ...classes, cached: "1e3" } }),
+    RangeError,
+  );
 });

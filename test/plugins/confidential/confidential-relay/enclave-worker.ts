@@ -77,8 +77,8 @@ export interface EnclaveWorker extends AsyncDisposable {
   readonly root: string;
   /** The value in the status document. */
   coefficient: number;
-  /** The price in the status document, in nano native tokens per token. */
-  price: string;
+  /** The price in the status document, in nano native tokens per token, or the prices of classes of tokens. */
+  price: unknown;
   script: Script;
   /** Number of sessions that have been opened, including those for checks. */
   readonly hellos: readonly Hello[];

@@ -5,8 +5,28 @@
 import { dataOf } from "../networks/chat-events.ts";
 import type { ChatReceived } from "../networks/scripted-worker.ts";
 
-/** 7 nano native tokens × 0.35 USD are 2.45 milli-CU per token, so that charges are rounded in both directions. */
-export const price = { nano: "7", usd: "0.35", hundredthsMilli: 245n };
+/** Prices of the classes of tokens, in tenths of a nano native token. */
+export interface Prices {
+  readonly prompt: number;
+  readonly cached: number;
+  readonly completion: number;
+  readonly reasoning: number;
+}
+
+/**
+ * The networks and their prices. `classic` has one price for all tokens. Each class is the dearer one in one of the
+ * others.
+ */
+export const networks = {
+  classic: { prompt: 70, cached: 70, completion: 70, reasoning: 70 },
+  usual: { prompt: 70, cached: 7, completion: 213, reasoning: 300 },
+  unusual: { prompt: 20, cached: 71, completion: 95, reasoning: 0 },
+} satisfies Readonly<Record<string, Prices>>;
+export type NetworkName = keyof typeof networks;
+
+/** With it, a tenth of a nano native token costs 35 thousandths of a milli-CU, so that charges are rounded both ways. */
+export const usdRate = "0.35";
+const thousandthsMilli = 35n;
 
 /** Token limit of requests without a limit of their own: the network's `maxOutputTokens`. */
 export const tokenCap = 400;
@@ -17,28 +37,32 @@ const templateTokens = 16_384;
 interface ExpectedCharge {
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** Undefined if the network has one price. */
+  readonly cachedTokens: number | undefined;
+  readonly reasoningTokens: number | undefined;
   readonly estimated: boolean;
   readonly milli: number;
   /** True if the answer is complete, also if it was ended at its token limit. */
   readonly isComplete: boolean;
 }
 
-/** What a worker has sent, and whether it has ended the body properly. */
+/** What a worker of a network has sent, and whether it has ended the body properly. */
 interface Sent {
+  readonly network: NetworkName;
   readonly received: ChatReceived;
   readonly bytes: Buffer;
   readonly isEnded: boolean;
 }
 
-interface Tokens {
-  readonly prompt: number;
-  readonly completion: number;
-}
+/** `cached` is a part of `prompt`, and `reasoning` of `completion`. */
+type Tokens = Prices;
 
 /** What has arrived of an answer. */
 interface Arrived {
   chunks: number;
   textBytes: number;
+  reasoningChunks: number;
+  reasoningBytes: number;
   reported: Tokens | undefined;
 }
 
@@ -49,34 +73,51 @@ export function expectedCharge(sent: Sent): ExpectedCharge | undefined {
   return sent.received.body["stream"] === true ? chargeOfStream(sent) : chargeOfDocument(sent);
 }
 
-/** Returns the milli-CU that a request reserves: one token per byte that the model may read, plus its token limit. */
-function reservedMilli({ body }: ChatReceived): number {
+/**
+ * Returns the milli-CU that a request reserves: one token per byte that the model may read, plus its token limit, each at
+ * the dearer of its two prices.
+ */
+function reservedMilli({ body }: ChatReceived, prices: Prices): number {
   const messages = messagesOf(body);
   const roles = messages.map(({ role }) => byteLength(String(role)) + 32);
   const template = byteLength(JSON.stringify(body["chat_template_kwargs"]));
-  return milliOf(promptBytes(body) + template + sum(roles) + limitOf(body));
+  const prompt = promptBytes(body) + template + sum(roles);
+  return milliOf(
+    prompt * Math.max(prices.prompt, prices.cached) +
+      limitOf(body) * Math.max(prices.completion, prices.reasoning),
+  );
 }
 
-function milliOf(tokens: number): number {
-  return Number((BigInt(tokens) * price.hundredthsMilli + 50n) / 100n);
+function costMilli({ prompt, cached, completion, reasoning }: Tokens, prices: Prices): number {
+  return milliOf(
+    (prompt - cached) * prices.prompt +
+      cached * prices.cached +
+      (completion - reasoning) * prices.completion +
+      reasoning * prices.reasoning,
+  );
+}
+
+function milliOf(tenthsNano: number): number {
+  return Number((BigInt(tenthsNano) * thousandthsMilli + 500n) / 1000n);
 }
 
 export function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
-function chargeOfStream({ received, bytes, isEnded }: Sent): ExpectedCharge | undefined {
-  const arrived: Arrived = { chunks: 0, textBytes: 0, reported: undefined };
+function chargeOfStream({ isEnded, ...sent }: Sent): ExpectedCharge | undefined {
+  const { received, bytes } = sent;
+  const arrived: Arrived = { ...nothing };
   const limit = limitOf(received.body);
   // Servers may send a few more chunks than tokens.
   const maxChunks = limit + Math.ceil(limit / 8) + 32;
   let choices = 0;
   let hasFinishReason = false;
   for (const data of completeEvents(bytes)) {
-    if (data === "[DONE]") return charge(received, arrived, true);
+    if (data === "[DONE]") return charge(sent, arrived, true);
     const chunk = parse(data);
     if (!isObject(chunk) || (chunk["error"] ?? null) !== null) {
-      return choices === 0 ? undefined : charge(received, arrived, false);
+      return choices === 0 ? undefined : charge(sent, arrived, false);
     }
     arrived.reported = readReport(chunk["usage"]) ?? arrived.reported;
     const choice = Array.isArray(chunk["choices"]) ? (chunk["choices"][0] as unknown) : undefined;
@@ -85,16 +126,20 @@ function chargeOfStream({ received, bytes, isEnded }: Sent): ExpectedCharge | un
     const text = textsOf(choice["delta"]);
     if (text.length > 0) arrived.chunks++;
     arrived.textBytes += sum(text.map(textBytes));
+    const reasoning = reasoningOf(choice["delta"]);
+    if (reasoning.length > 0) arrived.reasoningChunks++;
+    arrived.reasoningBytes += sum(reasoning.map(textBytes));
     if (arrived.chunks > maxChunks || choices > 4 * maxChunks) {
-      return charge(received, arrived, true);
+      return charge(sent, arrived, true);
     }
     hasFinishReason ||= isText(choice["finish_reason"]);
   }
-  if (isEnded && hasFinishReason) return charge(received, arrived, true);
-  return choices === 0 ? undefined : charge(received, arrived, false);
+  if (isEnded && hasFinishReason) return charge(sent, arrived, true);
+  return choices === 0 ? undefined : charge(sent, arrived, false);
 }
 
-function chargeOfDocument({ received, bytes, isEnded }: Sent): ExpectedCharge | undefined {
+function chargeOfDocument({ isEnded, ...sent }: Sent): ExpectedCharge | undefined {
+  const { bytes } = sent;
   const document = isEnded ? parse(bytes.toString()) : undefined;
   const choices = isObject(document) ? document["choices"] : undefined;
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
@@ -103,28 +148,53 @@ function chargeOfDocument({ received, bytes, isEnded }: Sent): ExpectedCharge | 
   const calls = message["tool_calls"] ?? [];
   if (!Array.isArray(calls) || !calls.every(isCall)) return undefined;
   const reported = readReport(document["usage"]);
+  // Of two texts of reasoning, clients get the first.
+  const [reasoning = ""] = [message["reasoning_content"] ?? message["reasoning"]].filter(isText);
+  const reasoningBytes = textBytes(reasoning);
   const bytesOfTexts = sum(textsOf(message).map(textBytes));
-  return charge(received, { chunks: 0, textBytes: bytesOfTexts, reported }, true);
+  return charge(sent, { ...nothing, textBytes: bytesOfTexts, reasoningBytes, reported }, true);
 }
 
-function charge(received: ChatReceived, arrived: Arrived, isComplete: boolean): ExpectedCharge {
+const nothing: Arrived = {
+  chunks: 0,
+  textBytes: 0,
+  reasoningChunks: 0,
+  reasoningBytes: 0,
+  reported: undefined,
+};
+
+function charge(
+  { network, received }: Omit<Sent, "isEnded">,
+  arrived: Arrived,
+  isComplete: boolean,
+): ExpectedCharge {
   const { body, text } = received;
+  const prices = networks[network];
+  const hasClasses = network !== "classic";
   const limit = limitOf(body);
   const { reported } = arrived;
   const isBelieved =
     reported !== undefined &&
     reported.prompt <= byteLength(text) + templateTokens &&
-    reported.completion <= limit;
+    reported.completion <= limit &&
+    (!hasClasses ||
+      (reported.cached <= reported.prompt && reported.reasoning <= reported.completion));
+  const completion = Math.min(limit, tokensOf(arrived.chunks, arrived.textBytes));
+  const thought = tokensOf(arrived.reasoningChunks, arrived.reasoningBytes);
   const counted = {
     prompt: Math.ceil(promptBytes(body) / 4),
-    completion: Math.min(limit, Math.max(arrived.chunks, Math.ceil(arrived.textBytes / 4))),
+    cached: 0,
+    completion,
+    reasoning: Math.min(completion, thought),
   };
-  const { prompt, completion } = isBelieved ? reported : counted;
+  const tokens = isBelieved ? reported : counted;
   // A charge never exceeds its reservation.
-  const milli = Math.min(milliOf(prompt + completion), reservedMilli(received));
+  const milli = Math.min(costMilli(tokens, prices), reservedMilli(received, prices));
   return {
-    inputTokens: prompt,
-    outputTokens: completion,
+    inputTokens: tokens.prompt,
+    outputTokens: tokens.completion,
+    cachedTokens: hasClasses ? tokens.cached : undefined,
+    reasoningTokens: hasClasses ? tokens.reasoning : undefined,
     estimated: !isBelieved,
     milli,
     isComplete,
@@ -138,11 +208,23 @@ function completeEvents(bytes: Buffer): string[] {
   return end === -1 ? [] : dataOf(`${bytes.toString("utf8", 0, end)}\n\n`);
 }
 
-/** Undefined if a count is missing or is not a possible number of tokens. */
+function tokensOf(chunks: number, bytes: number): number {
+  return Math.max(chunks, Math.ceil(bytes / 4));
+}
+
+/** Undefined if a count is missing or is not a possible number of tokens. A part that is neither counts as 0. */
 function readReport(usage: unknown): Tokens | undefined {
   if (!isObject(usage)) return undefined;
   const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return isCount(prompt) && isCount(completion) ? { prompt, completion } : undefined;
+  if (!isCount(prompt) || !isCount(completion)) return undefined;
+  const cached = partOf(usage["prompt_tokens_details"], "cached_tokens");
+  const reasoning = partOf(usage["completion_tokens_details"], "reasoning_tokens");
+  return { prompt, cached, completion, reasoning };
+}
+
+function partOf(details: unknown, name: string): number {
+  const count = isObject(details) ? details[name] : undefined;
+  return isCount(count) ? count : 0;
 }
 
 function isCount(value: unknown): value is number {
@@ -152,13 +234,17 @@ function isCount(value: unknown): value is number {
 /** Returns the texts that the model has written in a delta or a message. Calls after a malformed one are not read. */
 function textsOf(said: unknown): string[] {
   if (!isObject(said)) return [];
-  const texts: unknown[] = [said["content"], said["reasoning_content"], said["reasoning"]];
+  const texts: unknown[] = [said["content"], ...reasoningOf(said)];
   for (const call of Array.isArray(said["tool_calls"]) ? (said["tool_calls"] as unknown[]) : []) {
     if (!isObject(call)) break;
     const called = call["function"];
     if (isObject(called)) texts.push(called["name"], called["arguments"]);
   }
   return texts.filter(isText);
+}
+
+function reasoningOf(said: unknown): string[] {
+  return isObject(said) ? [said["reasoning_content"], said["reasoning"]].filter(isText) : [];
 }
 
 function isCall(call: unknown): boolean {

@@ -12,7 +12,14 @@ import type { UsageJson } from "../../../../plugins/billing/metering/usage-json.
 import { sluiceLines } from "../../../e2e/gateway-process.ts";
 import { startChat, type ChatGateway } from "../chat/gateway.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";
-import { expectedCharge, price, sum, tokenCap } from "./expected-charge.ts";
+import {
+  expectedCharge,
+  networks,
+  sum,
+  tokenCap,
+  usdRate,
+  type Prices,
+} from "./expected-charge.ts";
 import { lastText, randomPlan, type Plan } from "./random-stream.ts";
 
 const streams = Number(process.env["MONEY_STREAMS"] ?? 2_000);
@@ -52,9 +59,13 @@ test(
     const runs = new Map<string, Run>();
     const ended = new Ended();
     await using chat = await startChat({
-      network: `passes: [tools, sampling, format, images, reasoning], maxOutputTokens: ${tokenCap}`,
-      price: price.nano,
-      rate: `"${price.usd}"`,
+      network: networkOptions,
+      networks: [
+        networkWith("usual", networks.usual),
+        networkWith("unusual", networks.unusual),
+      ].join("\n"),
+      price: String(networks.classic.prompt / 10),
+      rate: `"${usdRate}"`,
       otherwise: (exchange) => {
         // The worker would keep every request.
         chat.worker.received.length = 0;
@@ -86,6 +97,14 @@ test(
     }
   },
 );
+
+const networkOptions = `passes: [tools, sampling, format, images, reasoning], maxOutputTokens: ${tokenCap}`;
+
+function networkWith(name: string, prices: Prices): string {
+  const classes = Object.entries(prices).map(([each, tenths]) => `${each}: "${tenths / 10}"`);
+  const price = `price_per_token_nano: { ${classes.join(", ")} }`;
+  return `  ${name}: { kind: openai, url: "\${WORKER_URL}", ${price}, ${networkOptions} }`;
+}
 
 function runOf(n: number): Run {
   const random = createRandom(seed ^ Math.imul(n, 0x9e3779b1));
@@ -254,10 +273,10 @@ function expectedOf({ plan, exchanges, answer: got }: Run): Charged | undefined 
   assert.ok(exchanges.length <= 1, "a request was sent to the worker twice");
   const [received] = exchanges;
   if (received === undefined) return undefined;
-  const { bytes, cutAt, isEnded, endless } = plan;
+  const { network, bytes, cutAt, isEnded, endless } = plan;
   // An endless answer is much longer than its limit.
   const written = endless === undefined ? bytes.subarray(0, cutAt) : repeated(endless);
-  const charge = expectedCharge({ received, bytes: written, isEnded });
+  const charge = expectedCharge({ network, received, bytes: written, isEnded });
   return (
     charge && {
       input_tokens: charge.inputTokens,

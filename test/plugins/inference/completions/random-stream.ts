@@ -3,12 +3,14 @@ import type { Random } from "../../../../bench/soak/random.ts";
 import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import { usageOf } from "../networks/worker-scripts.ts";
 import { model } from "../chat/gateway.ts";
+import { networks, type NetworkName } from "./expected-charge.ts";
 import { randomAnswer, randomJunk, type RandomAnswer } from "./random-choices.ts";
 
 type Api = "chat" | "responses" | "messages";
 
 export interface Plan {
   readonly api: Api;
+  readonly network: NetworkName;
   readonly path: string;
   readonly body: object;
   readonly streamed: boolean;
@@ -41,7 +43,9 @@ export function randomPlan(name: string, random: Random): Plan {
   const maxTokens = leaves ? 2_000 : random.pick(limits) || undefined;
   const body = bodyOf(api, { name, streamed, maxTokens, random });
   const said = { answer: randomAnswer(random, 3), usage: randomUsage(maxTokens, random) };
-  const planned = { api, path: paths[api], body, streamed, endless: undefined };
+  const network = random.pick(Object.keys(networks) as NetworkName[]);
+  const path = `/${network}${paths[api]}`;
+  const planned = { api, network, path, body, streamed, endless: undefined };
   if (!streamed) return { ...planned, ...wholeOf(said, leaves, random) };
   if (leaves) return { ...planned, ...abandoned(said, random) };
   const form = { newline: random.pick(["\n", "\r\n"] as const) };
@@ -92,7 +96,22 @@ function randomUsage(maxTokens = 300, random: Random): unknown {
     const count = random.pick([-1, 0.5, "7", null, {}, Number.MAX_VALUE]);
     return random.pick([{ ...usageOf(3, 4), completion_tokens: count }, [], "5", {}, null]);
   }
-  return usageOf(random.int(60), random.int(Math.min(maxTokens, 200)));
+  const prompt = random.int(60);
+  const completion = random.int(Math.min(maxTokens, 200));
+  return withParts(prompt, completion, random, random.int(5) === 0 ? 2 : 1);
+}
+
+/** Returns a report with the cached and the reasoning tokens. With `most` of 2, they may be too many by one. */
+function withParts(prompt: number, completion: number, random: Random, most = 1): object {
+  const parts = random.int(4);
+  const malformed = random.int(10) === 0 ? random.pick([-1, 0.5, "1", null]) : undefined;
+  const cached = malformed ?? random.int(prompt + most);
+  const reasoning = malformed ?? random.int(completion + most);
+  return {
+    ...usageOf(prompt, completion),
+    ...(parts !== 0 && { prompt_tokens_details: { cached_tokens: cached } }),
+    ...(parts !== 1 && { completion_tokens_details: { reasoning_tokens: reasoning } }),
+  };
 }
 
 /** Returns the documents of a stream. Some are malformed, missing, or at an unusual place. */
@@ -134,7 +153,10 @@ function randomCut(bytes: Buffer, random: Random): Pick<Plan, "cutAt" | "isEnded
  * The client leaves before the first byte or after some deltas. The charge must not depend on the moment at which the
  * gateway notices it, so the worker writes nothing afterwards unless it also reports a usage that is believed.
  */
-function abandoned({ answer, usage }: Said, random: Random): Omit<Plan, "api" | "path" | "body"> {
+function abandoned(
+  { answer, usage }: Said,
+  random: Random,
+): Omit<Plan, "api" | "network" | "path" | "body"> {
   const calls = answer.deltas.findIndex((delta) => "tool_calls" in delta);
   const at = random.int(1 + (calls === -1 ? answer.deltas.length : calls));
   const hasBegun = random.int(4) > 0;
@@ -145,7 +167,7 @@ function abandoned({ answer, usage }: Said, random: Random): Omit<Plan, "api" | 
     ? [...answer.deltas.slice(0, at).map((delta) => chunkOf(delta)), chunkOf({ content: lastText })]
     : [];
   const written = isReported ? answer.deltas.slice(at).map((delta) => chunkOf(delta)) : [];
-  const report = isReported ? usageOf(random.int(60), random.int(200)) : usage;
+  const report = isReported ? withParts(random.int(60), random.int(200), random) : usage;
   const after = [
     ...written,
     chunkOf({}, { finishReason: answer.finishReason }),

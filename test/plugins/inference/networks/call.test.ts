@@ -151,7 +151,7 @@ test(
 );
 
 for (const [name, over, series] of [
-  ["a price", { pricePerTokenNano: "0" }, "price"],
+  ["a price", { prices: { pricePerTokenNano: "0" } }, "price"],
   ["a rate", { rate: undefined }, "rate"],
   ["a rate above zero", { rate: { kind: "fixed", usd: "0" } }, "rate"],
 ] as const) {

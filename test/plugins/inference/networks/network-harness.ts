@@ -13,7 +13,10 @@ import { Network } from "../../../../plugins/inference/networks/network.ts";
 import { observed, type Observed } from "./observed-services.ts";
 
 export const model = "Test/Model-1";
-export const price = { pricePerTokenNano: "12", rate: { kind: "fixed", usd: "0.25" } } as const;
+export const price = {
+  prices: { pricePerTokenNano: "12" },
+  rate: { kind: "fixed", usd: "0.25" },
+} as const;
 
 export interface Opened extends AsyncDisposable {
   readonly network: Network;

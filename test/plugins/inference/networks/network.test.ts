@@ -68,7 +68,7 @@ test(
     assert.deepEqual(offer.entry.coefficients, { base: 500, standard: 1501, priority: 3000 });
     // 12 × 1.501 × 0.25 = 4.503 at the median, 9 at the most.
     assert.equal(offer.entry.promptPriceCUMilli, 5);
-    assert.equal(offer.maxMilliCu(1000), 9_000);
+    assert.equal(offer.maxMilliCu(900, 100), 9_000);
     const drained = opened.network.models.get("drained");
     assert.equal(drained?.activeWorkers, 0);
     assert.equal(drained.entry.coefficients, undefined);
@@ -197,7 +197,10 @@ test(
     await using worker = await startWorker();
     worker.documents.set("/status", { workers: [{ id: "w1", model }] });
     const statusUrl = `${worker.url}/status`;
-    await using opened = await openNetwork(worker.url, { statusUrl, pricePerTokenNano: "4" });
+    await using opened = await openNetwork(worker.url, {
+      statusUrl,
+      prices: { pricePerTokenNano: "4" },
+    });
     const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
     assert.equal(shown(), 1);
     list(worker, [{ id: "w1" }]);

@@ -8,7 +8,7 @@ const listedOther = { ...other, coefficient: 1000, state: "active", url: undefin
 
 test("a status contains the price and the workers", () => {
   assert.deepEqual(readStatus({ price_per_token_nano: "12", workers: [worker, other], more: 1 }), {
-    pricePerTokenNano: "12",
+    prices: { pricePerTokenNano: "12" },
     workers: [worker, listedOther],
   });
 });
@@ -22,11 +22,62 @@ for (const [name, price, want] of [
 ] as const) {
   test(`a price ${name} is ${want ?? "undefined"}`, () => {
     const status = readStatus({ price_per_token_nano: price, workers: [] });
-    assert.deepEqual(status, { pricePerTokenNano: want, workers: [] });
+    const prices = want === undefined ? undefined : { pricePerTokenNano: want };
+    assert.deepEqual(status, { prices, workers: [] });
   });
 }
 
-const wrongPrices = ["-1", "1e3", "", "twelve", -1, 1e300, true, [], {}];
+for (const [name, price, highest, classes] of [
+  [
+    "all classes",
+    { prompt: "12", cached: 3, completion: "36.5", reasoning: "40" },
+    "40",
+    { prompt: "12", cached: "3", completion: "36.5", reasoning: "40" },
+  ],
+  [
+    "two classes",
+    { prompt: "12", completion: 0.5 },
+    "12",
+    { prompt: "12", cached: "12", completion: "0.5", reasoning: "0.5" },
+  ],
+  [
+    "null for the others",
+    { prompt: "2", completion: "10", cached: null, reasoning: null },
+    "10",
+    { prompt: "2", cached: "2", completion: "10", reasoning: "10" },
+  ],
+  [
+    "cached tokens that cost most",
+    { prompt: "0", cached: "0.10", completion: "0.09", reasoning: "0.1" },
+    "0.10",
+    { prompt: "0", cached: "0.10", completion: "0.09", reasoning: "0.1" },
+  ],
+] as const) {
+  test(`a status can price ${name}`, () => {
+    assert.deepEqual(readStatus({ price_per_token_nano: price, workers: [] })?.prices, {
+      pricePerTokenNano: highest,
+      classes,
+    });
+  });
+}
+
+const wrongPrices = [
+  "-1",
+  "1e3",
+  "",
+  "twelve",
+  -1,
+  1e300,
+  true,
+  [],
+  {},
+  { prompt: "1" },
+  { completion: "1", cached: "1", reasoning: "1" },
+  { prompt: "1", completion: "-1" },
+  { prompt: "1", completion: "1", cached: "x" },
+  { prompt: "1", completion: "1", reasoning: {} },
+  { prompt: "1", completion: "1", reasoning: "1000000001" },
+];
 
 for (const document of [
   undefined,
@@ -97,7 +148,7 @@ test("each model that a server lists counts as a worker", () => {
   const one = { id: "A/B-1", model: "A/B-1", coefficient: 1000, state: "active", url: undefined };
   const data = [{ id: "A/B-1", object: "model" }, { id: "A/B-1" }, { id: 1 }, {}, null, "x"];
   assert.deepEqual(readModels({ object: "list", data }), {
-    pricePerTokenNano: undefined,
+    prices: undefined,
     workers: [one],
   });
 });

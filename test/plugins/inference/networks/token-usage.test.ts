@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  believedUsage,
   estimateUsage,
-  isWithin,
   readUsage,
 } from "../../../../plugins/inference/networks/token-usage.ts";
 
@@ -43,8 +43,8 @@ for (const value of [undefined, null, 1, "usage", [], true]) {
   });
 }
 
-for (const count of [-1, 0.5, 8, 1e300, "3", null, {}]) {
-  test(`${JSON.stringify(count)} cached tokens of 7 are ignored, but the rest of the report is used`, () => {
+for (const count of [-1, 0.5, 1e300, "3", null, {}]) {
+  test(`${JSON.stringify(count)} cached tokens are ignored, but the rest of the report is used`, () => {
     const usage = { ...report, prompt_tokens_details: { cached_tokens: count } };
     assert.deepEqual(readUsage(usage), plain);
   });
@@ -57,24 +57,55 @@ for (const details of [null, [], "many", 5]) {
   });
 }
 
+const nothing = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
 const limit = { promptTokens: 100, completionTokens: 50 };
 
 test("without a report, tokens are estimated: UTF-8 bytes / 4, rounded up, or the number of chunks if it is higher", () => {
   const counted = { ...plain, estimated: true };
-  const count = (chunks: number, bytes: number) => estimateUsage(9, { chunks, bytes }, limit);
+  const count = (chunks: number, bytes: number) =>
+    estimateUsage(9, { ...nothing, chunks, bytes }, limit, false);
   assert.deepEqual(count(5, 8), { ...counted, promptTokens: 3, completionTokens: 5 });
   assert.deepEqual(count(1, 9), { ...counted, promptTokens: 3, completionTokens: 3 });
   assert.deepEqual(count(0, 0), { ...counted, promptTokens: 3, completionTokens: 0 });
 });
 
 test("the estimate never exceeds the limit of the request", () => {
-  assert.equal(estimateUsage(0, { chunks: 51, bytes: 1e9 }, limit).completionTokens, 50);
+  const much = { chunks: 51, bytes: 1e9, reasoningChunks: 51, reasoningBytes: 1e8 };
+  const { completionTokens, reasoningTokens } = estimateUsage(0, much, limit, true);
+  assert.deepEqual([completionTokens, reasoningTokens], [50, 50]);
+});
+
+test("reasoning is estimated in the same way if its price can differ", () => {
+  const count = (reasoningChunks: number, reasoningBytes: number, hasClasses = true) => {
+    const produced = { chunks: 9, bytes: 40, reasoningChunks, reasoningBytes };
+    return estimateUsage(9, produced, limit, hasClasses).reasoningTokens;
+  };
+  assert.deepEqual(
+    [count(3, 5), count(1, 5), count(0, 0), count(3, 5, false)],
+    [3, 2, 0, undefined],
+  );
 });
 
 test("a report is accepted up to both limits", () => {
   const isBelieved = (promptTokens: number, completionTokens: number) =>
-    isWithin({ ...plain, promptTokens, completionTokens }, limit);
+    believedUsage({ ...plain, promptTokens, completionTokens }, limit, true) !== undefined;
   assert.ok(isBelieved(100, 50));
   assert.ok(!isBelieved(101, 50));
   assert.ok(!isBelieved(100, 51));
+});
+
+for (const [name, parts, kept] of [
+  ["cached tokens", { cachedTokens: 8, reasoningTokens: 11 }, { reasoningTokens: 11 }],
+  ["reasoning tokens", { cachedTokens: 7, reasoningTokens: 12 }, { cachedTokens: 7 }],
+] as const) {
+  test(`a report with more ${name} than tokens is rejected only if classes of tokens have prices`, () => {
+    const reported = { ...plain, ...parts };
+    assert.equal(believedUsage(reported, limit, true), undefined);
+    assert.deepEqual(believedUsage(reported, limit, false), { ...plain, ...kept });
+  });
+}
+
+test("a report whose parts are as large as their whole is accepted", () => {
+  const reported = { ...plain, cachedTokens: 7, reasoningTokens: 11 };
+  assert.deepEqual(believedUsage(reported, limit, true), reported);
 });

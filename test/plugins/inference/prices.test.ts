@@ -1,0 +1,248 @@
+/** Prices of the classes of tokens through a whole gateway: what clients see, what is charged and what is reserved. */
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { model, startChat, type Answer, type ChatGateway } from "./chat/gateway.ts";
+import { chunkOf, dataOf, eventOf } from "./networks/chat-events.ts";
+import { raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+
+const classes = { prompt: "12", cached: "2", completion: "40", reasoning: "100" };
+/** Milli-CU per token, at 0.25 USD. */
+const milli = { prompt: 3, cached: 0.5, completion: 10, reasoning: 25 };
+const report = {
+  ...usageOf(40, 9),
+  prompt_tokens_details: { cached_tokens: 32 },
+  completion_tokens_details: { reasoning_tokens: 3 },
+};
+const reportMilli =
+  8 * milli.prompt + 32 * milli.cached + 6 * milli.completion + 3 * milli.reasoning;
+const long = "x".repeat(200);
+const priced = Object.entries(classes).map(([name, price]) => `${name}: "${price}"`);
+const networks = `
+  classes:
+    kind: openai
+    url: "\${WORKER_URL}"
+    maxOutputTokens: 100
+    price_per_token_nano: { ${priced.join(", ")} }
+`;
+const native = networks.replace("classes:", "native:") + "    speaks: [responses, messages]\n";
+const chatPath = "/classes/v1/chat/completions";
+
+/** A request of each API, and its usage in the answer. */
+const apis = {
+  chat: {
+    path: "/v1/chat/completions",
+    body: { messages: [{ role: "user", content: long }], stream_options: { include_usage: true } },
+    usage: {
+      prompt_tokens: 40,
+      prompt_tokens_details: { cached_tokens: 32 },
+      completion_tokens: 9,
+      completion_tokens_details: { reasoning_tokens: 3 },
+      total_tokens: 49,
+      usedCUMilli: reportMilli,
+    },
+  },
+  responses: {
+    path: "/v1/responses",
+    body: { input: long },
+    usage: {
+      input_tokens: 40,
+      input_tokens_details: { cached_tokens: 32 },
+      output_tokens: 9,
+      output_tokens_details: { reasoning_tokens: 3 },
+      total_tokens: 49,
+      usedCUMilli: reportMilli,
+    },
+  },
+  messages: {
+    path: "/v1/messages",
+    body: { messages: [{ role: "user", content: long }], max_tokens: 20 },
+    usage: {
+      input_tokens: 8,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 32,
+      output_tokens: 9,
+      usedCUMilli: reportMilli,
+    },
+  },
+} as const;
+
+describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
+  let chat: ChatGateway;
+  let earlier: number;
+  before(async () => {
+    chat = await startChat({ networks: networks + native });
+  });
+  after(() => chat[Symbol.asyncDispose]());
+  beforeEach(() => {
+    earlier = chat.charges().length;
+  });
+
+  async function lastCharge() {
+    return (await chat.charged(earlier + 1)).at(-1);
+  }
+
+  function ask(members: object): Promise<Answer> {
+    return chat.ask(members, { path: chatPath });
+  }
+
+  for (const [name, { path, body, usage }] of Object.entries(apis)) {
+    for (const stream of [false, true]) {
+      it(`charges each class over ${name} (stream: ${stream}) and states its counts`, async () => {
+        const script = stream ? streamed : whole;
+        chat.worker.script(script({ reasoning: ["hm"], usage: report }));
+        const answer = await chat.send({ model, stream, ...body }, { path: `/classes${path}` });
+        assert.equal(answer.status, 200, answer.text);
+        assert.deepEqual(stream ? usageIn(answer.text) : answer.json.usage, usage);
+        if (!stream) assert.equal(answer.headers["x-used-cu-milli"], String(reportMilli));
+        const row = await lastCharge();
+        assert.deepEqual(
+          [row?.usedMilliCu, row?.inputTokens, row?.outputTokens, row?.estimated],
+          [reportMilli, 40, 9, false],
+        );
+        assert.deepEqual(row?.pricing?.classes, classes);
+        assert.equal(row.pricing.pricePerTokenNano, "100");
+      });
+    }
+  }
+
+  it("charges a stream that breaks for the reasoning that was passed on", async () => {
+    const deltas = [
+      { reasoning_content: "a".repeat(41) },
+      { reasoning: "hm" },
+      { content: "word" },
+    ];
+    chat.worker.script(async (exchange) => {
+      exchange.begin();
+      for (const delta of deltas) await exchange.push(eventOf(chunkOf(delta)));
+      exchange.cut();
+    });
+    await ask({ stream: true, messages: [{ role: "user", content: "x".repeat(40) }] });
+    const row = await lastCharge();
+    // 43 bytes of reasoning are 11 tokens, and 47 bytes of all texts 12.
+    const cost = 10 * milli.prompt + 1 * milli.completion + 11 * milli.reasoning;
+    assert.deepEqual(
+      [row?.usedMilliCu, row?.inputTokens, row?.outputTokens, row?.estimated],
+      [cost, 10, 12, true],
+    );
+  });
+
+  for (const [api, events] of [
+    [
+      "responses",
+      [
+        { type: "response.reasoning_text.delta", delta: "a".repeat(40) },
+        { type: "response.output_text.delta", delta: "word" },
+      ],
+    ],
+    [
+      "messages",
+      [
+        {
+          type: "content_block_delta",
+          delta: { type: "thinking_delta", thinking: "a".repeat(40) },
+        },
+        { type: "content_block_delta", delta: { type: "text_delta", text: "word" } },
+      ],
+    ],
+  ] as const) {
+    it(`charges a native stream of ${api} that breaks for its reasoning`, async () => {
+      chat.worker.script(async (exchange) => {
+        exchange.begin();
+        for (const event of events) await exchange.push(eventOf(event));
+        exchange.cut();
+      });
+      const { path, body } = apis[api];
+      await chat.send({ model, stream: true, ...body }, { path: `/native${path}` });
+      const row = await lastCharge();
+      // The prompt has 200 bytes.
+      const cost = 50 * milli.prompt + 1 * milli.completion + 10 * milli.reasoning;
+      assert.deepEqual([row?.usedMilliCu, row?.outputTokens, row?.estimated], [cost, 11, true]);
+    });
+  }
+
+  for (const [name, lie] of [
+    ["cached", { prompt_tokens_details: { cached_tokens: 41 } }],
+    ["reasoning", { completion_tokens_details: { reasoning_tokens: 10 } }],
+  ] as const) {
+    it(`estimates the tokens if more are ${name} than there are`, async () => {
+      const disbelieved = 'sluice_inference_disbelieved_usage_total{network="classes"';
+      const earlierCount = (await chat.metric(disbelieved)) ?? 0;
+      chat.worker.script(whole({ tokens: ["word"], usage: { ...report, ...lie } }));
+      const answer = await ask({});
+      assert.equal(answer.json.usage.usedCUMilli, 1 * milli.prompt + 1 * milli.completion);
+      assert.equal((await lastCharge())?.estimated, true);
+      assert.equal(await chat.metric(disbelieved), earlierCount + 1);
+    });
+  }
+
+  it("reserves the dearer price of the prompt and the dearer price of the completion", async () => {
+    // The prompt "Hi": text, role, the constant per message and the template variables.
+    const promptBytes = 2 + 4 + 32 + '{"enable_thinking":false}'.length;
+    const reserved = promptBytes * milli.prompt + 20 * milli.reasoning;
+    for (const [cuLimit24hMilli, status] of [
+      [reserved, 200],
+      [reserved - 1, 429],
+    ] as const) {
+      await using limited = await startChat({ networks, account: { cuLimit24hMilli } });
+      const { status: got, text } = await limited.ask({ max_tokens: 20 }, { path: chatPath });
+      assert.equal(got, status, text);
+    }
+  });
+
+  it("charges cached tokens of embeddings", async () => {
+    const usage = {
+      prompt_tokens: 10,
+      total_tokens: 10,
+      prompt_tokens_details: { cached_tokens: 4 },
+    };
+    const document = { object: "list", data: [], usage };
+    chat.worker.script(
+      raw(200, { "content-type": "application/json" }, [JSON.stringify(document)]),
+    );
+    const { json } = await chat.send({ model, input: long }, { path: "/classes/v1/embeddings" });
+    assert.equal(json.usage.usedCUMilli, 6 * milli.prompt + 4 * milli.cached);
+  });
+
+  it("counts the cached tokens by worker", async () => {
+    const counts = (): Promise<(number | undefined)[]> =>
+      Promise.all(
+        ["reported_prompt", "cached"].map((name) => {
+          return chat.metric(
+            `sluice_inference_${name}_tokens_total{network="classes",worker="Test`,
+          );
+        }),
+      );
+    const [prompts = 0, cached = 0] = await counts();
+    for (const usage of [report, usageOf(5, 2), "none"]) {
+      chat.worker.script(whole({ usage }));
+      await ask({ messages: [{ role: "user", content: long }] });
+    }
+    assert.deepEqual(await counts(), [prompts + 40, cached + 32]);
+  });
+
+  it("lists the price of each class, and a network with one price lists what it always did", async () => {
+    const pricesOf = async (network: string): Promise<unknown> => {
+      const path = `/${network}/v1/models`;
+      return (await chat.send(undefined, { method: "GET", path })).json.data[0].pricing;
+    };
+    assert.deepEqual(await pricesOf("classes"), {
+      prompt_cu_milli: 3,
+      completion_cu_milli: 10,
+      // 0.5 is rounded half up.
+      cached_cu_milli: 1,
+      reasoning_cu_milli: 25,
+    });
+    assert.deepEqual(await pricesOf("classic"), {
+      prompt_cu_milli: 3,
+      completion_cu_milli: 3,
+      cached_cu_milli: 3,
+    });
+  });
+});
+
+/** Returns the usage in the last event that has a charge. */
+function usageIn(text: string): unknown {
+  const last = dataOf(text).findLast((data) => data.includes("usedCUMilli"));
+  const event = JSON.parse(last ?? "{}");
+  return event.usage ?? event.response.usage;
+}
