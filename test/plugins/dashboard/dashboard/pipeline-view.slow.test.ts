@@ -129,5 +129,5 @@ test("operators see the difference with the fault at its line, and the stores", 
   await page.getByRole("button", { name: "Gateways and stores" }).click();
   await page.getByText("This gateway works alone").waitFor();
   const stores = page.getByRole("table", { name: "Stores of this gateway" });
-  await stores.getByRole("row", { name: /^journal\.db SQLite answers \d+/ }).waitFor();
+  await stores.getByRole("row", { name: /^charges\.db SQLite answers \d+/ }).waitFor();
 });
