@@ -23,7 +23,6 @@ const exceptions: Readonly<Record<string, readonly string[]>> = {
   // The output of `sluice explain` and of X-Sluice-Trace has this member, and clients read it.
   "src/pipeline/observe/explanation.ts": ["workspace"],
   "src/commands/explain.ts": ["workspace"],
-  // npm's term for a signed statement about the build of a package.
 };
 
 /** Separates the parts of names, and removes names of files of the specification. */

@@ -60,8 +60,8 @@ The database is the one of store.postgres (DATABASE_URL) in pipeline.yaml. A gat
 
 upgrade            create the tables of Sluice, or bring them to the version that this release needs; run it with the
                    user that owns them, before the gateway is started or upgraded
-migrate            copy the databases of the data folder, except the charges, to PostgreSQL, once; the tables must be empty,
-                   and no gateway may run on the folder. Every row is compared, and the folder is marked as moved
+migrate            copy state.db of the data folder to PostgreSQL, once; the tables must be empty, and no gateway may run on
+                   the folder. Every row is compared, and the folder is marked as moved
 ${added.map(({ help }) => `${help}\n`).join("")}
 --check            only compare the data folder with the database, and mark the folder if they are the same
 --json             print one JSON document

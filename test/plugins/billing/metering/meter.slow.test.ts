@@ -64,6 +64,8 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     overageMilliCu: 0,
     inputTokens: 12,
     outputTokens: 7,
+    cachedTokens: 0,
+    reasoningTokens: 0,
     estimated: true,
     outcome: "clientLeft",
   });
