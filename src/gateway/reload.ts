@@ -154,6 +154,8 @@ class FileReloader implements Reloader {
   }
 
   #refused(reason: string, faults: readonly Fault[]): readonly Fault[] {
+    // What the gateway closes can make a reload fail that is running.
+    if (this.#disposed) return stopping;
     this.#state = { ...this.#state, faults, failedAt: this.#now() };
     this.#failed.set(1);
     const message = "pipeline not reloaded: the last good pipeline keeps serving";

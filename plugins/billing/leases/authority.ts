@@ -5,7 +5,14 @@
 import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
 import { periodOf } from "../metering/periods.ts";
 import { add, difference, sum, takeInOrder } from "./amounts.ts";
-import { nothing, outstanding, outstandingBySource, type LeaseRow } from "./ledger-rows.ts";
+import {
+  nothing,
+  outstanding,
+  outstandingBySource,
+  type LeaseRow,
+  type ScopeState,
+  type Used,
+} from "./ledger-rows.ts";
 import {
   unlimitedMilliCu,
   type Amounts,
@@ -22,21 +29,6 @@ export const silenceMs = 10_000;
  * credit that others return for that need.
  */
 const unmetMs = 1_000;
-
-export interface ScopeState {
-  readonly recall: number;
-  /** True if no replica is granted more than its stated needs. */
-  readonly isTight: boolean;
-  /** Time of the last need that did not fit. */
-  readonly unmetAt: number;
-}
-
-/** The posted charges of a scope: those in the windows of a key, or the draws of a workspace by the start of the month. */
-export interface Used {
-  readonly dayMilliCu: number;
-  readonly monthMilliCu: number;
-  readonly draws: ReadonlyMap<number, Amounts>;
-}
 
 /** Everything that a decision depends on, read at one instant. */
 export interface ScopeView {

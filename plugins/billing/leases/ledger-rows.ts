@@ -1,7 +1,6 @@
-/** The rows of the ledger in memory, and facts that depend on a single row. */
+/** What is known of a replica, a lease and a scope, the rows of the ledger in memory, and facts that depend on one row. */
 import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
-import type { ScopeState, Used } from "./authority.ts";
 import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
 
 export interface ReplicaRow {
@@ -23,6 +22,21 @@ export interface LeaseRow {
   slack: Amounts;
   /** The newest recall that the replica has answered. */
   recall: number;
+}
+
+export interface ScopeState {
+  readonly recall: number;
+  /** True if no replica is granted more than its stated needs. */
+  readonly isTight: boolean;
+  /** Time of the last need that did not fit. */
+  readonly unmetAt: number;
+}
+
+/** The posted charges of a scope: those in the windows of a key, or the draws of a workspace by the start of the month. */
+export interface Used {
+  readonly dayMilliCu: number;
+  readonly monthMilliCu: number;
+  readonly draws: ReadonlyMap<number, Amounts>;
 }
 
 export interface ScopeRow extends ScopeState {
