@@ -37,6 +37,7 @@ export * from "./contract/service.ts";
 export type * from "./contract/service-types.ts";
 export type * from "./contract/slots.ts";
 export type * from "./contract/started-tools.ts";
+export type { OptionsOf } from "./contract/options-of.ts";
 export * from "./contract/step.ts";
 export type * from "./contract/sql.ts";
 export type * from "./contract/storage.ts";
