@@ -134,13 +134,14 @@ async function open(mode?: string): Promise<Shop> {
     clock,
     account: { capabilities: ["workspace:admin"], createdAt: clock.now() },
   });
+  const responses: Response[] = [];
   return {
     gateway,
     clock,
     received,
     script,
-    send: (path, body = "a", more = {}) =>
-      fetch(`${gateway.url}${path}`, {
+    async send(path, body = "a", more = {}) {
+      const response = await fetch(`${gateway.url}${path}`, {
         method: "POST",
         body,
         ...more,
@@ -150,8 +151,14 @@ async function open(mode?: string): Promise<Shop> {
           "idempotency-key": "gateway_one",
           ...(more.headers as Record<string, string> | undefined),
         },
-      }),
+      });
+      responses.push(response);
+      return response;
+    },
     async [Symbol.asyncDispose]() {
+      // With a manual clock, a stop would wait for the connection of an answer that has not ended.
+      const unread = responses.filter(({ bodyUsed }) => !bodyUsed);
+      await Promise.allSettled(unread.map((response) => response.arrayBuffer()));
       await gateway[Symbol.asyncDispose]();
       await closed(upstream);
     },
