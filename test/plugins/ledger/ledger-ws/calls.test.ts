@@ -87,7 +87,12 @@ describe("calls over WebSocket", () => {
       headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
       body,
     });
-    await until(() => gateway.gateway.listener.running === 2);
+    await until(async () => {
+      const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+      return /^sluice_ledger_calls_total\{.*method="state_call",source="flight"\} 1$/m.test(
+        metrics,
+      );
+    });
     node.release();
     assert.equal(await client.next(), await (await overHttp).text());
     assert.equal(node.count("state_call"), 1);
