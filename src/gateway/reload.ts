@@ -154,7 +154,7 @@ class FileReloader implements Reloader {
   }
 
   #refused(reason: string, faults: readonly Fault[]): readonly Fault[] {
-    // What the gateway closes can make a reload fail that is running.
+    // A reload that is running can fail because the gateway closes what it needs.
     if (this.#disposed) return stopping;
     this.#state = { ...this.#state, faults, failedAt: this.#now() };
     this.#failed.set(1);

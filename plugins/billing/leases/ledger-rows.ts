@@ -1,4 +1,4 @@
-/** What is known of a replica, a lease and a scope, the rows of the ledger in memory, and facts that depend on one row. */
+/** The rows of the ledger in memory, what a decision reads about a scope, and facts that depend on a single row. */
 import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
 import { difference, sum } from "./amounts.ts";
 import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";

@@ -17,18 +17,14 @@ export interface FoundPlugin {
   readonly example: StepExample;
 }
 
-export interface PackageManifest {
-  readonly name: string;
-  readonly version: string;
-  /** The modules by the name of their export. */
-  readonly exports: Readonly<Record<string, string>>;
-}
-
 /** Thrown for a package that cannot be used. The message contains the reason and, if there is one, the remedy. */
 export class PackageError extends Error {}
 
-/** Throws PackageError if the folder has no package.json with `name`, `version` and `exports`. */
-export function readManifest(folder: string): PackageManifest {
+/**
+ * Returns the modules that package.json exports, by the name of their export. Throws PackageError if the folder has no
+ * package.json with `name`, `version` and `exports`.
+ */
+function exportedModules(folder: string): Readonly<Record<string, string>> {
   const path = join(folder, "package.json");
   if (!existsSync(path)) {
     throw new PackageError(
@@ -56,14 +52,13 @@ export function readManifest(folder: string): PackageManifest {
       `${path} must have \`exports\` with one module per plugin, such as { ".": "./dist/index.js" }`,
     );
   }
-  return { name, version, exports: Object.fromEntries(entries) };
+  return Object.fromEntries(entries);
 }
 
 /** Imports the plugins. Throws PackageError if there is none, or if a module cannot be imported. */
 export async function findPlugins(folder: string): Promise<FoundPlugin[]> {
-  const { exports } = readManifest(folder);
   const found: FoundPlugin[] = [];
-  for (const [entry, file] of Object.entries(exports)) {
+  for (const [entry, file] of Object.entries(exportedModules(folder))) {
     if (!/\.[cm]?[jt]s$/.test(file)) continue;
     const plugin = await defaultOf(join(folder, file));
     const problems = pluginProblems(plugin);

@@ -39,15 +39,15 @@ export async function withPackage(
   }
 }
 
-export function isGood(judged: readonly Judged[]): boolean {
+function isGood(judged: readonly Judged[]): boolean {
   return judged.every(({ findings }) => findings.every(({ problems }) => problems.length === 0));
 }
 
-export function titleOf({ name, kind, file }: Judged): string {
+function titleOf({ name, kind, file }: Judged): string {
   return `${name} (${kind}, ${file})`;
 }
 
-export function asText({ rule, problems }: Finding): string[] {
+function asText({ rule, problems }: Finding): string[] {
   if (problems.length === 0) return [`  ok    ${rule}`];
   const lines = problems.map(
     (problem) => `  FAIL  ${rule}: ${problem.replaceAll("\n", "\n        ")}`,
