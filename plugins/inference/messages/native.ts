@@ -10,19 +10,38 @@ import { known } from "./request.ts";
 import { eventOf, MessagesStream } from "./stream.ts";
 
 const keptNames = /^(?:messages|tools|thinking|output_config)\.|^(?:cache_control|citations)$/;
+const thoughts: readonly unknown[] = ["thinking", "redacted_thinking"];
 
 export const nativeMessages: NativeApi = {
   name: "messages",
   members: known,
-  // The effort is ignored if the network does not pass it.
-  isKept: (name) => keptNames.test(name) && name !== "output_config.effort",
-  adapt({ system, ...members }) {
+  // Without `reasoning` in `passes`, the worker gets neither the effort nor earlier reasoning.
+  isKept: (name, passes) =>
+    keptNames.test(name) &&
+    name !== "output_config.effort" &&
+    (passes.includes("reasoning") || !/^messages\.content\..*thinking$/.test(name)),
+  adapt({ system, messages, ...others }, passes) {
+    const members = {
+      ...others,
+      messages: passes.includes("reasoning") ? messages : withoutThoughts(messages),
+    };
     const blocks: readonly unknown[] = Array.isArray(system) ? system : [system];
     const kept = blocks.filter((block) => !isAbsent(block) && !isBilling(block));
     if (kept.length === 0) return members;
     return { ...members, system: Array.isArray(system) ? kept : system };
   },
 };
+
+/** A message that consists of reasoning alone is left out. */
+function withoutThoughts(messages: unknown): readonly unknown[] {
+  return (Array.isArray(messages) ? messages : []).flatMap((message: unknown) => {
+    if (!isObject(message) || !Array.isArray(message["content"])) return [message];
+    const content = message["content"].filter(
+      (block: unknown) => !isObject(block) || !thoughts.includes(block["type"]),
+    );
+    return content.length === 0 ? [] : [{ ...message, content }];
+  });
+}
 
 function isBilling(block: unknown): boolean {
   const text = isObject(block) ? block["text"] : block;
