@@ -76,9 +76,7 @@ function reserve(
   const { x, api, request, clock } = accepted;
   const { network } = x.request.params;
   const charge = x.get("charge");
-  // The name of a model can be any text, so one that is not listed is not reported.
-  const isListed = offer !== undefined;
-  const report = { kind: "model", name: isListed ? request.model : "other", isListed } as const;
+  const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
   const refused = (code: CompletionErrorCode, message?: string): Reply => {
     x.called({ ...report, code });
     return errorReply(api, x, completionError(code, message === undefined ? {} : { message }));
