@@ -1,7 +1,8 @@
 /** Reads a request of the Messages API: translates it to a chat request, which is then measured and written. */
 import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { readObject } from "../completions/choice.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ChatRequestResult } from "../completions/request.ts";
@@ -154,11 +155,5 @@ function noteOthers(body: Json, ignored: IgnoredNames): void {
 /** Claude Code writes the id of its session into the id of the user, as JSON. */
 function sessionOf(metadata: unknown): unknown {
   const user = isObject(metadata) ? metadata["user_id"] : undefined;
-  if (typeof user !== "string" || !user.startsWith("{")) return undefined;
-  try {
-    const named = parseJson(user);
-    return isObject(named) ? named["session_id"] : undefined;
-  } catch {
-    return undefined;
-  }
+  return typeof user === "string" ? readObject(user)?.["session_id"] : undefined;
 }

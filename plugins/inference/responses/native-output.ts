@@ -45,6 +45,7 @@ export class NativeOutput {
   /** Adds an event of the worker. `size`: its size in bytes. */
   add({ type, sequence_number: _, ...members }: Json, size: number): void {
     if (typeof type !== "string" || !eventName.test(type) || states.includes(type)) return;
+    if (Object.keys(members).length === 0) return;
     const { item, item_id: id, delta } = members;
     if (isObject(item) && typeof item["id"] === "string" && this.#isValid) {
       const { index, text } = this.#items.get(item["id"]) ?? { index: this.#items.size, text: "" };
@@ -65,7 +66,7 @@ export class NativeOutput {
   }
 
   /** Closes the open items. Returns false for an invalid answer. */
-  close(): boolean {
+  end(): boolean {
     if (this.#isValid) {
       this.#complete ??= Array.from(this.#items).flatMap(([id, one]) =>
         one.isDone ? [one.item] : this.#close(id, one),
@@ -75,12 +76,12 @@ export class NativeOutput {
   }
 
   #close(id: string, { item, index, text }: NativeItem): object[] {
-    const { type, call_id: callId, name } = item;
+    const { type, call_id, name } = item;
     if (!isItemType(type)) return [];
-    const options = { type, index, id: "", opened: { id, text } };
-    if (!type.endsWith("_call")) return [new Item(this.#events, options).close("incomplete")];
-    if (typeof callId !== "string" || typeof name !== "string") return [];
-    const call = { call_id: callId, name };
-    return [new Item(this.#events, { ...options, call }).close("incomplete")];
+    const isCalled = typeof call_id === "string" && typeof name === "string";
+    const call = isCalled ? { call_id, name } : undefined;
+    if (type.endsWith("_call") !== isCalled) return [];
+    const options = { type, id, index, call, opened: text };
+    return [new Item(this.#events, options).close("incomplete")];
   }
 }

@@ -29,16 +29,11 @@ export class ResponseRenderer implements AnswerRenderer {
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string {
     const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
     const response = new ResponseStream(completion, this.#options, true);
-    response.add(
-      {
-        reasoning_content: reasoningContent,
-        content,
-        tool_calls: toolCalls.map(({ id, name, arguments: text }, index) => {
-          return { index, id, function: { name, arguments: text } };
-        }),
-      },
-      logprobs,
-    );
+    const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
+      return { index, id, function: { name, arguments: text } };
+    });
+    const said = { reasoning_content: reasoningContent, content, tool_calls: calls };
+    response.chat.parts.add(said, logprobs);
     return response.last(charged).json;
   }
 
@@ -58,7 +53,7 @@ export class ResponseStream implements StreamRenderer {
   readonly #completion: Completion;
   readonly #options: RenderOptions;
   readonly #events: EventWriter;
-  readonly #chat: Output;
+  readonly chat: Output;
   /** The output of a worker that has this API itself. */
   readonly #native: NativeOutput | undefined;
 
@@ -67,44 +62,36 @@ export class ResponseStream implements StreamRenderer {
     this.#options = options;
     this.#events = new EventWriter(isWhole);
     const id = completion.id.slice(completion.api.idPrefix.length);
-    this.#chat = new Output(this.#events, id, options);
+    this.chat = new Output(this.#events, id, options);
     if (completion.request.api !== undefined) this.#native = new NativeOutput(this.#events);
   }
 
   get #output(): Output | NativeOutput {
-    return this.#native ?? this.#chat;
+    return this.#native ?? this.chat;
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
     const choice = readChoice(bytes, start, end);
     if (this.#native !== undefined) this.#native.add(choice, end - start);
-    else if (isObject(choice["delta"])) this.add(choice["delta"], choice["logprobs"]);
+    else if (isObject(choice["delta"])) this.chat.parts.add(choice["delta"], choice["logprobs"]);
     return this.#events.take();
-  }
-
-  /** Adds a part of the answer: a delta or a message of chat completions. */
-  add(delta: Readonly<Record<string, unknown>>, logprobs: unknown): void {
-    const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
-    if (typeof reasoning === "string") this.#chat.addText("reasoning", reasoning);
-    if (typeof content === "string") {
-      const tokens = isObject(logprobs) ? logprobs["content"] : [];
-      this.#chat.addText("message", content, Array.isArray(tokens) ? tokens : []);
-    }
-    if (Array.isArray(calls)) for (const call of calls) this.#chat.addCall(call);
   }
 
   end(charged: Charged, native?: Buffer): string {
     this.#begin();
     const event = native === undefined ? {} : readChoice(native, 0, native.length);
     const { type, json } = this.last(charged, event["response"]);
-    this.#events.writeResponse(type, json);
+    this.#events.writeJson(type, `"response":${json}`);
     return this.#events.take();
   }
 
   failed({ message }: CompletionError, charged: Charged): string {
     this.#begin();
-    this.#events.writeResponse("response.failed", this.#json("failed", charged, message));
+    this.#events.writeJson(
+      "response.failed",
+      `"response":${this.#json("failed", charged, message)}`,
+    );
     return this.#events.take();
   }
 
@@ -113,16 +100,16 @@ export class ResponseStream implements StreamRenderer {
     this.#native?.complete(native);
     const isCut = incompleteReasons.has(charged.result.finishReason);
     const wanted = isCut ? "incomplete" : "completed";
-    const status = this.#output.close(wanted) ? wanted : "failed";
+    const status = this.#output.end(wanted) ? wanted : "failed";
     return { type: `response.${status}`, json: this.#json(status, charged) };
   }
 
   /** Writes the first two events, once. */
   #begin(): void {
     if (!this.#events.isEmpty) return;
-    const json = this.#json("in_progress", undefined);
-    this.#events.writeResponse("response.created", json);
-    this.#events.writeResponse("response.in_progress", json);
+    const json = `"response":${this.#json("in_progress", undefined)}`;
+    this.#events.writeJson("response.created", json);
+    this.#events.writeJson("response.in_progress", json);
   }
 
   /** Returns a response with all members that Open Responses requires. */
