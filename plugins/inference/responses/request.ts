@@ -9,7 +9,7 @@ import type { ReadResult } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { maxTokenLimit, readChatRequest } from "../completions/request.ts";
+import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
 import { ResponseRenderer } from "./renderer.ts";
@@ -21,12 +21,12 @@ type Read = (value: unknown, path: string) => unknown;
 const carried: Readonly<Record<string, readonly [read: Read, name: string]>> = {
   model: [check.name, "model"],
   stream: [check.boolean, "stream"],
-  max_output_tokens: [integer(1, maxTokenLimit), "max_tokens"],
-  temperature: [number, "temperature"],
-  top_p: [number, "top_p"],
-  presence_penalty: [number, "presence_penalty"],
-  frequency_penalty: [number, "frequency_penalty"],
-  top_logprobs: [integer(0, 20), "top_logprobs"],
+  max_output_tokens: [check.integer(1, maxTokenLimit), "max_tokens"],
+  temperature: [check.number, "temperature"],
+  top_p: [check.number, "top_p"],
+  presence_penalty: [check.number, "presence_penalty"],
+  frequency_penalty: [check.number, "frequency_penalty"],
+  top_logprobs: [check.integer(0, 20), "top_logprobs"],
   prompt_cache_key: [check.text, "prompt_cache_key"],
 };
 
@@ -82,13 +82,6 @@ export const countedNames: readonly string[] = [
   "text.verbosity tools.namespace tools.web_search top_logprobs top_p user",
 ].flatMap((line) => line.split(" "));
 
-/** Options for a model that no network lists. The request is read completely and then answered with 404. */
-const anything: PromptOptions = {
-  passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
-  imageTokens: 0,
-  contextTokens: undefined,
-};
-
 /** Names of chat completions in the list of ignored fields, and their names here. */
 const renamed: Readonly<Record<string, string | undefined>> = {
   reasoning_effort: "reasoning.effort",
@@ -101,21 +94,13 @@ export function readResponsesRequest(
   seal: ReasoningSeal,
 ): ReadResult {
   if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
-  try {
-    return read(body, promptOptionsOf, seal);
-  } catch (error) {
-    if (!(error instanceof check.InvalidRequest)) throw error;
-    const { message, param, code } = error;
-    return { ok: false, message, param, apiCode: code };
-  }
+  return check.request(() => {
+    const options = promptOptionsOf(check.name(body["model"], "model")) ?? allPassed;
+    return read(body, options, seal);
+  });
 }
 
-function read(
-  body: Json,
-  promptOptionsOf: (model: string) => PromptOptions | undefined,
-  seal: ReasoningSeal,
-): ReadResult {
-  const options = promptOptionsOf(check.name(body["model"], "model")) ?? anything;
+function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResult {
   const { passes } = options;
   for (const [name, [accepted, reason]] of Object.entries(refused)) {
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
@@ -168,17 +153,6 @@ function read(
     seal: isSealed ? seal : undefined,
   });
   return { ...result, request: { ...result.request, ignored: ignored.names }, renderer };
-}
-
-function number(value: unknown, path: string): number {
-  return typeof value === "number" ? value : check.fail(path, "expected a number");
-}
-
-function integer(min: number, max: number): Read {
-  return (value, path) =>
-    Number.isInteger(value) && Number(value) >= min && Number(value) <= max
-      ? value
-      : check.fail(path, `expected an integer from ${min} to ${max}`);
 }
 
 /** Returns the format for the worker, undefined for plain text. A format that is silently ignored would break agents. */
