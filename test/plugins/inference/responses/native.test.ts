@@ -305,7 +305,7 @@ describe("a hostile worker with the Responses API", inTime, () => {
       const { type, response } = eventsOf(text).at(-1);
       assert.equal(type, "response.failed");
       assertResponse(response);
-      assert.equal(response.error.message, "the model could not answer");
+      assert.equal(response.error.message, "the model could not answer because of a server error");
       const [row, ...more] = await own.charged(1);
       assert.deepEqual([row?.outputTokens, row?.outcome, more], [written, "upstreamFailed", []]);
       assert.equal((await own.create()).status, 200);
