@@ -4,7 +4,8 @@ import type { AnswerRenderer, Charged } from "../completions/api.ts";
 import { readChoice } from "../completions/choice.ts";
 import type { NativeApi } from "../completions/native-request.ts";
 import { messageHead, stopReason, usageOf } from "./answer.ts";
-import { billingHeader, type Json } from "./conversation.ts";
+import type { Json } from "../completions/check.ts";
+import { billingHeader } from "./conversation.ts";
 import { MessageEvents } from "./events.ts";
 import { known } from "./request.ts";
 

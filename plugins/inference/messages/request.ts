@@ -8,7 +8,8 @@ import { allPassed, maxTokenLimit, readChatRequest } from "../completions/reques
 import type { ChatRequestResult } from "../completions/request.ts";
 import * as check from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { Conversation, type Json, type Reading } from "./conversation.ts";
+import type { Json } from "../completions/check.ts";
+import { MessagesReader, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
 
 /** The form in which the client gets the model's reasoning: none, sealed text that it sends back, or plain text. */
@@ -67,7 +68,7 @@ function read(
   if (headers["anthropic-beta"] !== undefined) ignored.add("betas");
   const isStrict = headers["anthropic-version"] === strictVersion;
   const reading: Reading = { passes: prompt.passes, isStrict, ignored, seal };
-  const conversation = new Conversation(reading);
+  const conversation = new MessagesReader(reading);
   const thinking = readThinking(body["thinking"], ignored);
   const chat = {
     model,

@@ -106,8 +106,8 @@ function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResu
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
   }
   const ignored = new IgnoredNames();
-  const input = new InputReader(passes, ignored, seal);
-  input.read(check.optional(body["instructions"], "instructions", check.text), body["input"]);
+  const instructions = check.optional(body["instructions"], "instructions", check.text);
+  const messages = new InputReader({ passes, ignored, seal }).read(instructions, body["input"]);
   const tools = readTools(body, passes, ignored);
   const text = check.object(body["text"] ?? {}, "text");
   ignored.addOthers(text, ["format"], "text.");
@@ -118,7 +118,7 @@ function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResu
   const include = check.list(body["include"] ?? [], "include");
   const isSealed = include.includes("reasoning.encrypted_content");
   const chat: Record<string, unknown> = {
-    messages: input.messages,
+    messages,
     ...tools.forWorker,
     response_format: readFormat(text["format"], passes),
     reasoning_effort: effort,
