@@ -5,11 +5,15 @@
 import { isAbsent } from "sluice-gateway/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
-import * as conversation from "../completions/conversation.ts";
-import { callOf, Conversation, textPart } from "../completions/conversation.ts";
+import {
+  callOf,
+  Conversation,
+  textPart,
+  type Reading as SharedReading,
+} from "../completions/conversation.ts";
 import type { Part } from "../completions/messages.ts";
 
-export interface Reading extends conversation.Reading {
+export interface Reading extends SharedReading {
   /** True for the version 2026-10-21 of the API, which refuses more. */
   readonly isStrict: boolean;
 }
