@@ -5,7 +5,8 @@
 import { isObject } from "sluice-gateway/toolkit";
 import type { Json } from "../completions/check.ts";
 import type { EventWriter } from "./event-writer.ts";
-import { isItemType, Item } from "./items.ts";
+import { isItemType, Item, type ItemStatus } from "./items.ts";
+import type { ResponseOutput } from "./output.ts";
 
 interface NativeItem {
   readonly item: Json;
@@ -23,7 +24,7 @@ const maxItems = 512;
 /** Maximum size of the events with items. A worker's last event, which repeats all items, has at most 1 MiB. */
 const maxItemBytes = 2 * 1024 * 1024;
 
-export class NativeOutput {
+export class NativeOutput implements ResponseOutput {
   readonly #events: EventWriter;
   readonly #items = new Map<string, NativeItem>();
   #itemBytes = 0;
@@ -36,13 +37,11 @@ export class NativeOutput {
     this.#events = events;
   }
 
-  /** The items that are done. */
   get items(): readonly unknown[] {
     const items = Array.from(this.#items.values());
     return this.#complete ?? items.flatMap(({ item, isDone }) => (isDone ? [item] : []));
   }
 
-  /** Adds an event of the worker. `size`: its size in bytes. */
   add({ type, sequence_number: _, ...members }: Json, size: number): void {
     if (typeof type !== "string" || !eventName.test(type) || states.includes(type)) return;
     if (Object.keys(members).length === 0) return;
@@ -59,15 +58,11 @@ export class NativeOutput {
     if (this.#isValid) this.#events.write(type, members);
   }
 
-  /** Takes the output of the complete response. `response`: undefined if the gateway has ended the answer. */
-  complete(response: unknown): void {
+  end(_: ItemStatus, response?: unknown): boolean {
     const output = isObject(response) ? response["output"] : undefined;
-    if (Array.isArray(output) && this.#isValid) this.#complete = output;
-  }
-
-  /** Closes the open items. Returns false for an invalid answer. */
-  end(): boolean {
     if (this.#isValid) {
+      this.#complete = Array.isArray(output) ? output : undefined;
+      // The gateway has ended the answer.
       this.#complete ??= Array.from(this.#items).flatMap(([id, one]) =>
         one.isDone ? [one.item] : this.#close(id, one),
       );

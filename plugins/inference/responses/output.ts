@@ -4,6 +4,7 @@
  * size.
  */
 import { AnswerParts, type Part, type PartWriter } from "../completions/answer-parts.ts";
+import type { Json } from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { isObject } from "sluice-gateway/toolkit";
 import type { EventWriter } from "./event-writer.ts";
@@ -16,15 +17,27 @@ export interface OutputOptions {
   readonly seal: ReasoningSeal | undefined;
 }
 
+/** The output of one response while it is written. */
+export interface ResponseOutput {
+  /** The items that are done. */
+  readonly items: readonly unknown[];
+  /** Adds a choice or an event of the worker. `size`: its size in bytes. */
+  add(choice: Json, size: number): void;
+  /**
+   * Closes the open items. `status`: that of an item that the model could not finish. `response`: the response as the
+   * worker repeats it at its end. Returns false for an invalid answer.
+   */
+  end(status: ItemStatus, response?: unknown): boolean;
+}
+
 /** The beginnings of the ids of items. */
 const prefixes = { message: "msg", reasoning: "rs", function_call: "fc", custom_tool_call: "ctc" };
 /** Maximum length of the id of a call. Longer ones, and ids that occur twice, are replaced. */
 const maxIdLength = 64;
 
-export class Output implements PartWriter {
-  /** The closed items. */
+export class TranslatedOutput implements ResponseOutput, PartWriter {
   readonly items: object[] = [];
-  readonly parts = new AnswerParts(this);
+  readonly #parts = new AnswerParts(this);
   readonly #events: EventWriter;
   /** The id of the response without its prefix. */
   readonly #id: string;
@@ -41,11 +54,14 @@ export class Output implements PartWriter {
     this.#options = options;
   }
 
-  /** Closes all items. `status`: that of an item that the model could not finish. Returns false for an invalid answer. */
+  add({ delta, logprobs }: Json): void {
+    if (isObject(delta)) this.#parts.add(delta, logprobs);
+  }
+
   end(status: ItemStatus): boolean {
     this.#status = status;
-    if (this.parts.problem === undefined) this.parts.end();
-    return this.parts.problem === undefined;
+    if (this.#parts.problem === undefined) this.#parts.end();
+    return this.#parts.problem === undefined;
   }
 
   open({ kind, id, name }: Part): void {
