@@ -35,8 +35,8 @@ export abstract class MessageEvents implements StreamRenderer {
   /** No `message_stop` follows, so that clients do not treat the answer as complete. */
   failed({ message }: CompletionError): string {
     this.#begin();
-    const error = errorJson("api_error", message, this.completion.x);
-    return `${this.#take()}event: error\ndata: ${error}\n\n`;
+    this.eventJson("error", errorJson("api_error", message, this.completion.x));
+    return this.#take();
   }
 
   /** Adds a choice or an event of the worker. */
@@ -46,7 +46,11 @@ export abstract class MessageEvents implements StreamRenderer {
   protected abstract finish(charged: Charged, native: Buffer | undefined): unknown;
 
   protected event(type: string, members: object): void {
-    this.#events += `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`;
+    this.eventJson(type, JSON.stringify({ type, ...members }));
+  }
+
+  protected eventJson(type: string, json: string): void {
+    this.#events += `event: ${type}\ndata: ${json}\n\n`;
   }
 
   /** The usage is not known until the end. */

@@ -7,12 +7,12 @@ import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
 import { signatureOf, stopReason, toolUseId, type Rendering } from "./answer.ts";
 import { MessageEvents } from "./events.ts";
 
-/** The types of the deltas of a block, and their member with the text. */
+/** The types of the deltas of a block, and their member with the text, as JSON. */
 const deltas = {
-  text: ["text_delta", "text"],
-  reasoning: ["thinking_delta", "thinking"],
-  call: ["input_json_delta", "partial_json"],
-} as const;
+  text: '"type":"text_delta","text"',
+  reasoning: '"type":"thinking_delta","thinking"',
+  call: '"type":"input_json_delta","partial_json"',
+};
 
 export class MessagesStream extends MessageEvents implements PartWriter {
   readonly #rendering: Rendering;
@@ -54,9 +54,8 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   }
 
   write(text: string): void {
-    const [type, member] = deltas[this.#kind];
     const isSealed = this.#kind === "reasoning" && this.#rendering.thinking === "sealed";
-    if (!isSealed) this.#delta({ type, [member]: text });
+    if (!isSealed) this.#delta(deltas[this.#kind], text);
     // Longer reasoning is not sealed, so no more than this is kept.
     else if (this.#reasoning.length <= maxReasoningBytes) this.#reasoning += text;
   }
@@ -69,13 +68,15 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   close(): void {
     if (this.#kind === "reasoning") {
       const signature = signatureOf(this.#reasoning, this.#rendering);
-      this.#delta({ type: "signature_delta", signature });
+      this.#delta('"type":"signature_delta","signature"', signature);
       this.#reasoning = "";
     }
     this.event("content_block_stop", { index: this.#index++ });
   }
 
-  #delta(delta: object): void {
-    this.event("content_block_delta", { index: this.#index, delta });
+  /** `members`: the beginning of the delta as JSON, up to the name of the member with the text. */
+  #delta(members: string, text: string): void {
+    const head = `{"type":"content_block_delta","index":${this.#index},"delta":{${members}`;
+    this.eventJson("content_block_delta", `${head}:${JSON.stringify(text)}}}`);
   }
 }

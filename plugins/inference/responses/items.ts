@@ -64,7 +64,9 @@ export class Item {
     if (this.#events.isSilent) this.#logprobs = logprobs;
     // The input of a custom tool is known at the end only, because the model writes it as JSON.
     if (type === "custom_tool_call") return;
-    this.#write("delta", type === "message" ? { delta: text, logprobs } : { delta: text });
+    const others = type === "message" ? `,"logprobs":${JSON.stringify(logprobs)}` : "";
+    const members = `${this.#place}"delta":${JSON.stringify(text)}${others}`;
+    this.#events.writeJson(`${types[type][0]}.delta`, members);
   }
 
   /** Returns the item. `status`: that of an item that is not complete by itself. */
