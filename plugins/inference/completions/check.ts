@@ -41,15 +41,11 @@ export function unsupported(path: string, problem: string): never {
   return fail(path, problem, "unsupported_parameter");
 }
 
-/** Refuses a part of a request that the network of the model does not pass on. */
-export function notPassed(path: string, part: Passable): never {
-  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
-  return unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
-}
-
 /** Refuses a part of a request unless the network of the model passes it on. */
 export function needPassed(passes: readonly Passable[], part: Passable, path: string): void {
-  if (!passes.includes(part)) notPassed(path, part);
+  if (passes.includes(part)) return;
+  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
+  unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
 }
 
 /** Refuses a type. Only a short word of the client is repeated. */

@@ -61,19 +61,12 @@ const repeated: Readonly<Record<string, unknown>> = {
 /** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
 const maxRepeated = 16 * 1024;
 
-/** All other members are ignored. */
-const knownMembers = Object.keys({ ...carried, ...refused, ...repeated }).concat(
-  "input",
-  "include",
-  "store",
-);
-
 /** Members that a worker gets that has this API itself. */
-export const nativeMembers: ReadonlySet<string> = new Set([
-  ...Object.keys({ ...carried, ...repeated }),
-  "input",
-  "include",
-]);
+export const nativeMembers: ReadonlySet<string> = new Set(
+  Object.keys({ ...carried, ...repeated }).concat("input", "include"),
+);
+/** All other members are ignored. */
+const knownMembers = [...nativeMembers, ...Object.keys(refused), "store"];
 
 /** Names that clients often get as ignored, for metrics. */
 export const countedNames: readonly string[] = [
@@ -107,8 +100,9 @@ function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResu
   }
   const ignored = new IgnoredNames();
   const instructions = check.optional(body["instructions"], "instructions", check.text);
-  const messages = new InputReader({ passes, ignored, seal }).read(instructions, body["input"]);
-  const tools = readTools(body, passes, ignored);
+  const reading = { passes, ignored, seal };
+  const messages = new InputReader(reading).read(instructions, body["input"]);
+  const tools = readTools(body, reading);
   const text = check.object(body["text"] ?? {}, "text");
   ignored.addOthers(text, ["format"], "text.");
   const reasoning = check.object(body["reasoning"] ?? {}, "reasoning");
@@ -162,7 +156,7 @@ function readFormat(value: unknown, passes: readonly Passable[]): Json | undefin
   if (type !== "json_object" && type !== "json_schema") {
     check.fail("text.format.type", "expected text, json_object or json_schema");
   }
-  if (!passes.includes("format")) check.notPassed("text.format", "format");
+  check.needPassed(passes, "format", "text.format");
   if (type === "json_object") return { type };
   check.name(format["name"], "text.format.name");
   check.object(format["schema"], "text.format.schema");
