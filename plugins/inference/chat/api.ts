@@ -54,8 +54,8 @@ class ChatStream implements StreamRenderer {
   }
 
   /**
-   * Omits `[DONE]`, so that clients do not treat the answer as complete. Its type is one of OpenAI, which clients look for
-   * because a stream has no other status.
+   * Omits `[DONE]`, so that clients do not treat the answer as complete. Its type is one of OpenAI: agents repeat the
+   * request then.
    */
   failed(error: CompletionError): string {
     return `data: ${errorJson(error, "server_error")}\n\n`;

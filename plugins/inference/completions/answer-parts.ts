@@ -1,6 +1,6 @@
 /**
- * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts and calls of tools. One part is open
- * at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at once.
+ * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts and calls of tools. One part is
+ * open at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at once.
  */
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { Json } from "./check.ts";
@@ -32,7 +32,7 @@ const maxParts = 512;
 const maxIdLength = 257;
 
 export class AnswerParts {
-  /** `malformed`: the worker sent a call that cannot be one, which is left out. `tooMany`: further parts are left out. */
+  /** `malformed`: something that cannot be a call is left out. `tooMany`: further parts are left out. */
   problem: "malformed" | "tooMany" | undefined;
   readonly #writer: PartWriter;
   readonly #hasReasoning: boolean;
@@ -40,7 +40,7 @@ export class AnswerParts {
   readonly #queue: Part[] = [];
   #isOpen = false;
   #count = 0;
-  /** The last call of each index. Some servers give all calls the same index, or none. */
+  /** The last call of each index, and of all. Some servers give all calls the same index, or none. */
   readonly #calls = new Map<number | undefined, Part>();
 
   /** `hasReasoning`: false if reasoning is left out. */
@@ -89,7 +89,7 @@ export class AnswerParts {
     if (call === undefined || beginsAnother(call, index, id, name)) {
       call = this.#push("call", id, name);
       if (call === undefined) return;
-      this.#calls.set(index, call);
+      this.#calls.set(index, call).set(undefined, call);
     }
     if (call.isClosed) {
       // The client has already received the end of this call.
@@ -122,7 +122,7 @@ export class AnswerParts {
     else part.waiting += text;
   }
 
-  /** Closes the parts that others follow, and opens the next. Only called for a new part, because it may read a whole call. */
+  /** Closes the parts that others follow, and opens the next. Called for new parts only, because it may read a whole call. */
   #advance(): void {
     for (let [part] = this.#queue; part !== undefined && this.#open(part); [part] = this.#queue) {
       if (this.#queue.length === 1) return;

@@ -1,6 +1,6 @@
 /**
- * Collects the messages of a chat request from those of another API. Everything stays in its place, so that a conversation
- * that grows keeps its beginning, which workers have in their caches.
+ * Collects the messages of a chat request from those of another API. Everything stays in its place, so that a
+ * conversation that grows keeps its beginning, which workers have in their caches.
  */
 import type { Passable } from "sluice-gateway/services";
 import type { Json } from "./check.ts";

@@ -1,4 +1,4 @@
-/** Renders a streamed chat completion as blocks of the Messages API. They are numbered without gaps and only one is open. */
+/** Renders a streamed chat completion as blocks of the Messages API: numbered without gaps, and only one is open. */
 import { isObject } from "sluice-gateway/toolkit";
 import { AnswerParts, type Part, type PartWriter } from "../completions/answer-parts.ts";
 import type { Charged, Completion } from "../completions/api.ts";
