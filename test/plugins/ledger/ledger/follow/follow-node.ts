@@ -147,12 +147,17 @@ export class FollowNode implements AsyncDisposable {
   #answer(socket: WebSocket, { id, method, params }: Call): void {
     const say = (member: string): void => socket.send(`{"jsonrpc":"2.0","id":${id},${member}}`);
     if (!method.startsWith("chainHead_v1_")) {
-      // The best block is one that the follow reports.
+      // The best and the finalized block are those of the follow.
       const isBest = method === "chain_getBlockHash" && params[0] !== 0;
+      const isFinalized = method === "chain_getFinalizedHead";
+      const ofFollow = isFinalized || this.finalized.some((hash) => Number(hash) === params[0]);
+      const last = this.finalized.at(-1);
+      const block = ofFollow ? (this.finalized.find((hash) => Number(hash) === params[0]) ?? last) : this.best;
       const isHead = method === "chain_getHeader" && params.length === 0;
       const known = isHead ? [this.bestNumber] : params;
       const result =
-        this.answers.get(method) ?? (isBest ? this.best : healthyNode[method]?.(known));
+        this.answers.get(method) ??
+        (isBest || isFinalized ? block : healthyNode[method]?.(known));
       return result === undefined
         ? say('"error":{"code":-32601,"message":"Method not found"}')
         : say(`"result":${JSON.stringify(result)}`);
