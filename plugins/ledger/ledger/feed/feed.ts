@@ -134,7 +134,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const subscription = topic.join();
     const answer = await this.#opening.get(topic)?.promise;
     const isOpen = this.#topics.get(key) === topic && !this.#opening.has(topic);
-    if (isOpen && (floor === undefined || (await topic.heights.wait(floor)))) return { kind: "open", subscription };
+    if (isOpen && (floor === undefined || (await topic.heights.wait(floor))))
+      return { kind: "open", subscription };
     subscription.close();
     return answer?.kind === "error" ? { kind: "error", error: answer.text } : { kind: "failed" };
   }

@@ -88,9 +88,7 @@ export class NodeHealth {
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
     // The first genesis also counts as a change, because earlier answers may be from another chain.
     if (genesis !== this.#genesis || changes !== this.#changes) this.epoch++;
-    const sameChain = this.nodes.filter(
-      ({ observed }) => observed && observed.genesis === genesis,
-    );
+    const sameChain = this.nodes.filter(({ observed }) => observed && observed.genesis === genesis);
     if (genesis !== this.#genesis || hasRestarted(sameChain)) {
       this.chain++;
       for (const node of this.nodes) node.hasRestarted = false;

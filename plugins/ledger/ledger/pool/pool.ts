@@ -6,13 +6,7 @@
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
-import type {
-  BlockOfCall,
-  NodePool,
-  NodeRequest,
-  NodeStatus,
-  NodeTarget,
-} from "../node-pool.ts";
+import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
 import { isFinalizedHead } from "../methods.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
@@ -144,7 +138,8 @@ class Pool implements OpenPool, AttemptListener {
       );
       return quorum.start();
     }
-    if (this.#blocks !== undefined && isFinalizedHead(request.method)) return void this.#readHead(request);
+    if (this.#blocks !== undefined && isFinalizedHead(request.method))
+      return void this.#readHead(request);
     const call = new PooledCall(request, this.#clock.monotonic());
     const node = this.#choose(call);
     if (node === undefined) return queueMicrotask(() => call.giveUp(undefined));

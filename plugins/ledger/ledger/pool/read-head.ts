@@ -27,7 +27,10 @@ export interface HeadReadDeps {
 export async function readHead(request: NodeRequest, deps: HeadReadDeps): Promise<void> {
   const { reference, clock } = deps;
   const deadline = clock.monotonic() + maxWaitMs;
-  let failure: Extract<LedgerAnswer, { kind: "failed" }> = { kind: "failed", reason: "unreachable" };
+  let failure: Extract<LedgerAnswer, { kind: "failed" }> = {
+    kind: "failed",
+    reason: "unreachable",
+  };
   while (await reference.ready()) {
     const { node } = reference;
     if (node === undefined) break;
@@ -35,7 +38,10 @@ export async function readHead(request: NodeRequest, deps: HeadReadDeps): Promis
     if (answer.kind === "failed") {
       failure = answer;
       await node.probe();
-    } else if (answer.kind === "error" || (await isAcceptable(request.method, answer.bytes, node, deps))) {
+    } else if (
+      answer.kind === "error" ||
+      (await isAcceptable(request.method, answer.bytes, node, deps))
+    ) {
       return request.onAnswer(answer.kind, answer.bytes, 0, answer.bytes.length);
     }
     if (clock.monotonic() >= deadline) break;
@@ -53,7 +59,8 @@ async function isAcceptable(
 ): Promise<boolean> {
   const text = answer.toString("latin1");
   const hash = readHash(text);
-  const known = hash === undefined ? NaN : (reference.numberOf(hash) ?? (await askNumber(hash, node)));
+  const known =
+    hash === undefined ? NaN : (reference.numberOf(hash) ?? (await askNumber(hash, node)));
   const number = method === finalizedHeight ? Number(text) : known;
   // The node has failed in the meantime.
   if (number === undefined) return false;

@@ -229,6 +229,6 @@ export class Reference implements ReferenceNode {
   }
 
   #changed(): void {
-    for (const listener of [...this.#listeners]) listener();
+    for (const listener of this.#listeners) listener();
   }
 }

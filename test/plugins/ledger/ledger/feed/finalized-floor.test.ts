@@ -66,7 +66,10 @@ test("the subscriptions move when another node becomes the reference, and contin
   second.advance(103);
   feed.reference.lose(feed.reference.target!.label);
   await until(() => heard.length === 4);
-  assert.deepEqual(heard, [100, 101, 102, 103].map((number) => headerOf(number)));
+  assert.deepEqual(
+    heard,
+    [100, 101, 102, 103].map((number) => headerOf(number)),
+  );
   assert.equal(feed.moves(), 1);
 });
 

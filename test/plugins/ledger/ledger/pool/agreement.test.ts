@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
-import { PROBE_MS, startPool, until, type PoolUnderTest } from "./nodes.ts";
+import { startPool, until, type PoolUnderTest } from "./nodes.ts";
 
 /** A read of the state at a block. */
 const readAt = (hash: string): Partial<NodeRequest> => ({
@@ -60,7 +60,10 @@ test("a read at a block that a node lacks is answered by the reference node", as
   await using under = await startKnownPool([ahead, behind, lost, far]);
   ahead.best = 101;
   assert.deepEqual(await outcomes(under, 8, readAt(hashOf(101))), Array(8).fill('"ahead"'));
-  assert.deepEqual(await outcomes(under, 8, header(hashOf(101))), Array(8).fill('{"number":"0x65"}'));
+  assert.deepEqual(
+    await outcomes(under, 8, header(hashOf(101))),
+    Array(8).fill('{"number":"0x65"}'),
+  );
   assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
 });
 

@@ -180,9 +180,7 @@ test("a node that invents a finalized head before the others are known is not be
   await using liar = await startBlockNode("liar", { finalized: 1_000_000 });
   await using honest = await startBlockNode("honest");
   liar.says = (method, [hash]) =>
-    method === "chain_getHeader" && hash === hashOf(1_000_000)
-      ? '{"number":"0xf4240"}'
-      : undefined;
+    method === "chain_getHeader" && hash === hashOf(1_000_000) ? '{"number":"0xf4240"}' : undefined;
   honest.stalls = (method) => method === "system_health";
   await using under = startPool([liar.url, honest.url]);
   await until(() => under.pool.ready);
@@ -287,7 +285,7 @@ test("one node can be called alone, and its answer is not cached, shared or judg
     nodes.map(({ name }) => name),
     [label(a), label(b)],
   );
-  const answers = await Promise.all(nodes.map(({ call }) => call("chain_getFinalizedHead", "[]")));
+  const answers = await Promise.all(nodes.map((node) => node.call("chain_getFinalizedHead", "[]")));
   assert.deepEqual(
     answers.map((answer) => answer.kind === "result" && answer.bytes.toString()),
     [quoted(98), quoted(97)],
