@@ -5,6 +5,7 @@ import { blocks } from "./targets/blocks.ts";
 import { chatChunks } from "./targets/chat-chunks.ts";
 import { connections } from "./targets/connections.ts";
 import { enclaveSessions } from "./targets/enclave-sessions.ts";
+import { finalityProofs } from "./targets/finality-proofs.ts";
 import { hostileModels } from "./targets/hostile-models.ts";
 import { http2Frames } from "./targets/http2-frames.ts";
 import { jsonScan } from "./targets/json-scan.ts";
@@ -31,5 +32,6 @@ export const targets: readonly FuzzTarget[] = [
   statusDocuments,
   quotes,
   blocks,
+  finalityProofs,
   agentSurfaces,
 ];

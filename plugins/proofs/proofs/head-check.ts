@@ -14,9 +14,7 @@ import {
  * `proved`: the head is part of the proved chain. `differs`: it contradicts what is proved, or the nodes contradict each
  * other and nothing is proved. `unproved`: neither is known. `silent`: the node did not report a head.
  */
-export type HeadState = "proved" | "unproved" | "differs" | "silent";
-
-export const headStates: readonly HeadState[] = ["proved", "unproved", "differs", "silent"];
+type HeadState = "proved" | "unproved" | "differs" | "silent";
 
 /** The finalized head that a node reports. */
 export interface NodeHead {
