@@ -16,6 +16,7 @@ import { requestHeads } from "./targets/request-heads.ts";
 import { statusDocuments } from "./targets/status-documents.ts";
 import { streamClient } from "./targets/stream-client.ts";
 import { streamFrames } from "./targets/stream-frames.ts";
+import { trieProofs } from "./targets/trie-proofs.ts";
 
 export const targets: readonly FuzzTarget[] = [
   requestHeads,
@@ -33,5 +34,6 @@ export const targets: readonly FuzzTarget[] = [
   quotes,
   blocks,
   finalityProofs,
+  trieProofs,
   agentSurfaces,
 ];
