@@ -97,5 +97,5 @@ function readLog(reader: ScaleReader): AnnouncedChange | undefined {
 }
 
 function readAuthority(reader: ScaleReader): Authority {
-  return { id: hexOf(reader.take(32)), weight: reader.fixed(8) };
+  return { id: hexOf(reader.take(32)), weight: reader.u64() };
 }

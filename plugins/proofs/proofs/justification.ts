@@ -24,7 +24,7 @@ interface Vote {
 
 /** Throws a ScaleError. */
 export function readJustification(reader: ScaleReader): Justification {
-  const round = reader.fixed(8);
+  const round = reader.u64();
   const target = { hash: hexOf(reader.take(32)), number: reader.u32() };
   const votes = reader.list(132, readVote);
   const ancestries = reader.list(98, readHeader);

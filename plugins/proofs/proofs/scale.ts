@@ -22,30 +22,33 @@ export class ScaleReader {
     return this.bytes.subarray(this.at, (this.at += length));
   }
 
-  /** Reads an unsigned integer of 1, 4 or 8 bytes. */
-  fixed(length: 1 | 4 | 8): bigint {
-    return littleEndian(this.take(length));
-  }
-
   u8(): number {
-    return Number(this.fixed(1));
+    const byte = this.bytes[this.at];
+    if (byte === undefined) throw new ScaleError("the bytes end too early");
+    this.at++;
+    return byte;
   }
 
   u32(): number {
-    return Number(this.fixed(4));
+    return this.u8() + this.u8() * 2 ** 8 + this.u8() * 2 ** 16 + this.u8() * 2 ** 24;
+  }
+
+  u64(): bigint {
+    return BigInt(this.u32()) + (BigInt(this.u32()) << 32n);
   }
 
   /** Reads a compact integer below 2^32. Throws a ScaleError for a larger one, and for one that could be shorter. */
   compact(): number {
     const first = this.u8();
     const mode = first & 3;
-    if (mode === 3 && first !== 3) throw new ScaleError("a compact integer is too large");
-    const more = this.take([0, 1, 3, 4][mode] ?? 0);
-    const rest = Number(littleEndian(more));
-    const value = mode === 3 ? rest : rest * 64 + (first >> 2);
-    const min = [0, 2 ** 6, 2 ** 14, 2 ** 30][mode] ?? 0;
-    if (value < min) throw new ScaleError("a compact integer is longer than necessary");
-    return value;
+    if (mode === 0) return first >> 2;
+    if (mode === 1) return atLeast(2 ** 6, (first >> 2) + this.u8() * 2 ** 6);
+    if (mode === 2) {
+      const rest = this.u8() + this.u8() * 2 ** 8 + this.u8() * 2 ** 16;
+      return atLeast(2 ** 14, (first >> 2) + rest * 2 ** 6);
+    }
+    if (first !== 3) throw new ScaleError("a compact integer is too large");
+    return atLeast(2 ** 30, this.u32());
   }
 
   /** Reads bytes with their length before them. */
@@ -71,8 +74,9 @@ export function readScale<T>(bytes: Uint8Array, read: (reader: ScaleReader) => T
   }
 }
 
-function littleEndian(bytes: Uint8Array): bigint {
-  return bytes.reduceRight((value, byte) => (value << 8n) | BigInt(byte), 0n);
+function atLeast(min: number, value: number): number {
+  if (value < min) throw new ScaleError("a compact integer is longer than necessary");
+  return value;
 }
 
 /** Returns a compact integer. `value`: below 2^32. */

@@ -42,11 +42,9 @@ export function readNode(bytes: Uint8Array): TrieNode | undefined {
   const map = isBranch ? reader.u8() | (reader.u8() << 8) : 0;
   if (isBranch && map === 0) throw new ScaleError("a branch without children");
   const value = readValue(reader, kind);
-  const children = isBranch
-    ? Array.from({ length: 16 }, (_, nibble) =>
-        ((map >> nibble) & 1) === 1 ? readChild(reader) : undefined,
-      )
-    : [];
+  const children: (Uint8Array | undefined)[] = [];
+  for (let bits = map; bits !== 0; bits >>= 1)
+    children.push((bits & 1) === 1 ? readChild(reader) : undefined);
   if (reader.left > 0) throw new ScaleError("bytes after a node");
   return { nibbles, value, children };
 }
@@ -95,9 +93,10 @@ function readChild(reader: ScaleReader): Uint8Array {
 /** Returns the nibbles of bytes, one per byte. */
 export function nibblesOf(bytes: Uint8Array): Uint8Array {
   const nibbles = new Uint8Array(bytes.length * 2);
-  for (const [at, byte] of bytes.entries()) {
-    nibbles[2 * at] = byte >> 4;
-    nibbles[2 * at + 1] = byte & 15;
+  let at = 0;
+  for (const byte of bytes) {
+    nibbles[at++] = byte >> 4;
+    nibbles[at++] = byte & 15;
   }
   return nibbles;
 }
