@@ -106,8 +106,8 @@ BEGIN
         ON CONFLICT (scope, kind, step, replica)
           DO UPDATE SET milli_cu = known.milli_cu + excluded.milli_cu
     )
-    INSERT INTO sluice.leases AS known
-      SELECT scope, p_replica, 0, spent, 0, 0
+    INSERT INTO sluice.leases AS known (scope, replica, granted, spent)
+      SELECT scope, p_replica, 0, spent
       FROM (
         SELECT key_id, sum(key_taken) FROM posted GROUP BY 1
         UNION ALL

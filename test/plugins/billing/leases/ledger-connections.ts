@@ -131,7 +131,7 @@ const noWant: Want = {
   slackMilliCu: 0,
   needsMilliCu: [],
   extraMilliCu: 0,
-  recall: 0,
+  epoch: 0,
   hasNewNeeds: false,
 };
 

@@ -85,9 +85,9 @@ class RecordingLedger extends MemoryLedger {
 /** Returns a reply in the form in which both ledgers can be compared. */
 function comparable(reply: unknown): unknown {
   const plain: unknown = JSON.parse(JSON.stringify(reply));
-  if (typeof plain === "object" && plain !== null && "recalls" in plain) {
-    const recalls = plain.recalls as { scope: string }[];
-    recalls.sort((left, right) => (left.scope < right.scope ? -1 : 1));
+  if (typeof plain === "object" && plain !== null && "epochs" in plain) {
+    const epochs = plain.epochs as { scope: string }[];
+    epochs.sort((left, right) => (left.scope < right.scope ? -1 : 1));
   }
   return plain;
 }
@@ -151,9 +151,9 @@ const changes = [
   ["r SET state = 'fenced'", "r SET state = 'gone'"],
   ["WHERE replica IN (SELECT id FROM ended)", "WHERE false"],
   ["ELSE known.spent END", "ELSE excluded.spent END"],
-  ["l.recall < s.recall", "l.recall <= s.recall"],
-  ["s.version + 1, recall = d.recall", "s.version + 1, recall = s.recall"],
-  ["coalesce(s.recall, 0)", "0"],
+  ["l.epoch < s.epoch", "l.epoch <= s.epoch"],
+  ["s.version + 1, epoch = d.epoch", "s.version + 1, epoch = s.epoch"],
+  ["coalesce(s.epoch, 0)", "0"],
 ] as const;
 
 test("PostgreSQL gives the same replies as the ledger in memory", async (t) => {
