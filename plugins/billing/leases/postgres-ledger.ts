@@ -59,13 +59,17 @@ const feed = `
       WHERE l.epoch < s.epoch AND ${heldSql("l")} > 0) AS epochs
   FROM ${replicaOf}`;
 
+/** Start of the server in milliseconds since 1970. A setting replaces it, for tests. */
+const startedSql = `coalesce(nullif(current_setting('sluice.started_ms', true), '')::bigint,
+  (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint)`;
+
 /** Every message of a replica changes its row. So a replica whose leases this statement does not see is not silent. */
 const fence = `
   WITH silent AS (
     SELECT id FROM sluice.replicas
     WHERE state = 'live' AND sluice.now_ms() - heard_at > ${silenceMs}
       AND EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND state = 'live'
-        AND sluice.now_ms() - greatest(registered_at, sluice.started_ms()) >= ${silenceMs})
+        AND sluice.now_ms() - greatest(registered_at, ${startedSql}) >= ${silenceMs})
     FOR UPDATE SKIP LOCKED
   ), ended AS (
     UPDATE sluice.replicas r SET state = 'fenced' FROM silent WHERE r.id = silent.id RETURNING r.id

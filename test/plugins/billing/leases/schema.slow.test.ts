@@ -22,12 +22,10 @@ const ledgerSchema = `CREATE SCHEMA sluice; ${postgresDialect.functions}
 ${chargeMigrations.map(({ sql }) => sql).join("\n")}`;
 
 const testClock = `
-CREATE TABLE sluice.test_clock (started bigint, now bigint);
-INSERT INTO sluice.test_clock VALUES (0, 0);
+CREATE TABLE sluice.test_clock (now bigint);
+INSERT INTO sluice.test_clock VALUES (0);
 CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
   'SELECT now FROM sluice.test_clock';
-CREATE OR REPLACE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
-  'SELECT started FROM sluice.test_clock';
 `;
 
 interface Recorded {
@@ -133,7 +131,7 @@ async function compare(
     const tables = "replicas, sluice.charges, sluice.scopes, sluice.leases, sluice.used";
     await client.query(
       `TRUNCATE sluice.${tables} RESTART IDENTITY;
-       UPDATE sluice.test_clock SET started = ${recorded[0]?.now ?? 0}`,
+       SET sluice.started_ms = ${recorded[0]?.now ?? 0}`,
     );
     for (const { now, call, send, reply } of recorded) {
       await client.query(`UPDATE sluice.test_clock SET now = ${now}`);
