@@ -3,10 +3,10 @@
  */
 import type { HookStatus, LoadedPlugin } from "sluice-gateway/plugin";
 import { rounded } from "./live.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 
 /** All counts are since the start of the process. */
-export function pluginsView({ gateway }: DashboardParts): object {
+export function pluginsView({ gateway }: DashboardDeps): object {
   return { plugins: gateway.running().plugins.map(pluginJson) };
 }
 

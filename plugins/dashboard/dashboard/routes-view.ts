@@ -1,10 +1,10 @@
 /** Reports the compiled pipeline: every route with its steps, their times, refusals and failures. */
 import type { PluginStatus, RouteStatus } from "sluice-gateway/plugin";
 import { rounded } from "./live.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 
 /** Requests are counted since the start of the process, steps since this pipeline was loaded. */
-export function routesView({ gateway }: DashboardParts): object {
+export function routesView({ gateway }: DashboardDeps): object {
   const { routes, generation, reload } = gateway.running();
   return { generation, reload, routes: routes.map(routeJson) };
 }

@@ -11,7 +11,7 @@ import type { WorkspaceRates } from "./rates.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";
 
-export interface DashboardParts extends Pick<Host, FromHost> {
+export interface DashboardDeps extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;
   /** The activity of all gateways. */
   readonly liveGateways: LiveGateways;
@@ -23,10 +23,10 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly attempts: Attempts;
   readonly workspaceRates: WorkspaceRates;
   /** Undefined if users can sign in with keys only. */
-  readonly oidc: OidcParts | undefined;
+  readonly oidc: OidcAccess | undefined;
 }
 
-export interface OidcParts {
+export interface OidcAccess {
   readonly options: OidcOptions;
   readonly send: SendRequest;
 }
