@@ -20,7 +20,6 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations } from "./confirmation.ts";
-import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
 import { ToolRun, type RunDeps } from "./tool-run.ts";
@@ -158,3 +157,20 @@ class LiveCatalogue implements Catalogue, NestingTools {
     return new ToolRun(found, caller, nesting, this.#deps).run(input);
   }
 }
+
+/**
+ * Returns a copy of a resource or prompt whose method `name` counts each call. The method itself still runs on the original
+ * object, which may have private members.
+ */
+export function counted<Name extends string, Document extends Readonly<Record<Name, Method>>>(
+  document: Document,
+  name: Name,
+  counts: HookCounts,
+): Document {
+  const call = (...args: readonly never[]): unknown => counts.call(() => document[name](...args));
+  // The copy has all members of the original.
+  const copy = Object.create(Object.getPrototypeOf(document) as object) as Document;
+  return Object.assign(copy, document, { [name]: call });
+}
+
+type Method = (...args: readonly never[]) => unknown;
