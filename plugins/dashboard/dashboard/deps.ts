@@ -13,9 +13,7 @@ type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | 
 
 export interface DashboardDeps extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;
-  /** The activity of all gateways. */
   readonly liveGateways: LiveGateways;
-  /** The state of all gateways. */
   readonly healthGateways: HealthGateways;
   readonly accounts: Accounts;
   readonly metering: Metering;

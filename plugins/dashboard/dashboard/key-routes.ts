@@ -115,7 +115,6 @@ function windowJson(
   };
 }
 
-/** Returns the outcome of creating a key. */
 async function create(
   deps: DashboardDeps,
   viewer: Viewer,
