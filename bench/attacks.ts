@@ -12,31 +12,33 @@ const tests = join(import.meta.dirname, "../test/e2e");
 const files = ["attacks.slow.test.ts", "fair-connections.test.ts"].map((file) => join(tests, file));
 const figures = ["longest health check", "longest turn", "highest memory"] as const;
 
-interface Row {
-  readonly attack: string;
-  readonly values: Map<string, string>;
+console.log(`| attack | ${figures.join(" | ")} |\n|---|${"---|".repeat(figures.length)}`);
+let attack: string | undefined;
+const values = new Map<string, string>();
+
+/** Prints the row of the last attack, whose figures have all been reported when the next attack ends. */
+function printRow(): void {
+  const cells = figures.map((figure) => values.get(figure) ?? "");
+  if (attack !== undefined) console.log(`| ${[attack, ...cells].join(" | ")} |`);
+  values.clear();
+  attack = undefined;
 }
 
-const rows: Row[] = [];
-const reported = (name: string, file: string | undefined): void => {
-  // A file that is run reports itself, too.
-  if (name !== file) rows.push({ attack: name, values: new Map() });
-};
+/** A file that is run reports itself, too. */
+function ended(name: string, file: string | undefined): void {
+  printRow();
+  if (name !== file) attack = name;
+}
+
 const events = run({ files, concurrency: false });
-events.on("test:pass", ({ name, file }) => reported(name, file));
+events.on("test:pass", ({ name, file }) => ended(name, file));
 events.on("test:fail", ({ name, file }) => {
-  reported(`${name} (FAILED)`, file);
+  ended(`${name} (FAILED)`, file);
   process.exitCode = 1;
 });
-// Follows the result of its test.
 events.on("test:diagnostic", ({ message }) => {
   const [figure = "", value] = message.split(": ");
-  if (value !== undefined) rows.at(-1)?.values.set(figure, value);
+  if (value !== undefined) values.set(figure, value);
 });
 for await (const _ of events);
-
-console.log(`| attack | ${figures.join(" | ")} |\n|---|${"---|".repeat(figures.length)}`);
-for (const { attack, values } of rows) {
-  const cells = figures.map((figure) => values.get(figure) ?? "");
-  console.log(`| ${[attack, ...cells].join(" | ")} |`);
-}
+printRow();
