@@ -7,8 +7,7 @@ export default defineService<Options, Proofs>({
   name: "proofs",
   description: "Proves the finalized head of the nodes and reads of the state.",
   extends: { upstreams: { checkpoint: checkpointSchema, proof: proofSchema } },
-  uses: ["upstreams"],
-  permissions: { hosts: ["*"] },
+  uses: ["ledger"],
   dryRun: () => noProofs,
   async start(options, host) {
     const isUsed = Object.values(options.upstreams).some(

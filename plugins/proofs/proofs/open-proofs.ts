@@ -3,7 +3,7 @@ import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Proofs } from "sluice-gateway/services";
 import { ProvedCall } from "../reads/proved-call.ts";
 import { HeadWatch } from "./head-watch.ts";
-import { nodesOf, postWith } from "./json-rpc.ts";
+import { headNode } from "./ledger-node.ts";
 import type { HeadNode } from "./node.ts";
 import { modes, type Mode, type Options } from "./options.ts";
 
@@ -17,11 +17,11 @@ interface ProvedUpstream {
 export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Proofs> {
   const opened = new Map<string, ProvedUpstream>();
   for (const [name, entry] of Object.entries(upstreams)) {
-    const urls = host.use("upstreams").get(name)?.urls;
-    if (entry === null || urls === undefined) continue;
+    if (entry === null) continue;
     const { checkpoint, proof: mode } = entry;
     if (checkpoint === undefined && mode === "off") continue;
-    const nodes = nodesOf(urls, postWith(host, urls));
+    const nodes = host.use("ledger").pool(name)?.nodes.map(headNode);
+    if (nodes === undefined) continue;
     const watch = checkpoint && new HeadWatch(name, checkpoint, nodes, host);
     opened.set(name, { mode, nodes, watch });
   }

@@ -8,8 +8,8 @@ import type {
   RpcAnswer,
   RpcCaller,
 } from "sluice-gateway/services";
-import { parseJson } from "sluice-gateway/toolkit";
 import type { FinalizedChain } from "../proofs/finalized-chain.ts";
+import { headNode } from "../proofs/ledger-node.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
 import { hexOf } from "../proofs/scale.ts";
@@ -151,19 +151,8 @@ export class ProvedCall implements ProvedRpc {
 
 /** Calls any node, with the cache and the retries of the ledger. */
 function throughLedger(ledger: Ledger): HeadNode {
-  return {
+  return headNode({
     name: "any",
-    async call(method, params) {
-      const answer = await ledger.call(
-        ledger.internal(method),
-        Buffer.from(JSON.stringify(params)),
-      );
-      if (answer.kind !== "result") throw new NodeError(`no node answered ${method}`);
-      try {
-        return parseJson(answer.bytes.toString());
-      } catch {
-        throw new NodeError(`the answer to ${method} is no JSON`);
-      }
-    },
-  };
+    call: (method, params) => ledger.call(ledger.internal(method), Buffer.from(params)),
+  });
 }
