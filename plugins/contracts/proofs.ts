@@ -8,6 +8,11 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface Proofs {
+  /** Returns the prover of the upstream with this name. Undefined if the upstream has neither `checkpoint` nor `proof`. */
+  prover(upstream: string): Prover | undefined;
+}
+
+export interface Prover {
   /**
    * Returns what to run instead of `rpc` in order to prove the answer. Undefined if nobody asks for proofs: neither the
    * upstream nor the client.
@@ -16,8 +21,6 @@ export interface Proofs {
 }
 
 export interface UnprovedCall {
-  /** Name of the entry in `upstreams`. */
-  readonly upstream: string;
   readonly ledger: Ledger;
   /** The result of `ledger.rpc(body)`. It has not run. */
   readonly rpc: LedgerRpc;

@@ -46,7 +46,7 @@ export default defineSurface<Options>({
   operation: () => operation,
   start({ upstream }, host) {
     const ledger = host.use("ledger").pool(upstream);
-    const proofs = host.use("proofs", { ifInstalled: true });
+    const prover = host.use("proofs", { ifInstalled: true })?.prover(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
@@ -54,8 +54,12 @@ export default defineSurface<Options>({
         x.note("upstream", upstream);
         const body = x.body ?? noBody;
         const rpc = ledger.rpc(body);
-        const wanted = x.request.headers["x-sluice-proof"]?.toString();
-        const proved = proofs?.prove({ upstream, ledger, rpc, body, wanted });
+        const proved = prover?.prove({
+          ledger,
+          rpc,
+          body,
+          wanted: x.request.headers["x-sluice-proof"]?.toString(),
+        });
         return answer(proved ?? rpc, x.get("charge"), x, host.memory);
       },
     };

@@ -19,4 +19,4 @@ export default defineService<Options, Proofs>({
   },
 });
 
-const noProofs: Proofs = { prove: () => undefined };
+const noProofs: Proofs = { prover: () => undefined };

@@ -1,48 +1,38 @@
 /** Opens what the entries of `upstreams` ask for: checks of the finalized heads, and proved reads. */
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
-import type { Proofs } from "sluice-gateway/services";
+import type { Prover, Proofs } from "sluice-gateway/services";
 import { ProvedCall } from "../reads/proved-call.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
-import type { HeadNode } from "./node.ts";
 import { modes, type Mode, type Options } from "./options.ts";
 
-interface ProvedUpstream {
-  readonly mode: Mode;
-  readonly nodes: readonly HeadNode[];
-  /** Undefined without a checkpoint. */
-  readonly watch: HeadWatch | undefined;
-}
-
 export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Proofs> {
-  const opened = new Map<string, ProvedUpstream>();
-  for (const [name, entry] of Object.entries(upstreams)) {
-    if (entry === null) continue;
-    const { checkpoint, proof: mode } = entry;
-    if (checkpoint === undefined && mode === "off") continue;
-    const nodes = host.use("ledger").pool(name)?.nodes.map(headNode);
-    if (nodes === undefined) continue;
-    const watch = checkpoint && new HeadWatch(name, checkpoint, nodes, host);
-    opened.set(name, { mode, nodes, watch });
-  }
-  const watches = [...opened.values()].flatMap(({ watch }) => watch ?? []);
+  const provers = new Map<string, Prover>();
+  const watches: HeadWatch[] = [];
   const counted = host.metrics.counter(
     "sluice_proofs_total",
     "Calls for whose answers a proof was wanted, by what was proved: `finalized`, `included` or `none`.",
     ["upstream", "outcome"],
   );
-  return {
-    service: {
-      prove({ upstream, ledger, rpc, body, wanted }) {
-        const found = opened.get(upstream);
-        if (found === undefined) return undefined;
-        const { nodes, watch } = found;
-        const mode = modeOf(found.mode, wanted);
+  for (const [upstream, entry] of Object.entries(upstreams)) {
+    if (entry === null) continue;
+    const { checkpoint, proof: ownMode } = entry;
+    if (checkpoint === undefined && ownMode === "off") continue;
+    const nodes = host.use("ledger").pool(upstream)?.nodes.map(headNode);
+    if (nodes === undefined) continue;
+    const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, host);
+    if (watch !== undefined) watches.push(watch);
+    const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
+    provers.set(upstream, {
+      prove({ wanted, ...call }) {
+        const mode = modeOf(ownMode, wanted);
         if (mode === "off") return undefined;
-        const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
-        return new ProvedCall({ mode, ledger, rpc, body, nodes, chain: watch?.chain, count });
+        return new ProvedCall({ ...call, mode, nodes, chain: watch?.chain, count });
       },
-    },
+    });
+  }
+  return {
+    service: { prover: (upstream) => provers.get(upstream) },
     async initialized() {
       await Promise.all(watches.map(({ first }) => first));
     },
