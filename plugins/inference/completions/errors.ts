@@ -1,11 +1,15 @@
 /** Errors of completions. Each API renders them in its own shape (decisions.md sections 8 and 15). */
-import type { ContextExceeded, InferenceFailure } from "sluice-gateway/services";
+import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 
 const errors = {
   INVALID_REQUEST: { status: 400, message: "the request is not valid" },
   MODEL_NOT_FOUND: { status: 404, message: "there is no such model" },
   MODEL_NOT_AVAILABLE: { status: 503, message: "the model is not available at the moment" },
   UPSTREAM_ERROR: { status: 503, message: "the model could not answer" },
+  VERIFICATION_FAILED: {
+    status: 502,
+    message: "the evidence or the bill of the model failed a check",
+  },
 } as const;
 
 export type CompletionErrorCode = keyof typeof errors;
@@ -24,7 +28,7 @@ export interface CompletionError {
 }
 
 /** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
-export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
+const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",
   unavailable: "UPSTREAM_ERROR",
@@ -37,6 +41,16 @@ type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
   return { code, ...errors[code], ...details };
+}
+
+/** Returns the error for an answer that failed. `attempt`: the failure of the last worker. */
+export function errorOfFailure(
+  failure: InferenceFailure,
+  attempt: AttemptFailure | undefined,
+): CompletionError {
+  return attempt?.failedCheck === undefined
+    ? completionError(codeOfFailure[failure])
+    : completionError("VERIFICATION_FAILED", { message: attempt.failedCheck });
 }
 
 /** Returns the outcome of an exchange whose answer failed. */
