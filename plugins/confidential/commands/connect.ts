@@ -288,7 +288,7 @@ function describe(verification: Verification): string {
     since: date(since),
     until: until === undefined ? undefined : `${date(until) ?? ""}; checked again before`,
     passed: list("pass"),
-    failed: list("fail"),
+    [failedCheck === undefined ? "accepted" : "failed"]: list("fail"),
     skipped: list("skipped"),
   };
   const shown = Object.entries(lines).filter(([, text]) => text !== undefined && text !== "");

@@ -48,19 +48,19 @@ export function validUntil({ expiresAt, evidence }: Session): number {
 }
 
 /** Returns the check that failed, and why. `error`: why a session could not be opened. */
-export function failedCheckOf({ checks = [], code, message, evidence }: ConfidentialError): string {
-  const failed = (evidence ?? { checks }).checks.find(({ result }) => result === "fail");
-  const { name, why } = failed ?? checks.find(({ result }) => result === "fail") ?? {};
+export function failedCheckOf({ checks = [], code, message }: ConfidentialError): string {
+  const failed = checks.filter(({ result }) => result === "fail");
+  // This check also fails if simulated evidence is accepted, so another one is the reason if there is one.
+  const { name, why } = failed.find((one) => one.name !== "not_simulated") ?? failed[0] ?? {};
   return name === undefined ? `${code}: ${message}` : `${name}: ${why ?? message}`;
 }
 
-/** Returns false if the gateway could not be reached, or has refused for a reason that says nothing about the enclave. */
+/** Returns false if the gateway has refused for a reason that says nothing about the enclave. */
 export function isVerdict({ code }: ConfidentialError): boolean {
   return !transient.has(code);
 }
 
 const transient: ReadonlySet<ConfidentialError["code"]> = new Set([
-  "CONNECTION_FAILED",
   "CONNECTION_CLOSED",
   "MODEL_NOT_AVAILABLE",
   "NETWORK_NOT_AVAILABLE",

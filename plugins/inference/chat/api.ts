@@ -114,7 +114,7 @@ function usageOf({ result, usedMilliCu }: Charged): object {
 
 /** Returns `{"error":{…}}`, for a reply and for the last event of a stream that broke. */
 function errorJson({ code, status, message, contextExceeded }: CompletionError): string {
-  const type = status === 503 ? "internal_error" : "invalid_request_error";
+  const type = status >= 500 ? "internal_error" : "invalid_request_error";
   const error =
     contextExceeded === undefined
       ? { message, type, code }
