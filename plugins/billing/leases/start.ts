@@ -1,9 +1,8 @@
 /** Starts metering with credit that is shared by all gateways on the same database. */
-import { randomUUID } from "node:crypto";
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { Metering } from "sluice-gateway/services";
-import { exportOf, type Options } from "../metering/options.ts";
+import type { Options } from "../metering/options.ts";
 import { number } from "sluice-gateway/store";
 import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { checkCopied } from "./copy-charges.ts";
@@ -11,10 +10,10 @@ import { LeasedMeter, notAvailable } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
 import { leaseMetrics } from "./metrics.ts";
-import { heldSql } from "./ledger-statements.ts";
+import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
-import { createUsageQueries } from "./usage-queries.ts";
+import { createMonthReader, createUsageQueries } from "./usage-queries.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
@@ -42,18 +41,6 @@ export async function startLeased(
       await opened?.close();
     },
   );
-  const settings = exportOf(options);
-  if (settings !== undefined) {
-    const { clock, log, metrics, store } = host;
-    const { openSharedExport } = await import("../metering/export/open-shared.ts");
-    const holder = store.replicas?.id ?? randomUUID();
-    const parts = { database, holder, settings, dataDir: store.folder, clock, log, metrics };
-    keep(
-      "export",
-      () => openSharedExport(parts),
-      (usageExport) => usageExport.close(),
-    );
-  }
   const queries = createUsageQueries(database);
   const reports = keep(
     "reports",
@@ -69,7 +56,7 @@ export async function startLeased(
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
       outageMs,
-      usage: createDatabaseReports(reports, host.log),
+      usage: createDatabaseReports(reports, createMonthReader(reports), host.log),
     },
     ready: () => ({ credit: meter.writable ? true : notAvailable.reason }),
   };
@@ -111,7 +98,7 @@ const sweepMs = 10_000;
 const countGateways = `
   SELECT count(*) FILTER (WHERE NOT is_silent) AS live, count(*) FILTER (WHERE is_silent) AS silent,
     coalesce(sum((SELECT sum(${heldSql("l")}) FROM sluice.leases l
-      WHERE replica = r.id AND is_silent AND cardinality(granted) = 3)), 0)::bigint AS stranded
+      WHERE replica = r.id AND is_silent AND ${ofWorkspaceSql("l")})), 0)::bigint AS stranded
   FROM (SELECT id, sluice.now_ms() - heard_at > 2000 AS is_silent
     FROM sluice.replicas WHERE state = 'live') AS r`;
 
