@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, createServer, type AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
+import type { Clock } from "../../../../src/plugin.ts";
 import { packageFile } from "../../../../src/package-files.ts";
 import { startBareGateway, type BareGateway } from "../../../../src/testing/gateway.ts";
 import {
@@ -24,10 +25,10 @@ export const models = {
 
 export interface LocalGateway extends BareGateway {
   readonly remote: FakeGateway;
-  /** Everything that the gateway has sent to the other one. */
+  /** Everything that the gateway has sent to the other one: the bytes of its connections, and unmasked messages. */
   readonly sent: () => string;
   /** Ends the connections to the other gateway. */
-  cut(): void;
+  readonly cut: () => void;
   ask(body?: object, path?: string, headers?: Record<string, string>): Promise<Response>;
 }
 
@@ -40,6 +41,22 @@ export interface LocalOptions {
 
 export const simulated = { kind: "simulated", roots: [platform.root] };
 
+/** Starts the pipeline of `sluice connect`. */
+export async function startTemplate(
+  t: TestContext,
+  { evidence, env = {} }: Pick<LocalOptions, "evidence" | "env">,
+  clock?: Clock,
+): Promise<BareGateway> {
+  const template = readFileSync(packageFile("plugins/confidential/templates/connect.yaml"), "utf8");
+  const local = await startBareGateway({
+    pipeline: template.replace("evidence: {}", () => `evidence: ${JSON.stringify(evidence)}`),
+    env: { SLUICE_LOCAL_KEY: localKey, ...env },
+    ...(clock !== undefined && { clock }),
+  });
+  t.after(() => local[Symbol.asyncDispose]());
+  return local;
+}
+
 export async function startLocalGateway(
   t: TestContext,
   { script = {}, evidence = simulated, env = {} }: LocalOptions = {},
@@ -47,22 +64,12 @@ export async function startLocalGateway(
   const remote = await startFakeGateway(t, script);
   remote.models = models;
   const recorder = await startRecorder(t, Number(new URL(remote.url).port));
-  const template = readFileSync(packageFile("plugins/confidential/templates/connect.yaml"), "utf8");
-  const local = await startBareGateway({
-    pipeline: template.replace("evidence: {}", () => `evidence: ${JSON.stringify(evidence)}`),
-    env: {
-      SLUICE_URL: recorder.url,
-      SLUICE_API_KEY: "gateway_dev_key",
-      SLUICE_LOCAL_KEY: localKey,
-      ...env,
-    },
-    clock: remote.clock,
-  });
-  t.after(() => local[Symbol.asyncDispose]());
+  const variables = { SLUICE_URL: recorder.url, SLUICE_API_KEY: "gateway_dev_key", ...env };
+  const local = await startTemplate(t, { evidence, env: variables }, remote.clock);
   return {
     ...local,
     remote,
-    sent: recorder.sent,
+    sent: () => recorder.sent() + Buffer.concat(remote.received).toString("latin1"),
     cut: recorder.cut,
     ask(body = question, path = "/v1/chat/completions", headers = {}) {
       const own = { authorization: `Bearer ${localKey}`, "content-type": "application/json" };
@@ -105,7 +112,6 @@ async function startRecorder(t: TestContext, port: number): Promise<Recorder> {
   return {
     // A server that listens on TCP has an address of this type.
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    // WebSocket clients mask what they send: unmask it, and read it like the rest.
     sent: () => Buffer.concat(sent).toString("latin1"),
     cut,
   };
