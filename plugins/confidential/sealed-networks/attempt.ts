@@ -108,9 +108,11 @@ export class SealedAttempt implements RunningAttempt {
       this.#finish(reserved, await answer.final);
       this.#sessions.release(reserved);
     } catch (error) {
-      if (!(error instanceof ConfidentialError)) throw error;
-      // The request has been sent, so it is not repeated.
       void reserved.session.close();
+      // It was cancelled before it started.
+      if (error === this.#cancel.signal.reason) return this.#fail({ cause: { kind: "closed" } });
+      if (!(error instanceof ConfidentialError)) throw error;
+      // The request may have been sent, so it is not repeated.
       this.#refuse(`answer: ${error.message}`, undefined);
     }
   }

@@ -1,5 +1,5 @@
 /** The options of networks of kind `sealed`: members `evidence` and `stream` of the section `networks`. */
-import type { JsonSchema, SectionFault } from "sluice-gateway/plugin";
+import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/toolkit";
 import type { ConnectOptions } from "../client/client.ts";
 import {
@@ -7,6 +7,7 @@ import {
   type EvidencePolicyConfig,
   type Options as EvidenceOptions,
 } from "../enclave-workers/options.ts";
+import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 
 /** The member `stream` after validation. */
 export interface StreamConfig {
@@ -24,6 +25,8 @@ export interface Options {
     >
   >;
 }
+
+type Deployment = Pick<Host, "environment"> & Pick<GatewayInfo, "variable">;
 
 export const streamSchema: JsonSchema = {
   type: "object",
@@ -93,15 +96,21 @@ function acceptedEvidence(
 }
 
 /** A network must pin something: otherwise nothing says which images may read its prompts. */
-export function sealedFaults(options: Options): SectionFault[] {
+export function sealedFaults(options: Options, deployment: Deployment): SectionFault[] {
   return [...sealedConfigs(options)].flatMap(([name, { accepted }]) => {
-    const { policyKey, imageHashes, simulatedRoots = [] } = accepted;
-    if (policyKey !== undefined || imageHashes !== undefined || simulatedRoots.length > 0)
-      return [];
+    const { policyKey, imageHashes, allowSimulated = false, simulatedRoots = [] } = accepted;
+    const isPinned =
+      policyKey !== undefined || imageHashes !== undefined || simulatedRoots.length > 0;
+    const problem =
+      allowSimulated && !simulatedAllowed(deployment.environment, deployment)
+        ? "accepts simulated evidence, which is not allowed in prod"
+        : !isPinned &&
+          "has neither `stream.policy_key` nor `image_hashes`, so it accepts no evidence";
+    if (problem === false) return [];
     return {
       pointer: `/networks/${pointerKey(name)}/evidence`,
       code: "SLUICE_NETWORK_EVIDENCE",
-      message: `networks.${name} accepts no evidence: it has neither \`stream.policy_key\` nor \`image_hashes\`, and no root of simulated evidence`,
+      message: `networks.${name} ${problem}`,
     };
   });
 }

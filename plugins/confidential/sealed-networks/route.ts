@@ -81,7 +81,9 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Verifies the enclave with a new session. Never rejects. */
   check(): Promise<unknown> {
     this.#checking ??= this.#open(this.#config.maxOutputTokens)
-      .then((reserved) => this.release(reserved))
+      .then((reserved) =>
+        this.#idle.size > 0 ? void reserved.session.close() : this.release(reserved),
+      )
       // The reason is in `verification`.
       .catch(() => undefined)
       .finally(() => (this.#checking = undefined));
