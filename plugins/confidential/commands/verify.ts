@@ -26,7 +26,9 @@ printed as a warning. Exit code 0 if a client with these options would accept th
 --network NAME          network to verify (default: the network of the first model of GET /v1/models with evidence)
 --model ID              model to verify (default: the first model of GET /v1/models with evidence)
 ${evidenceHelp}
---json                  print one JSON document`,
+--json                  print one JSON document
+
+\`sluice verify --head\` checks the finalized heads of the nodes instead: see \`sluice verify --head --help\`.`,
   options: {
     key: { type: "string" },
     network: { type: "string" },
