@@ -7,6 +7,8 @@ import { SealedRoute } from "./route.ts";
 import type { RequestRecord } from "./sealed-sessions.ts";
 import type { Verification } from "./verification.ts";
 
+/** Time that `verify` waits for the list of models. */
+const listMs = 8_000;
 /** Maximum number of requests that are remembered. */
 const maxRequests = 50;
 
@@ -42,10 +44,15 @@ export function openSealedNetworks(
     const { model, failedCheck } = request;
     if (failedCheck !== undefined) log.warn({ model, failedCheck }, "an answer is refused");
   };
+  const hasList = Promise.withResolvers<void>();
   host.use("networks").addKind("sealed", {
     workerProtocols: [],
     statusUrl: ({ url }) => `${url.replace(/^ws/, "http").replace(/\/+$/, "")}/v1/models`,
-    readStatus: ({ name }, document) => readCatalogue(document, configs.get(name)?.stream.network),
+    readStatus({ name }, document) {
+      // The network has its routes at the end of this turn.
+      queueMicrotask(hasList.resolve);
+      return readCatalogue(document, configs.get(name)?.stream.network);
+    },
     open(config) {
       const sealed = configs.get(config.name);
       // Both services read the same section, so every network of this kind has an entry.
@@ -65,6 +72,8 @@ export function openSealedNetworks(
     verifications: () => open().flatMap(({ verification }) => verification ?? []),
     requests: () => requests,
     async verify(model) {
+      using _limit = clock.after(listMs, hasList.resolve);
+      await hasList.promise;
       const route = open().find((each) => model === undefined || each.model === model);
       await route?.check();
       return route?.verification;

@@ -18,7 +18,9 @@ test("the page shows the verdict, the checks and the bills", { timeout: 60_000 }
   await page.goto(local.url);
   await page.getByText("SIMULATED: no hardware attests this enclave").waitFor();
   await page.getByText("the bill is right").waitFor();
-  await page.getByText("bill: 67 milli-CU were charged, but the counts and prices give 66").waitFor();
+  await page
+    .getByText("bill: 67 milli-CU were charged, but the counts and prices give 66")
+    .waitFor();
   const text = await page.content();
   assert.match(text, /quote_signature/);
   for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));
