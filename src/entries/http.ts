@@ -4,6 +4,7 @@
  */
 export { addressList, isAddressBlock } from "../address-list.ts";
 export { addressKey } from "../address.ts";
+export { isLoopback } from "../config/loopback.ts";
 export { addressReader, clientScheme } from "../http/address.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
 export { serversOf } from "../http/backend-servers.ts";
