@@ -1,5 +1,5 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
-import type { Clock, Log, Memory, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import { ArchiveReads } from "./archive/archive-reads.ts";
 import type { PoolConfig } from "./options.ts";
@@ -34,7 +34,6 @@ export interface LedgerParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly memory: Memory;
 }
 
 /** decisions.md sections 5 and 14. A larger answer could not be sent over WebSocket. */

@@ -17,7 +17,7 @@ const ratePerSubscription = 50;
 const maxRequests = 2048;
 
 /** The reason for the loss of a connection on which the node has sent a message above `messageBytes`. */
-export const messageTooLarge = "message too large";
+const messageTooLarge = "message too large";
 /** The code of `ws` for such a message. */
 const tooLargeCode = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 

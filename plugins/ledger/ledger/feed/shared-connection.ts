@@ -23,7 +23,7 @@ export interface SharedConnectionParts {
   /** The message for the log when the node is lost. */
   readonly lostMessage: string;
   /** Called when the node is lost and the connection is closed. */
-  readonly onLost: (reason: string) => void;
+  readonly onLost: () => void;
   /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;
   /**
@@ -95,7 +95,7 @@ export class SharedConnection {
     log.warn({ node: target.label, reason }, lostMessage);
     this.disconnect();
     this.#noteLoss();
-    onLost(reason);
+    onLost();
     pool.reference?.lose(target.label);
     this.#onReference();
   }
