@@ -54,9 +54,7 @@ test("a subscription is too large only if a second node says so, too", async () 
   liar.storage.set("0xaa", `"${hexOf(messageBytes)}"`);
   honest.storage.set("0xaa", '"0x01"');
   using feed = startFeed(liar, honest);
-  assert.deepEqual(await feed.hear(storage, storageOf("0xaa")), [
-    changes(honest, "0xaa", "0x01"),
-  ]);
+  assert.deepEqual(await feed.hear(storage, storageOf("0xaa")), [changes(honest, "0xaa", "0x01")]);
 });
 
 test("a storage subscription that becomes too large ends, and the others continue", async () => {
