@@ -16,7 +16,7 @@ import { periodOf } from "../metering/periods.ts";
 
 /**
  * After this waiting time, a reservation ends, because the ledger or another replica has not answered. It is not
- * refused, because another replica may hold unused credit. An answer to a recall takes up to 430 ms if every message
+ * refused, because another replica may hold unused credit. An answer to an epoch takes up to 430 ms if every message
  * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
  */
 const giveUpMs = 2_000;
@@ -31,9 +31,12 @@ export class LeasedCredit {
   #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
-  /** Waiting reservations that have ended, and settlements that must be posted. The owner takes them. */
-  ended: LeasedReservation[] = [];
-  settled: Settlement[] = [];
+  readonly #onSettled: (settlement: Settlement) => void;
+
+  /** `onSettled`: called with charges that must be posted. */
+  constructor(onSettled: (settlement: Settlement) => void) {
+    this.#onSettled = onSettled;
+  }
 
   /** Number of reservations that are waiting or open. */
   get reservations(): number {
@@ -116,6 +119,7 @@ export class LeasedCredit {
   posted({ reservation }: Settlement): void {
     reservation.state = "posted";
     for (const scope of reservation.scopes) scope.unposted--;
+    reservation.onChange?.();
   }
 
   /** Called when the charges of a settlement will never be posted, because they were not sent in time. */
@@ -130,7 +134,7 @@ export class LeasedCredit {
       this.#scopes.touch(scope);
     }
     reservation.state = "lost";
-    this.ended.push(reservation);
+    reservation.onChange?.();
   }
 
   /**
@@ -182,10 +186,10 @@ export class LeasedCredit {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
     for (const reservation of asked) {
-      const recall = scope.waiting.get(reservation);
-      if (recall === undefined) continue;
-      if (recall === 0) scope.waiting.set(reservation, granted.recall);
-      if (granted.answered < (recall || granted.recall)) continue;
+      const epoch = scope.waiting.get(reservation);
+      if (epoch === undefined) continue;
+      if (epoch === 0) scope.waiting.set(reservation, granted.epoch);
+      if (granted.answered < (epoch || granted.epoch)) continue;
       // The ledger does not know the credit that was freed here after the request was sent. With this credit the
       // reservation may fit, so the ledger is asked again.
       if (scope.mayFit(reservation.costMilliCu, granted.reached)) continue;
@@ -197,15 +201,15 @@ export class LeasedCredit {
 
   #giveUp(reservation: LeasedReservation, state: "refused" | "unavailable"): void {
     this.#end(reservation, reservation.isRecovering ? "lost" : state);
-    this.ended.push(reservation);
+    reservation.onChange?.();
   }
 
   /** Called when other replicas need the credit of these scopes. */
-  recalled(recalls: Iterable<{ readonly scope: string; readonly recall: number }>): void {
-    for (const { scope: id, recall } of recalls) {
+  sawEpochs(epochs: Iterable<{ readonly scope: string; readonly epoch: number }>): void {
+    for (const { scope: id, epoch } of epochs) {
       const scope = this.#scopes.get(id);
       if (scope === undefined) continue;
-      scope.recalled(recall);
+      scope.sawEpoch(epoch);
       this.#scopes.touch(scope);
     }
   }
@@ -248,7 +252,7 @@ export class LeasedCredit {
    */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
-    if (reservation.state === "open" && !reservation.isRecovering) this.ended.push(reservation);
+    if (reservation.state === "open" && !reservation.isRecovering) reservation.onChange?.();
   }
 
   #tryToOpen(reservation: LeasedReservation): void {
@@ -282,7 +286,7 @@ export class LeasedCredit {
         details,
       };
     });
-    this.settled.push({ reservation, charges });
+    this.#onSettled({ reservation, charges });
   }
 
   #end(reservation: LeasedReservation, state: LeasedState): void {
