@@ -90,7 +90,8 @@ export class NodeLinks {
 
   /** Closes the connections to other nodes than this one. */
   keepOnly(label: string): void {
-    for (const link of this.#links) if (link.target.label !== label) this.disconnect(link);
+    const others = [...this.#links].filter(({ target }) => target.label !== label);
+    for (const link of others) this.disconnect(link);
   }
 
   /** Returns true if the connection is still open. */

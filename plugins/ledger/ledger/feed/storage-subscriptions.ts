@@ -197,7 +197,8 @@ class StorageSubscription implements ClientSubscription {
     const { clock } = this.#deps;
     if (this.#state === "opening" && clock.monotonic() - this.#since >= maxWaitMs)
       return this.end();
-    const ms = Math.min(maxRetryMs, retryMs * 2 ** (this.#failures - 2));
+    const maxMs = this.#state === "opening" ? retryMs : maxRetryMs;
+    const ms = Math.min(maxMs, retryMs * 2 ** (this.#failures - 2));
     if (this.#failures < 2) void this.#connect();
     else clock.after(ms, () => void this.#connect());
   }
