@@ -20,7 +20,7 @@ export interface NodeSocketOptions {
   readonly onLost: (kind: SocketLoss, code: string | undefined) => void;
 }
 
-export type SocketLoss = "connectTimeout" | "idleTimeout" | "closed" | "garbage";
+type SocketLoss = "connectTimeout" | "idleTimeout" | "closed" | "garbage";
 
 export class NodeSocket {
   readonly #socket: WebSocket;
