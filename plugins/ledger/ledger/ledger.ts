@@ -28,7 +28,7 @@ export interface LedgerService extends Ledger {
   close(): Promise<void>;
 }
 
-export interface LedgerParts {
+export interface LedgerDeps {
   readonly upstream: PoolConfig;
   readonly pool: NodePool;
   readonly clock: Clock;
@@ -40,13 +40,13 @@ export interface LedgerParts {
 const maxBatchBytes = { http: 32 * 1_048_576, webSocket: 4 * 1_048_576 };
 
 /** Opens a ledger that uses `pool` and closes it. */
-export function openLedger(parts: LedgerParts): LedgerService {
-  const { upstream, pool, clock, log, metrics } = parts;
+export function openLedger(deps: LedgerDeps): LedgerService {
+  const { upstream, pool, clock, log, metrics } = deps;
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
   const feedMethods = createFeedMethods(upstream);
-  const subscriptions = new Feed({ ...parts, methods: feedMethods });
+  const subscriptions = new Feed({ ...deps, methods: feedMethods });
   const follows = new Follows({
     upstream,
     methods: createFollowMethods(upstream),

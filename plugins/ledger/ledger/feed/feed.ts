@@ -31,7 +31,7 @@ const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
 const unknownOpener: SubscriptionOpener = { key: "", workspace: "" };
 
-export interface FeedParts {
+export interface FeedDeps {
   readonly upstream: Pick<
     PoolConfig,
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
@@ -46,7 +46,7 @@ export interface FeedParts {
 export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly subscribing: FeedMethods["subscribing"];
   readonly unsubscribing: FeedMethods["unsubscribing"];
-  readonly #parts: FeedParts;
+  readonly #deps: FeedDeps;
   readonly #limits: FeedLimits;
   readonly #metrics: FeedMetrics;
   readonly #topics = new Map<FeedMethod, Topic>();
@@ -60,9 +60,9 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #retry: Disposable | undefined;
   #isClosed = false;
 
-  constructor(parts: FeedParts) {
-    const { upstream, methods, metrics } = parts;
-    this.#parts = parts;
+  constructor(deps: FeedDeps) {
+    const { upstream, methods, metrics } = deps;
+    this.#deps = deps;
     this.subscribing = methods.subscribing;
     this.unsubscribing = methods.unsubscribing;
     this.#limits = {
@@ -72,14 +72,14 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     };
     this.#metrics = feedMetrics(upstream.name, metrics);
     this.#connection = new SharedConnection({
-      ...parts,
+      ...deps,
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: () => this.#move(),
       onReference: () => this.#connect(),
       isMissing: (head) => this.#isMissing(head),
     });
-    this.#storage = new StorageSubscriptions({ ...parts, limits: this.#limits });
+    this.#storage = new StorageSubscriptions({ ...deps, limits: this.#limits });
   }
 
   nameOf({ name }: { readonly name: string }, params: string): string | undefined {
@@ -97,7 +97,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     if (method === undefined || keys === undefined) return { kind: "error", error: invalidParams };
     if (method.kind === "storage") return await this.#storage.open(method, keys, opener);
     // The client may know this finalized block.
-    const floor = method.kind === "finalized" ? this.#parts.pool.reference?.floor : undefined;
+    const floor = method.kind === "finalized" ? this.#deps.pool.reference?.floor : undefined;
     let topic = this.#topics.get(method);
     if (topic === undefined) {
       topic = new Topic(method, this);
@@ -121,11 +121,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   get best(): number | undefined {
-    return this.#parts.pool.best;
+    return this.#deps.pool.best;
   }
 
   get clock(): Clock {
-    return this.#parts.clock;
+    return this.#deps.clock;
   }
 
   async header(hash: string): Promise<string | undefined> {
@@ -145,7 +145,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   onUnused(topic: Topic): void {
-    this.#parts.clock.after(unusedMs, () => {
+    this.#deps.clock.after(unusedMs, () => {
       if (topic.isUnused && this.#isCurrent(topic)) this.#remove(topic, undefined);
     });
   }
@@ -159,7 +159,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   #add(topic: Topic): void {
     this.#topics.set(topic.method, topic);
-    const { clock } = this.#parts;
+    const { clock } = this.#deps;
     this.#opening.set(topic, { ...Promise.withResolvers<FeedAnswer>(), since: clock.monotonic() });
     clock.after(maxWaitMs, () => {
       if (this.#connection.current === undefined) this.#endOverdue();
@@ -197,7 +197,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   /** Ends the subscriptions of a topic, because they cannot continue. */
   #lose(topic: Topic, why: string): void {
-    this.#parts.log.warn({ method: topic.method.name }, `subscriptions ended, because ${why}`);
+    this.#deps.log.warn({ method: topic.method.name }, `subscriptions ended, because ${why}`);
     this.#remove(topic, undefined);
   }
 
@@ -217,7 +217,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   #connectAfter(ms: number): void {
-    this.#retry = this.#parts.clock.after(ms, () => {
+    this.#retry = this.#deps.clock.after(ms, () => {
       this.#retry = undefined;
       this.#connect();
     });
@@ -231,7 +231,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     topic.id = "";
     const answer = await connection.subscribe(method.name, "[]", () => (result) => {
       if (this.#connection.current !== connection) return;
-      if (topic.isOfOtherChain(this.#parts.pool.chain)) return this.#lose(topic, newChain);
+      if (topic.isOfOtherChain(this.#deps.pool.chain)) return this.#lose(topic, newChain);
       if (method.kind === "finalized") this.#announce(result);
       topic.receive(result);
     });
@@ -256,7 +256,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const number = blockNumber(head);
     if (node === undefined || number === undefined || !isObject(head)) return;
     const hash = typeof head.parentHash === "string" ? head.parentHash.toLowerCase() : "";
-    this.#parts.pool.reference?.announced(node, number, { number: number - 1, hash });
+    this.#deps.pool.reference?.announced(node, number, { number: number - 1, hash });
   }
 
   /** Moves all subscriptions to the next reference node. */
@@ -269,7 +269,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   /** New clients get an error if no node has opened their subscription in time. */
   #endOverdue(): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.#deps.clock.monotonic();
     for (const [topic, { since }] of this.#opening)
       if (now - since >= maxWaitMs) this.#remove(topic, undefined);
   }

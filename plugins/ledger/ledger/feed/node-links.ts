@@ -11,7 +11,7 @@ import { TargetChoice } from "./target-choice.ts";
 /** A connection without subscriptions is kept for this time. */
 const unusedMs = 5_000;
 
-export interface NodeLinksParts {
+export interface NodeLinksDeps {
   readonly pool: Pick<NodePool, "targets">;
   readonly clock: Clock;
   readonly log: Log;
@@ -46,14 +46,14 @@ interface WantedNode {
 }
 
 export class NodeLinks {
-  readonly #parts: NodeLinksParts;
+  readonly #deps: NodeLinksDeps;
   readonly #nodes: TargetChoice;
   readonly #links = new Set<NodeLink>();
   #isClosed = false;
 
-  constructor(parts: NodeLinksParts) {
-    this.#parts = parts;
-    this.#nodes = new TargetChoice(parts.pool, parts.clock);
+  constructor(deps: NodeLinksDeps) {
+    this.#deps = deps;
+    this.#nodes = new TargetChoice(deps.pool, deps.clock);
   }
 
   /** Number of nodes that are usable. */
@@ -76,7 +76,7 @@ export class NodeLinks {
   release(link: NodeLink): void {
     link.size--;
     if (link.size > 0 || !this.#links.has(link)) return;
-    this.#parts.clock.after(unusedMs, () => {
+    this.#deps.clock.after(unusedMs, () => {
       if (link.size === 0) this.disconnect(link);
     });
   }
@@ -108,14 +108,14 @@ export class NodeLinks {
   #openTo({ label }: NodeTarget, orOther: boolean, group?: string): NodeLink | undefined {
     for (const link of this.#links) {
       if (link.group !== group) continue;
-      if (link.size >= this.#parts.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
+      if (link.size >= this.#deps.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
       if (orOther || link.target.label === label) return link;
     }
     return undefined;
   }
 
   #connect(target: NodeTarget, group: string | undefined): NodeLink | "full" {
-    const { clock, limits, maxLinks } = this.#parts;
+    const { clock, limits, maxLinks } = this.#deps;
     if (this.#links.size >= maxLinks) {
       const [smallest] = [...this.#links].toSorted((a, b) => a.size - b.size);
       if (smallest === undefined || (smallest.size > 0 && group === undefined)) return "full";
@@ -133,7 +133,7 @@ export class NodeLinks {
   #lost(link: NodeLink, reason: string): void {
     const { target, open } = link;
     const fields = { node: target.label, reason, subscriptions: open.size };
-    this.#parts.log.warn(fields, this.#parts.lostMessage);
+    this.#deps.log.warn(fields, this.#deps.lostMessage);
     this.#nodes.avoid(target);
     this.disconnect(link);
   }

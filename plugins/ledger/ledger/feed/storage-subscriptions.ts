@@ -4,7 +4,7 @@
  * subscriptions: a connection has the storage subscriptions of one workspace, as long as there are enough connections. If it is
  * lost, its subscriptions continue on another one with the values of all their keys.
  */
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   ClientSubscription,
   NotificationListener,
@@ -14,9 +14,8 @@ import type {
 } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
-import type { ReferenceNode } from "../node-pool.ts";
+import type { NodePool, ReferenceNode } from "../node-pool.ts";
 import { maxWaitMs } from "../height-waits.ts";
-import type { FeedParts } from "./feed.ts";
 import type { FeedLimits } from "./feed-connection.ts";
 import { NodeLinks, type NodeLink } from "./node-links.ts";
 import type { FeedMethod } from "./subscription-methods.ts";
@@ -51,7 +50,10 @@ export function keysOf(params: string): readonly string[] | undefined {
   return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
-export interface StorageSubscriptionsDeps extends Pick<FeedParts, "pool" | "clock" | "log"> {
+export interface StorageSubscriptionsDeps {
+  readonly pool: Pick<NodePool, "targets" | "chain" | "reference">;
+  readonly clock: Clock;
+  readonly log: Log;
   readonly limits: FeedLimits;
 }
 
