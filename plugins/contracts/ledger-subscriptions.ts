@@ -1,4 +1,4 @@
-/** Subscriptions of the service `ledger`. Clients share one subscription at the node per method and parameters. */
+/** Subscriptions of the service `ledger`. Clients share one subscription at the node per method, except for storage. */
 
 /** A subscription method of the nodes (`chain_subscribeNewHeads`). */
 export interface SubscriptionMethod {
@@ -66,7 +66,7 @@ export interface LedgerSubscriptions {
   readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;
   readonly unsubscribing: ReadonlyMap<string, SubscriptionMethod>;
   /**
-   * Returns a name that is the same for subscriptions which share one at the node. It may be as long as `params`.
+   * Returns a name that is the same for equal subscriptions. It may be as long as `params`.
    * Undefined if the parameters are not valid. `params`: JSON text, or empty if there are none.
    */
   nameOf(method: SubscriptionMethod, params: string): string | undefined;

@@ -1,6 +1,6 @@
 /** The gateway's JSON-RPC errors that exist only over WebSocket (decisions.md section 14), as JSON text. */
 import type { CuRefusal, MeterUnavailable, SubscriptionEndReason } from "sluice-gateway/services";
-import { tooLargeError } from "../ledger/feed/too-large.ts";
+import { tooLargeError } from "../ledger/feed/storage-subscriptions.ts";
 
 const codes = {
   GATEWAY_UNAUTHORIZED: -32001,

@@ -1,5 +1,5 @@
 /** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
-import type { Clock, Log, Memory, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import { ArchiveReads } from "./archive/archive-reads.ts";
 import type { PoolConfig } from "./options.ts";
@@ -28,26 +28,25 @@ export interface LedgerService extends Ledger {
   close(): Promise<void>;
 }
 
-export interface LedgerParts {
+export interface LedgerDeps {
   readonly upstream: PoolConfig;
   readonly pool: NodePool;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly memory: Memory;
 }
 
 /** decisions.md sections 5 and 14. A larger answer could not be sent over WebSocket. */
 const maxBatchBytes = { http: 32 * 1_048_576, webSocket: 4 * 1_048_576 };
 
 /** Opens a ledger that uses `pool` and closes it. */
-export function openLedger(parts: LedgerParts): LedgerService {
-  const { upstream, pool, clock, log, metrics } = parts;
+export function openLedger(deps: LedgerDeps): LedgerService {
+  const { upstream, pool, clock, log, metrics } = deps;
   const methods = createWhitelist(upstream);
   const internal = createInternal(upstream, methods);
   const calls = new CallDispatcher(upstream, methods, internal, pool, metrics);
   const feedMethods = createFeedMethods(upstream);
-  const subscriptions = new Feed({ ...parts, methods: feedMethods });
+  const subscriptions = new Feed({ ...deps, methods: feedMethods });
   const follows = new Follows({
     upstream,
     methods: createFollowMethods(upstream),

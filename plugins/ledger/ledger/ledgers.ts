@@ -43,8 +43,8 @@ export function openLedgers(
 }
 
 function openChain(upstream: PoolConfig, host: Host): Chain {
-  const { clock, log, metrics, memory, compute } = host;
-  const shared = { upstream, clock, log, metrics, memory };
+  const { clock, log, metrics, compute } = host;
+  const shared = { upstream, clock, log, metrics };
   const ledger = openLedger({ ...shared, pool: openPool(shared) });
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }

@@ -37,7 +37,7 @@ const maxPausedMs = 20_000;
 const checkMs = 1_000;
 const invalidParamsCode = -32602;
 
-export interface ArchiveReadsParts {
+export interface ArchiveReadsDeps {
   readonly upstream: Pick<
     PoolConfig,
     "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "methods"
@@ -79,7 +79,7 @@ export class ArchiveReads implements LedgerArchive {
   readonly #reads = new Set<OpenRead>();
   readonly #check: Disposable;
 
-  constructor({ upstream, pool, clock, log }: ArchiveReadsParts) {
+  constructor({ upstream, pool, clock, log }: ArchiveReadsDeps) {
     const { connectMs, headersMs, idleMs, answerBytes, methods } = upstream;
     ({ methods: this.methods, stopping: this.stopping } = createArchiveMethods(methods));
     this.#clock = clock;

@@ -19,14 +19,14 @@ import { undecodable, DecodeRunner } from "./decode-runner.ts";
 
 const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
-interface DecoderParts {
+interface DecoderDeps {
   readonly ledger: Ledger;
   readonly compute: ComputeThreads;
   readonly clock: Clock;
 }
 
 /** Creates a decoder. It does not close the ledger or the compute pool. */
-export function createDecoder({ ledger, compute, clock }: DecoderParts): Decoder {
+export function createDecoder({ ledger, compute, clock }: DecoderDeps): Decoder {
   const chain = new ChainDecoder(ledger, compute, clock);
   return {
     extrinsics: (block, blockHash, options) => chain.extrinsics(block, blockHash, options?.signal),

@@ -2,12 +2,10 @@
  * A WebSocket to one node that carries subscriptions of a pool. The node is hostile input: the size of its messages,
  * their rate and the time for its answers are limited, and anything other than JSON-RPC ends the connection.
  */
-import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gateway/http";
+import { malformed, skipSpace, skipValue } from "sluice-gateway/http";
 import type { Clock } from "sluice-gateway/plugin";
-import { guarded } from "sluice-gateway/toolkit";
-import { WebSocket, type RawData } from "ws";
 import { memberAt } from "../json-part.ts";
-import { basicCredentials } from "../pool/request-head.ts";
+import { NodeSocket } from "../pool/node-socket.ts";
 import { splitResponse } from "../pool/split-response.ts";
 
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
@@ -16,9 +14,7 @@ const ratePerSubscription = 50;
 /** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
 
-/** The reason for the loss of a connection on which the node has sent a message above `messageBytes`. */
-export const messageTooLarge = "message too large";
-/** The code of `ws` for such a message. */
+/** The code of `ws` for a message above `messageBytes`. */
 const tooLargeCode = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 
 /** An id of a subscription, as JSON text: a short string without escapes, or a number. */
@@ -45,19 +41,16 @@ export class FeedConnection {
   /** Resolves to true when the connection is open, or to false if it is lost before that. */
   readonly opened: Promise<boolean>;
   readonly #resolveOpened: (isOpen: boolean) => void;
-  readonly #socket: WebSocket;
+  readonly #socket: NodeSocket;
   readonly #clock: Clock;
   readonly #limits: FeedLimits;
   readonly #onLost: (reason: string) => void;
-  readonly #liveness: Liveness;
-  readonly #timers: Disposable[];
   readonly #requests = new Map<number, FeedRequest>();
   /** The receivers of notifications, by the node's id of the subscription as JSON text. */
   readonly #receivers = new Map<string, (result: string) => void>();
   #nextId = 0;
   #isClosed = false;
   #isOverLimit = false;
-  #isPaused = false;
   #rateSince = 0;
   #rateCount = 0;
 
@@ -69,42 +62,19 @@ export class FeedConnection {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.opened = promise;
     this.#resolveOpened = resolve;
-    const credentials = basicCredentials(url);
-    const address = new URL(url);
-    address.username = address.password = "";
-    const socket = new WebSocket(address, {
-      perMessageDeflate: false,
-      maxPayload: limits.messageBytes,
-      ...(credentials === undefined ? {} : { headers: { authorization: `Basic ${credentials}` } }),
+    this.#socket = new NodeSocket({
+      url,
+      clock,
+      connectMs: limits.connectMs,
+      messageBytes: limits.messageBytes,
+      skipUTF8Validation: false,
+      onOpen: () => this.#resolveOpened(true),
+      onMessage: (bytes) => this.#message(bytes),
+      onLost: (kind, code) => {
+        this.#isOverLimit = code === tooLargeCode;
+        this.#lose(this.#isOverLimit ? "message too large" : (code ?? kind));
+      },
     });
-    this.#socket = socket;
-    const liveness = new Liveness(socket);
-    this.#liveness = liveness;
-    const connecting = clock.after(limits.connectMs, () => this.#lose("connect timeout"));
-    const ping = (): void => {
-      // No pings are sent while the connection is paused, because a pong would not be read.
-      if (socket.readyState !== WebSocket.OPEN || this.#isPaused) return;
-      if (!liveness.ping()) this.#lose("no pong");
-    };
-    this.#timers = [connecting, clock.every(pingMs, ping)];
-    socket.on("open", () => {
-      connecting[Symbol.dispose]();
-      this.#resolveOpened(true);
-    });
-    socket.on("error", ({ code = "error" }: NodeJS.ErrnoException) => {
-      this.#isOverLimit = code === tooLargeCode;
-      this.#lose(this.#isOverLimit ? messageTooLarge : code);
-    });
-    socket.on("close", () => this.#lose("closed"));
-    // With the default binaryType, a message is one Buffer.
-    const onMessage = (data: RawData): void => {
-      liveness.confirm();
-      this.#message(data as Buffer);
-    };
-    socket.on(
-      "message",
-      guarded(onMessage, () => this.#lose("unreadable message")),
-    );
   }
 
   /** True if the connection was lost because of a message above `messageBytes`. */
@@ -158,14 +128,10 @@ export class FeedConnection {
 
   /** Reads nothing more from the node, except for messages that have already arrived. */
   pause(): void {
-    this.#isPaused = true;
     this.#socket.pause();
   }
 
   resume(): void {
-    if (!this.#isPaused) return;
-    this.#isPaused = false;
-    this.#liveness.confirm();
     this.#socket.resume();
   }
 
@@ -175,13 +141,12 @@ export class FeedConnection {
 
   /** Like `request`. `onAnswer` is called before any later message of the node is read. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
-    const isOpen = !this.#isClosed && this.#socket.readyState === WebSocket.OPEN;
-    if (!isOpen || this.#requests.size >= maxRequests) return onAnswer(undefined);
+    if (!this.#socket.isOpen || this.#requests.size >= maxRequests) return onAnswer(undefined);
     const id = ++this.#nextId;
     const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
     this.#requests.set(id, { onAnswer, timeout });
     const text = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params === "" ? "[]" : params}}`;
-    this.#socket.send(text, () => {});
+    this.#socket.send(text);
   }
 
   #message(bytes: Buffer): void {
@@ -224,9 +189,8 @@ export class FeedConnection {
   #end(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#receivers.clear();
-    this.#socket.terminate();
+    void this.#socket.close();
     this.#resolveOpened(false);
     const waiting = [...this.#requests.values()];
     this.#requests.clear();

@@ -6,13 +6,12 @@
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
 import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
-import type { OwnSubscription } from "./own-subscription.ts";
 import { TargetChoice } from "./target-choice.ts";
 
 /** A connection without subscriptions is kept for this time. */
 const unusedMs = 5_000;
 
-export interface NodeLinksParts {
+export interface NodeLinksDeps {
   readonly pool: Pick<NodePool, "targets">;
   readonly clock: Clock;
   readonly log: Log;
@@ -29,26 +28,32 @@ export interface NodeLinksParts {
 export interface NodeLink {
   readonly target: NodeTarget;
   readonly connection: FeedConnection;
-  readonly open: Set<OwnSubscription>;
+  readonly open: Set<{ lose(): void }>;
+  /** The group of clients that the connection is for. Undefined if it is for all. */
+  readonly group: string | undefined;
   /** Number of subscriptions, including those that the node has not confirmed yet. */
   size: number;
 }
 
-/** The node that is wanted. `except`: labels of nodes that must not be used. */
+/**
+ * The node that is wanted. `except`: labels of nodes that must not be used. `group`: the connection is for clients of this
+ * group only, as long as there are enough connections.
+ */
 interface WantedNode {
   readonly block?: BlockOfCall;
   readonly except?: ReadonlySet<string>;
+  readonly group?: string;
 }
 
 export class NodeLinks {
-  readonly #parts: NodeLinksParts;
+  readonly #deps: NodeLinksDeps;
   readonly #nodes: TargetChoice;
   readonly #links = new Set<NodeLink>();
   #isClosed = false;
 
-  constructor(parts: NodeLinksParts) {
-    this.#parts = parts;
-    this.#nodes = new TargetChoice(parts.pool, parts.clock);
+  constructor(deps: NodeLinksDeps) {
+    this.#deps = deps;
+    this.#nodes = new TargetChoice(deps.pool, deps.clock);
   }
 
   /** Number of nodes that are usable. */
@@ -57,12 +62,12 @@ export class NodeLinks {
   }
 
   /** Reserves a place on a connection to a usable node. Undefined if there is no node. */
-  take({ block, except }: WantedNode = {}): NodeLink | "full" | undefined {
+  take({ block, except, group }: WantedNode = {}): NodeLink | "full" | undefined {
     if (this.#isClosed) return undefined;
     const target = this.#nodes.choose(block, except);
     if (target === undefined) return undefined;
     const orOther = block === undefined && except === undefined;
-    const link = this.#openTo(target, orOther) ?? this.#connect(target);
+    const link = this.#openTo(target, orOther, group) ?? this.#connect(target, group);
     if (link !== "full") link.size++;
     return link;
   }
@@ -71,7 +76,7 @@ export class NodeLinks {
   release(link: NodeLink): void {
     link.size--;
     if (link.size > 0 || !this.#links.has(link)) return;
-    this.#parts.clock.after(unusedMs, () => {
+    this.#deps.clock.after(unusedMs, () => {
       if (link.size === 0) this.disconnect(link);
     });
   }
@@ -81,6 +86,12 @@ export class NodeLinks {
     if (!this.#links.delete(link)) return;
     link.connection.close();
     for (const subscription of link.open) subscription.lose();
+  }
+
+  /** Closes the connections to other nodes than this one. */
+  keepOnly(label: string): void {
+    const others = [...this.#links].filter(({ target }) => target.label !== label);
+    for (const link of others) this.disconnect(link);
   }
 
   /** Returns true if the connection is still open. */
@@ -94,25 +105,27 @@ export class NodeLinks {
   }
 
   /** Returns a connection that has a place: to this node, or, if `orOther`, to any usable node. */
-  #openTo({ label }: NodeTarget, orOther: boolean): NodeLink | undefined {
+  #openTo({ label }: NodeTarget, orOther: boolean, group?: string): NodeLink | undefined {
     for (const link of this.#links) {
-      if (link.size >= this.#parts.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
+      if (link.group !== group) continue;
+      if (link.size >= this.#deps.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
       if (orOther || link.target.label === label) return link;
     }
     return undefined;
   }
 
-  #connect(target: NodeTarget): NodeLink | "full" {
-    const { clock, limits, maxLinks } = this.#parts;
+  #connect(target: NodeTarget, group: string | undefined): NodeLink | "full" {
+    const { clock, limits, maxLinks } = this.#deps;
     if (this.#links.size >= maxLinks) {
-      const unused = [...this.#links].find(({ size }) => size === 0);
-      if (unused === undefined) return "full";
-      this.disconnect(unused);
+      const [smallest] = [...this.#links].toSorted((a, b) => a.size - b.size);
+      if (smallest === undefined || (smallest.size > 0 && group === undefined)) return "full";
+      if (smallest.size > 0) return smallest;
+      this.disconnect(smallest);
     }
     const connection = new FeedConnection(target.url, clock, limits, (reason) =>
       this.#lost(link, reason),
     );
-    const link: NodeLink = { target, connection, open: new Set(), size: 0 };
+    const link: NodeLink = { target, connection, open: new Set(), group, size: 0 };
     this.#links.add(link);
     return link;
   }
@@ -120,7 +133,7 @@ export class NodeLinks {
   #lost(link: NodeLink, reason: string): void {
     const { target, open } = link;
     const fields = { node: target.label, reason, subscriptions: open.size };
-    this.#parts.log.warn(fields, this.#parts.lostMessage);
+    this.#deps.log.warn(fields, this.#deps.lostMessage);
     this.#nodes.avoid(target);
     this.disconnect(link);
   }

@@ -8,11 +8,9 @@ import type { Awaitable } from "sluice-gateway/plugin";
 
 /**
  * The notifications to pass on, as JSON text. `invalid`: the node breaks the protocol, so another one must be used.
- * `gap`: the clients have missed too much for it to be fetched. `tooLarge`: the values are larger than the limit of one
- * message, so no node could send them to a new subscriber. `noMemory`: the caller that has opened the subscription holds
- * too much memory.
+ * `gap`: the clients have missed too much for it to be fetched.
  */
-export type Accepted = readonly string[] | "invalid" | "gap" | "tooLarge" | "noMemory";
+export type Accepted = readonly string[] | "invalid" | "gap";
 
 /** Reads headers from the node that sent the notification. */
 export interface HeaderSource {
@@ -27,8 +25,6 @@ export interface NotificationState {
   accept(result: string, source: HeaderSource): Awaitable<Accepted>;
   /** The next notification is the first one of another node. */
   moved(): void;
-  /** Releases what the state keeps. */
-  close?(): void;
   /** The first notification for a new client, as JSON text. Undefined if there is none. */
   readonly current: string | undefined;
   /** Number of the last head that this node has sent. Undefined before the first one, and for anything but heads. */

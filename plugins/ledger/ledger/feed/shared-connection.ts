@@ -15,7 +15,7 @@ const stableMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
 
-export interface SharedConnectionParts {
+export interface SharedConnectionDeps {
   readonly pool: Pick<NodePool, "reference">;
   readonly clock: Clock;
   readonly log: Log;
@@ -23,7 +23,7 @@ export interface SharedConnectionParts {
   /** The message for the log when the node is lost. */
   readonly lostMessage: string;
   /** Called when the node is lost and the connection is closed. */
-  readonly onLost: (reason: string) => void;
+  readonly onLost: () => void;
   /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;
   /**
@@ -34,7 +34,7 @@ export interface SharedConnectionParts {
 }
 
 export class SharedConnection {
-  readonly #parts: SharedConnectionParts;
+  readonly #deps: SharedConnectionDeps;
   readonly #check: Disposable;
   readonly #listener: Disposable | undefined;
   #current: FeedConnection | undefined;
@@ -48,10 +48,10 @@ export class SharedConnection {
   /** Time of the monotonic clock before which no connection should be opened. */
   #notBefore = 0;
 
-  constructor(parts: SharedConnectionParts) {
-    this.#parts = parts;
-    this.#listener = parts.pool.reference?.onChange(() => this.#onReference());
-    this.#check = parts.clock.every(checkMs, () => this.#checkNode());
+  constructor(deps: SharedConnectionDeps) {
+    this.#deps = deps;
+    this.#listener = deps.pool.reference?.onChange(() => this.#onReference());
+    this.#check = deps.clock.every(checkMs, () => this.#checkNode());
   }
 
   get current(): FeedConnection | undefined {
@@ -68,15 +68,15 @@ export class SharedConnection {
    * every connection, or a subscription that makes every node break it, must not cause a loop.
    */
   get waitMs(): number {
-    return Math.max(0, this.#notBefore - this.#parts.clock.monotonic());
+    return Math.max(0, this.#notBefore - this.#deps.clock.monotonic());
   }
 
   /** Returns the connection, or opens a new one. Undefined while there is no reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
-    const target = this.#parts.pool.reference?.target;
+    const target = this.#deps.pool.reference?.target;
     if (target === undefined) return undefined;
-    const { clock, limits } = this.#parts;
+    const { clock, limits } = this.#deps;
     const connection = new FeedConnection(target.url, clock, limits, (reason) => {
       if (this.#current === connection) this.lose(reason);
     });
@@ -91,11 +91,11 @@ export class SharedConnection {
   lose(reason: string): void {
     const target = this.#target;
     if (target === undefined) return;
-    const { log, lostMessage, onLost, pool } = this.#parts;
+    const { log, lostMessage, onLost, pool } = this.#deps;
     log.warn({ node: target.label, reason }, lostMessage);
     this.disconnect();
     this.#noteLoss();
-    onLost(reason);
+    onLost();
     pool.reference?.lose(target.label);
     this.#onReference();
   }
@@ -118,7 +118,7 @@ export class SharedConnection {
   #checkNode(): void {
     const target = this.#target;
     if (target === undefined) return;
-    const { clock, isMissing, pool } = this.#parts;
+    const { clock, isMissing, pool } = this.#deps;
     const now = clock.monotonic();
     const head = pool.reference?.target?.head;
     if (head === undefined || !isMissing(head)) this.#missingSince = undefined;
@@ -127,7 +127,7 @@ export class SharedConnection {
   }
 
   #onReference(): void {
-    const { pool, onReference } = this.#parts;
+    const { pool, onReference } = this.#deps;
     const label = pool.reference?.target?.label;
     if (this.#target !== undefined && this.#target.label !== label)
       this.lose("the node is not the reference any more");
@@ -135,7 +135,7 @@ export class SharedConnection {
   }
 
   #noteLoss(): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.#deps.clock.monotonic();
     if (now - this.#openedAt >= stableMs) this.#losses = 0;
     this.#losses++;
     // Another node is tried at once.

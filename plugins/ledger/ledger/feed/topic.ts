@@ -1,13 +1,7 @@
 /** One subscription at the node, and the clients that share it. */
 import type { Clock } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
-import type {
-  ClientSubscription,
-  NotificationListener,
-  SubscriptionEndReason,
-  SubscriptionOpener,
-} from "sluice-gateway/services";
-import { elementOf, parseOrUndefined } from "../json-part.ts";
+import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
+import { parseOrUndefined } from "../json-part.ts";
 import { HeightWaits } from "../height-waits.ts";
 import type { NodeHead } from "../node-pool.ts";
 import { blockNumber } from "../pool/probe.ts";
@@ -18,62 +12,27 @@ import {
   type HeaderSource,
   type NotificationState,
 } from "./notification-state.ts";
-import { StorageState } from "./storage-state.ts";
-import type { StorageValues } from "./storage-values.ts";
 import type { FeedMethod } from "./subscription-methods.ts";
 
 /** Maximum number of notifications that wait while missed headers are fetched. */
 const maxWaiting = 1024;
-const maxKeys = 1024;
 
-/** The parameters of a subscription, which are equal for all clients that can share it. */
-export interface TopicParams {
-  /** JSON text for the node. */
-  readonly params: string;
-  readonly createState: (values: () => StorageValues) => NotificationState;
-}
-
-/**
- * Returns undefined if the parameters are not valid. `messageBytes`: maximum size of a message of the node. The values of
- * a storage subscription must fit into one.
- */
-export function topicParams(
-  method: FeedMethod,
-  params: string,
-  messageBytes: number,
-): TopicParams | undefined {
-  switch (method.kind) {
+/** Returns the state of a subscription before its first notification. */
+function createState({ kind }: FeedMethod): NotificationState {
+  switch (kind) {
     case "heads":
-      return { params: "[]", createState: () => new HeadState("new") };
+      return new HeadState("new");
     case "allHeads":
-      return { params: "[]", createState: () => new HeadState("all") };
+      return new HeadState("all");
     case "finalized":
-      return { params: "[]", createState: () => new HeadState("finalized") };
+      return new HeadState("finalized");
     case "value":
-      return { params: "[]", createState: () => new ValueState() };
-    case "storage": {
-      const keys = readKeys(params);
-      if (keys === undefined) return undefined;
-      return {
-        params: JSON.stringify([keys]),
-        createState: (values) => new StorageState(keys, messageBytes, values()),
-      };
-    }
+      return new ValueState();
     case "events":
+    case "storage":
     default:
-      return { params: "[]", createState: () => new EventState() };
+      return new EventState();
   }
-}
-
-/** Returns distinct keys in lower case and in a fixed order. A subscription to all keys is not allowed. */
-function readKeys(params: string): readonly string[] | undefined {
-  const named = parseOrUndefined(params.startsWith("{") ? params : undefined);
-  const keys = isObject(named) ? named["keys"] : parseOrUndefined(elementOf(params, 0));
-  if (!Array.isArray(keys) || keys.length === 0 || keys.length > maxKeys) return undefined;
-  const isKey = (key: unknown): key is string =>
-    typeof key === "string" && /^0x(?:[0-9a-f]{2})*$/i.test(key);
-  if (!keys.every(isKey)) return undefined;
-  return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
 /** The owner of topics. It has the connection to the node. */
@@ -85,24 +44,12 @@ export interface TopicOwner extends HeaderSource {
   onUnused(topic: Topic): void;
   /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
-  /** Called when the values of the topic have become larger than the limit of a message. */
-  onTooLarge(topic: Topic): void;
-  /** Called when the caller that has opened the topic holds too much memory. */
-  onNoMemory(topic: Topic): void;
-  /** Returns the values of a topic. `caller`: the key that has opened it. */
-  valuesOf(caller: string): StorageValues;
 }
 
 export class Topic {
-  readonly key: string;
-  /** The first client. The topic counts for it, also while others share the topic. */
-  readonly opener: SubscriptionOpener;
   readonly method: FeedMethod;
-  readonly params: string;
   /** The node's id of the subscription as JSON text. Undefined while there is none. */
   id: string | undefined;
-  /** True if a trial must show that the first notification fits into a message before the topic is subscribed. */
-  needsTrial: boolean;
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
   /** The finalized heads that clients have been sent. */
@@ -124,26 +71,11 @@ export class Topic {
   /** Number of the last head that the node had notified of at the last check. */
   #checkedHeight: number | undefined;
 
-  constructor(
-    key: string,
-    method: FeedMethod,
-    params: TopicParams,
-    owner: TopicOwner,
-    opener: SubscriptionOpener,
-  ) {
-    this.key = key;
-    this.opener = opener;
+  constructor(method: FeedMethod, owner: TopicOwner) {
     this.method = method;
-    this.params = params.params;
-    this.needsTrial = this.isStorage;
-    this.#state = params.createState(() => owner.valuesOf(opener.key));
+    this.#state = createState(method);
     this.#owner = owner;
     this.heights = new HeightWaits(owner.clock);
-  }
-
-  /** True if the size of the notifications depends on what the clients have asked for. */
-  get isStorage(): boolean {
-    return this.method.kind === "storage";
   }
 
   /** True if the notifications are headers. */
@@ -216,14 +148,13 @@ export class Topic {
   }
 
   /** Ends the subscriptions of all clients. */
-  end(reason?: SubscriptionEndReason): void {
+  end(): void {
     this.#hasEnded = true;
     this.#waiting = [];
-    this.#state.close?.();
     this.heights.close();
     const listeners = [...this.#listeners];
     this.#listeners.clear();
-    for (const listener of listeners) listener.onEnd(reason);
+    for (const listener of listeners) listener.onEnd();
   }
 
   /** Accepts a notification of the node. `result`: JSON text. */
@@ -252,8 +183,6 @@ export class Topic {
     if (typeof accepted === "string") {
       if (era !== this.#era) return;
       if (accepted === "gap") this.#owner.onGap(this);
-      else if (accepted === "tooLarge") this.#owner.onTooLarge(this);
-      else if (accepted === "noMemory") this.#owner.onNoMemory(this);
       else this.#owner.onInvalid(`invalid ${this.method.notification}`);
       return;
     }

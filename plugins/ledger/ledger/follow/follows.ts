@@ -19,7 +19,7 @@ import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 const unusedMs = 5_000;
 const maxMessageBytes = 16 * 1_048_576;
 
-export interface FollowsParts {
+export interface FollowsDeps {
   readonly upstream: Pick<
     PoolConfig,
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "singleFlight"
@@ -45,7 +45,7 @@ const failed: OpenedFollow & Opened = { kind: "failed" };
 
 export class Follows implements LedgerFollows {
   readonly methods: FollowMethods | undefined;
-  readonly #parts: FollowsParts;
+  readonly #deps: FollowsDeps;
   readonly #metrics: FollowMetrics;
   readonly #connection: SharedConnection;
   readonly #answerMs: number;
@@ -55,14 +55,14 @@ export class Follows implements LedgerFollows {
   readonly #shared = new Map<SharedFollow, string>();
   #isClosed = false;
 
-  constructor(parts: FollowsParts) {
-    const { upstream, metrics } = parts;
-    this.#parts = parts;
-    this.methods = parts.methods;
+  constructor(deps: FollowsDeps) {
+    const { upstream, metrics } = deps;
+    this.#deps = deps;
+    this.methods = deps.methods;
     this.#metrics = followMetrics(upstream.name, metrics);
     this.#answerMs = upstream.headersMs + upstream.idleMs;
     this.#connection = new SharedConnection({
-      ...parts,
+      ...deps,
       limits: {
         connectMs: upstream.connectMs,
         answerMs: this.#answerMs,
@@ -77,7 +77,7 @@ export class Follows implements LedgerFollows {
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
-    const { clock, pool } = this.#parts;
+    const { clock, pool } = this.#deps;
     // The client may know this finalized block.
     const floor = pool.reference?.floor;
     const deadline = clock.monotonic() + maxWaitMs;
@@ -118,7 +118,7 @@ export class Follows implements LedgerFollows {
   /** Opens a follow at a node. Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
     await this.#delay();
-    await this.#parts.pool.reference?.ready();
+    await this.#deps.pool.reference?.ready();
     const connection = this.#connection.open();
     if (connection === undefined || !(await connection.opened)) return failed;
     let follow: SharedFollow | undefined;
@@ -137,7 +137,7 @@ export class Follows implements LedgerFollows {
   }
 
   #linkOf(connection: FeedConnection, withRuntime: boolean): FollowLink {
-    const { clock, cache, upstream, pool } = this.#parts;
+    const { clock, cache, upstream, pool } = this.#deps;
     // The connection is open, so there is a node.
     const { node = "" } = this.#connection;
     return {
@@ -182,7 +182,7 @@ export class Follows implements LedgerFollows {
   #delay(): Promise<void> {
     const ms = this.#connection.waitMs;
     if (ms <= 0) return Promise.resolve();
-    return new Promise((resolve) => this.#parts.clock.after(ms, resolve));
+    return new Promise((resolve) => this.#deps.clock.after(ms, resolve));
   }
 
   /** Stops all clients. The next follow uses another node, or the same one if there is no other. */

@@ -32,7 +32,7 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0.25,
 };
 
-export interface NodeParts {
+export interface NodeDeps {
   readonly index: number;
   /** Host and port, without credentials. */
   readonly label: string;
@@ -96,17 +96,17 @@ export class PooledNode implements Backend {
   #finalizedBefore = -1;
   #probesBackwards = 0;
 
-  constructor(parts: NodeParts) {
-    this.index = parts.index;
-    this.label = parts.label;
-    this.url = parts.url;
-    this.client = parts.client;
-    this.metrics = parts.metrics;
-    this.probeClient = parts.probeClient;
-    this.#clock = parts.clock;
-    this.#probeTimeoutMs = parts.probeTimeoutMs;
-    this.excludedAt = parts.clock.now();
-    this.ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.probe());
+  constructor(deps: NodeDeps) {
+    this.index = deps.index;
+    this.label = deps.label;
+    this.url = deps.url;
+    this.client = deps.client;
+    this.metrics = deps.metrics;
+    this.probeClient = deps.probeClient;
+    this.#clock = deps.clock;
+    this.#probeTimeoutMs = deps.probeTimeoutMs;
+    this.excludedAt = deps.clock.now();
+    this.ejection = new Ejection(ejectionPolicy, deps.clock, () => void this.probe());
   }
 
   get isEjected(): boolean {

@@ -5,21 +5,13 @@
  * An answer arrives as a whole, so a call has `headersMs + idleMs` in total. A message larger than `answerBytes` cannot
  * be matched to its call, so it ends the connection.
  */
-import {
-  Liveness,
-  pingMs,
-  skipSpace,
-  skipValue,
-  startTicker,
-  type Ticker,
-} from "sluice-gateway/http";
+import { skipSpace, skipValue, startTicker, type Ticker } from "sluice-gateway/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
-import { WebSocket } from "ws";
 import { splitResponse } from "./split-response.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
-import { basicCredentials } from "./request-head.ts";
+import { NodeSocket } from "./node-socket.ts";
 
 /** Maximum number of calls in flight. A node processes the calls of one connection concurrently. */
 const maxCalls = 1024;
@@ -34,17 +26,14 @@ export class WsClient implements NodeClient {
   readonly #options: ClientOptions;
   readonly #clock: Clock;
   readonly #ticker: Ticker;
-  readonly #pinger: Disposable;
   /** Calls in flight by id, oldest first. All have the same time limit, so the oldest expires first. */
   readonly #calls = new Map<number, NodeCall>();
   #state: State = "waiting";
   #closed = false;
-  #socket: WebSocket | undefined;
-  #connectDeadline = 0;
+  #socket: NodeSocket | undefined;
   /** Number of consecutive connections without an answer. */
   #failedConnections = 0;
   #reconnect: Disposable | undefined;
-  #liveness: Liveness | undefined;
   #nextId = 0;
   /** System error code of the last failed connection. */
   #errno: string | undefined;
@@ -52,9 +41,7 @@ export class WsClient implements NodeClient {
   constructor(options: ClientOptions) {
     this.#options = options;
     this.#clock = options.clock;
-    const limits = [options.connectMs, options.headersMs];
-    this.#ticker = startTicker(options.clock, limits, () => this.#sweep());
-    this.#pinger = options.clock.every(pingMs, () => this.#ping());
+    this.#ticker = startTicker(options.clock, [options.headersMs], () => this.#sweep());
     this.#connect();
   }
 
@@ -76,56 +63,48 @@ export class WsClient implements NodeClient {
   async close(): Promise<void> {
     this.#closed = true;
     this.#ticker[Symbol.dispose]();
-    this.#pinger[Symbol.dispose]();
     this.#reconnect?.[Symbol.dispose]();
     const socket = this.#socket;
     this.#lose(failures.closing);
-    if (socket === undefined || socket.readyState === WebSocket.CLOSED) return;
-    await new Promise((resolve) => socket.once("close", resolve));
+    await socket?.close();
   }
 
   #refusal(): Failure | undefined {
     if (this.#closed) return failures.closing;
     if (this.#state === "waiting") return failures.refused;
-    const unsent = this.#socket?.bufferedAmount ?? 0;
+    const unsent = this.#socket?.unsentBytes ?? 0;
     return this.#calls.size >= maxCalls || unsent > maxUnsentBytes ? failures.saturated : undefined;
   }
 
   #connect(): void {
     const { url, answerBytes, connectMs } = this.#options;
-    const credentials = basicCredentials(url);
-    const address = new URL(url);
-    address.username = address.password = "";
-    const socket = new WebSocket(address, {
-      perMessageDeflate: false,
-      maxPayload: answerBytes,
+    const socket = new NodeSocket({
+      url,
+      clock: this.#clock,
+      connectMs,
+      messageBytes: answerBytes,
       // `splitResponse` checks the same bytes.
       skipUTF8Validation: true,
-      ...(credentials === undefined ? {} : { headers: { authorization: `Basic ${credentials}` } }),
+      onOpen: () => this.#opened(socket),
+      onMessage: (bytes) => this.#message(socket, bytes),
+      onLost: (kind, code) => {
+        if (this.#socket === socket) this.#errno = code;
+        this.#dropped(socket, failures[kind]);
+      },
     });
     this.#state = "connecting";
     this.#socket = socket;
-    this.#connectDeadline = this.#ticker.deadline(connectMs);
-    // With the default binaryType, a message is one Buffer.
-    socket.on("message", (data) => this.#message(socket, data as Buffer));
-    socket.on("open", () => this.#opened(socket));
-    socket.on("error", (error: NodeJS.ErrnoException) => {
-      if (this.#socket === socket) this.#errno = error.code;
-    });
-    socket.on("close", () => this.#dropped(socket, failures.closed));
   }
 
-  #opened(socket: WebSocket): void {
+  #opened(socket: NodeSocket): void {
     if (this.#socket !== socket) return;
     this.#state = "open";
     this.#errno = undefined;
-    this.#liveness = new Liveness(socket);
     for (const call of this.#calls.values()) socket.send(call.text());
   }
 
-  #message(socket: WebSocket, bytes: Buffer): void {
+  #message(socket: NodeSocket, bytes: Buffer): void {
     if (this.#socket !== socket) return;
-    this.#liveness?.confirm();
     const answer = splitResponse(bytes);
     if (answer === undefined) {
       // Notifications are ignored. After any other message, nothing on this connection can be trusted.
@@ -140,7 +119,7 @@ export class WsClient implements NodeClient {
   }
 
   /** Replaces the connection. It reconnects at once if this connection had given an answer, else after a delay. */
-  #dropped(socket: WebSocket, failure: Failure): void {
+  #dropped(socket: NodeSocket, failure: Failure): void {
     if (this.#socket !== socket) return;
     const connected = this.#state === "open";
     const delayMs =
@@ -154,25 +133,15 @@ export class WsClient implements NodeClient {
 
   #lose(failure: Failure): void {
     this.#state = "waiting";
-    this.#socket?.terminate();
+    void this.#socket?.close();
     this.#socket = undefined;
     const calls = [...this.#calls.values()];
     this.#calls.clear();
     for (const call of calls) call.onError(failure, this.#causeOf(failure));
   }
 
-  #ping(): void {
-    const socket = this.#socket;
-    if (socket === undefined || this.#state !== "open") return;
-    if (this.#liveness?.ping() === false) this.#dropped(socket, failures.idleTimeout);
-  }
-
   #sweep(): void {
     const { now } = this.#ticker;
-    const socket = this.#socket;
-    if (this.#state === "connecting" && socket !== undefined && this.#connectDeadline <= now) {
-      return this.#dropped(socket, failures.connectTimeout);
-    }
     for (const [id, call] of this.#calls) {
       if (call.deadline > now) return;
       this.#calls.delete(id);

@@ -32,7 +32,7 @@ const lastStates: Readonly<Record<SubmissionMethod["kind"], ReadonlySet<string>>
   broadcast: new Set(),
 };
 
-export interface SubmissionsParts {
+export interface SubmissionsDeps {
   readonly upstream: Pick<PoolConfig, "connectMs" | "headersMs" | "idleMs" | "methods">;
   readonly pool: Pick<NodePool, "targets">;
   readonly clock: Clock;
@@ -44,7 +44,7 @@ export class Submissions implements LedgerSubmissions {
   readonly ending: SubmissionMethods["ending"];
   readonly #links: NodeLinks;
 
-  constructor({ upstream, pool, clock, log }: SubmissionsParts) {
+  constructor({ upstream, pool, clock, log }: SubmissionsDeps) {
     const { connectMs, headersMs, idleMs, methods } = upstream;
     ({ methods: this.methods, ending: this.ending } = createSubmissionMethods(methods));
     this.#links = new NodeLinks({

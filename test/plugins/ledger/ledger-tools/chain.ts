@@ -7,7 +7,6 @@ import type {
   Prompt,
   ToolOutcome,
 } from "sluice-gateway/services";
-import { noMemoryLimit } from "../../../memory.ts";
 import ledgerTools from "../../../../plugins/ledger/ledger-tools/index.ts";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger } from "../../../../plugins/ledger/ledger/ledger.ts";
@@ -144,7 +143,6 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     metrics,
     clock,
     log,
-    memory: noMemoryLimit,
   });
   const host = fakeHost(
     { clock, metrics },

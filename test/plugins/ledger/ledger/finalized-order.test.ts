@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { noMemoryLimit } from "../../../memory.ts";
 import type { ClientSubscription } from "../../../../plugins/contracts/ledger-subscriptions.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
 import { createMetrics } from "../../../../src/metrics.ts";
@@ -101,7 +100,6 @@ class History implements AsyncDisposable {
       clock,
       log: silentLog,
       metrics: createMetrics(),
-      memory: noMemoryLimit,
     });
   }
 

@@ -1,6 +1,5 @@
 /** A ledger with a fake pool. */
 import type { Ledger, Ledgers } from "sluice-gateway/services";
-import { noMemoryLimit } from "../../../memory.ts";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
@@ -47,7 +46,6 @@ export function testLedger(more: Partial<PoolConfig> = {}): TestLedger {
     metrics,
     clock: manualClock(),
     log: silentLog,
-    memory: noMemoryLimit,
   });
   return { ledger, pool, metrics };
 }

@@ -8,7 +8,6 @@ import type {
   NodeTarget,
   ReferenceNode,
 } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import { HeldBytes } from "../../../../../src/http/held-bytes.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
@@ -48,7 +47,6 @@ export function scriptedReference(targets: readonly NodeTarget[]) {
 export function startFeed(...nodes: readonly ChainNode[]) {
   const clock = manualClock();
   const metrics = createMetrics();
-  const memory = new HeldBytes(4 * messageBytes, metrics);
   const targets: NodeTarget[] = nodes.map(({ url }) => ({
     label: new URL(url).host,
     url: new URL(url),
@@ -73,11 +71,9 @@ export function startFeed(...nodes: readonly ChainNode[]) {
     clock,
     log: silentLog,
     metrics,
-    memory,
   });
   return {
     clock,
-    memory,
     feed,
     reference,
     pool,

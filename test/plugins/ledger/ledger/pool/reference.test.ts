@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noMemoryLimit } from "../../../../memory.ts";
 import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
 import { upstreamConfig } from "../fixture.ts";
 import { readableMetrics } from "./recorded-request.ts";
@@ -39,7 +38,6 @@ function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDispos
     metrics,
     clock,
     log: silentLog,
-    memory: noMemoryLimit,
   });
   return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
 }
