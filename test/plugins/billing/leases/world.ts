@@ -18,16 +18,7 @@ import type { Message, Reply } from "../../../../plugins/billing/leases/replica-
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
-const details = {
-  surface: "chat",
-  method: "completions",
-  model: null,
-  request_id: "",
-  input_tokens: 1,
-  output_tokens: 2,
-  estimated: false,
-  outcome: "complete",
-} as const;
+const line = { surface: "chat", method: "completions", costMilliCu: 0 };
 
 /** The parts that a mutant replaces. */
 export interface Parts {
@@ -130,9 +121,9 @@ export class World extends Witness {
     if (opened === undefined) return;
     const lines = shares.map((share) => ({
       costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
-      details: { ...details, request_id: `${++this.#counter}` },
+      details: { about: { requestId: `${++this.#counter}` }, line },
     }));
-    opened.ids = lines.map((line) => line.details.request_id);
+    opened.ids = lines.map((line) => line.details.about.requestId);
     process.replica.settle(this.now, opened.reservation, lines, more);
     process.open.splice(
       0,
@@ -255,7 +246,7 @@ export class World extends Witness {
     });
     happens();
     for (const lost of this.ledger.charges.splice(charges.length))
-      this.charged.delete(lost.details.request_id);
+      this.charged.delete(lost.details.about.requestId);
     this.ledger.replicas.clear();
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();
