@@ -1,8 +1,9 @@
-/** The ledger in memory, for tests. Each map is a table of PostgresLedger. */
+/**
+ * The ledger in memory: the authority of a gateway that is alone, and of tests. Each map is a table of PostgresLedger.
+ */
 import { periodOf } from "../metering/periods.ts";
-import { dayWindow, monthWindow } from "../metering/windows.ts";
+import { dayWindow, monthWindow, RollingWindow } from "../metering/windows.ts";
 import type {
-  Amounts,
   CreditLedger,
   FeedReply,
   Granted,
@@ -15,17 +16,18 @@ import type {
   Standing,
   Want,
 } from "./ledger.ts";
-import { add, sum } from "./amounts.ts";
 import { grant, limitReached, silenceMs } from "./authority.ts";
 import {
   addTo,
   leaseOf,
-  nothing,
   outstanding,
   usedOf,
   type ReplicaRow,
   type ScopeRow,
 } from "./ledger-rows.ts";
+
+/** Number of rows that one sweep looks at. This takes about 0.1 ms. */
+const rowsPerSweep = 1_000;
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
@@ -34,6 +36,7 @@ export class MemoryLedger implements CreditLedger {
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
   readonly charges: LeasedCharge[] = [];
+  #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -78,21 +81,16 @@ export class MemoryLedger implements CreditLedger {
    */
   #record(replica: number, charge: LeasedCharge): void {
     const now = this.#now();
-    const costMilliCu = sum(charge.splitMilliCu);
-    const key = this.#scope(charge.keyId);
-    addTo(key.daySteps, Math.floor(now / dayWindow.stepMs), costMilliCu);
-    addTo(key.monthSteps, Math.floor(now / monthWindow.stepMs), costMilliCu);
-    if (charge.keyTakenMilliCu > 0) this.#spend(key, replica, [charge.keyTakenMilliCu]);
-    const workspace = this.#scope(charge.workspaceId);
+    const { costMilliCu } = charge;
+    const key = this.scope(charge.keyId);
+    key.day.add(now, costMilliCu);
+    key.month.add(now, costMilliCu);
+    if (charge.keyTakenMilliCu > 0) leaseOf(key, replica).spent += charge.keyTakenMilliCu;
+    const workspace = this.scope(charge.workspaceId);
     const { start } = periodOf(Math.min(charge.time, now));
-    workspace.draws.set(start, add(workspace.draws.get(start) ?? nothing, charge.splitMilliCu));
-    if (sum(charge.takenMilliCu) > 0) this.#spend(workspace, replica, charge.takenMilliCu);
+    addTo(workspace.months, start, costMilliCu);
+    if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
     this.charges.push(charge);
-  }
-
-  #spend(scope: ScopeRow, replica: number, taken: Amounts): void {
-    const lease = leaseOf(scope, replica, taken.length);
-    lease.spent = add(lease.spent, taken);
   }
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
@@ -106,7 +104,7 @@ export class MemoryLedger implements CreditLedger {
   }
 
   #grant(replica: number, want: Want): Granted {
-    const row = this.#scope(want.scope);
+    const row = this.scope(want.scope);
     const own = row.leases.get(replica);
     const others = [...row.leases].filter(([each]) => each !== replica).map(([, each]) => each);
     let live = 0;
@@ -125,7 +123,7 @@ export class MemoryLedger implements CreditLedger {
     if (lease === undefined) row.leases.delete(replica);
     else row.leases.set(replica, lease);
     const stepsOf = (window: "day" | "month"): Map<number, number> =>
-      window === "day" ? row.daySteps : row.monthSteps;
+      (window === "day" ? row.day : row.month).amounts(this.#now());
     const reached =
       unmetMilliCu > 0 ? limitReached(decision, view, want.limits, stepsOf) : undefined;
     return { ...granted, reached };
@@ -157,6 +155,21 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
+  /** Deletes rows that are like new ones. Each call looks at the next `rowsPerSweep` and starts over at the end. */
+  sweep(): void {
+    const now = this.#now();
+    for (let n = 0; n < rowsPerSweep; n++) {
+      const { value, done } = this.#sweeping.next();
+      if (done === true) {
+        this.#sweeping = this.scopes.entries();
+        return;
+      }
+      const [id, { day, month, months, leases }] = value;
+      const isUsed = months.size > 0 || leases.size > 0;
+      if (!isUsed && day.isEmpty(now) && month.isEmpty(now)) this.scopes.delete(id);
+    }
+  }
+
   /** Returns true if the replica may post, and records the time of its message. */
   #hear(row: ReplicaRow): boolean {
     if (row.state !== "live") return false;
@@ -164,17 +177,20 @@ export class MemoryLedger implements CreditLedger {
     return true;
   }
 
-  #scope(id: string): ScopeRow {
+  /** Returns the row of a scope, and creates it if it does not exist. */
+  scope(id: string): ScopeRow {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
       scope = {
         recall: 0,
         isTight: false,
         unmetAt: 0,
+        limits: undefined,
+        fixed: [],
         leases: new Map(),
-        daySteps: new Map(),
-        monthSteps: new Map(),
-        draws: new Map(),
+        day: new RollingWindow(dayWindow),
+        month: new RollingWindow(monthWindow),
+        months: new Map(),
       };
       this.scopes.set(id, scope);
     }

@@ -8,6 +8,7 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
   about,
   day,
+  keyUsage,
   hour,
   line,
   meterFixture,
@@ -109,7 +110,7 @@ class Model {
 
 function check(meter: MeterService, model: Model, now: number): void {
   for (const [key, principal] of principals.entries()) {
-    assert.deepEqual(meter.keyUsage(principal.key.id), {
+    assert.deepEqual(keyUsage(meter, principal.key.id), {
       dayMilliCu: model.usedInWindow(key, now, minute, day),
       monthMilliCu: model.usedInWindow(key, now, hour, 30 * day),
       openMilliCu: model.openOf(key),

@@ -1,0 +1,415 @@
+/**
+ * Connects the reservations of a gateway that is alone with its authority, which is in the same process, and writes their
+ * charges to the journal. Everything here runs on the main thread. Asking the authority is a function call, so checking a
+ * limit and reserving credit are one step, and no reservation ever waits.
+ *
+ * The charges of one turn of the event loop share a commit, and so do all that are settled while a commit is in flight.
+ * The authority accepts charges when they are on disk. Until then they count as granted credit.
+ */
+import type { Clock, Log } from "sluice-gateway/plugin";
+import { guarded } from "sluice-gateway/toolkit";
+import type { ReservedFor } from "sluice-gateway/services";
+import { LeasedCredit } from "../leases/leased-credit.ts";
+import type {
+  Account,
+  Lease,
+  LeasedLine,
+  LeasedReservation,
+  Settlement,
+} from "../leases/leased-reservation.ts";
+import { unlimitedMilliCu, type KeyLimits, type WorkspaceLimits } from "../leases/ledger.ts";
+import type { MemoryLedger } from "../leases/memory-ledger.ts";
+import { notRecorded, type CreditLink } from "../leases/meter-reservation.ts";
+import type { Journal } from "./journal.ts";
+import type { MeterTime } from "./meter-time.ts";
+import type { MeterMetrics } from "./metrics.ts";
+import { MonthDraws, unknownLimits, type Split } from "./month-draws.ts";
+import { periodOf } from "./periods.ts";
+import { RecordEncoder } from "./record-encoder.ts";
+import { closeReason } from "./records.ts";
+
+/** What is on disk, as the link starts with it. */
+export interface Recorded {
+  readonly journal: Journal;
+  readonly names: ReadonlyMap<string, number>;
+  /** The months of workspaces by their ids. */
+  readonly draws: Map<string, MonthDraws>;
+}
+
+export interface LocalLinkDeps {
+  readonly recorded: Recorded;
+  readonly ledger: MemoryLedger;
+  readonly time: MeterTime;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: MeterMetrics;
+  /** True if charges that could not be written are kept for another attempt, because their callers do not wait. */
+  readonly isAsync: boolean;
+}
+
+/** Charges that are committed together. */
+interface Batch {
+  readonly settlements: Settlement[];
+  /** Number of charges. */
+  rows: number;
+  /** Monotonic time of the first one in milliseconds. */
+  readonly since: number;
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A batch that the journal writes. */
+interface Writing extends Batch {
+  readonly records: Uint8Array<ArrayBuffer>;
+  readonly splits: readonly (readonly [MonthDraws, Split])[];
+}
+
+/** The begin or the end of a stream alone waits for other records for this time (milliseconds). */
+const deferMs = 4;
+/** While more charges wait for the disk, it must be hanging, and no credit is reserved. */
+const maxWaitingRows = 15_000;
+const everyMs = 1_000;
+const resolved = Promise.resolve();
+const noLimits: KeyLimits = {
+  kind: "key",
+  dayMilliCu: unlimitedMilliCu,
+  monthMilliCu: unlimitedMilliCu,
+};
+
+export class LocalLink implements CreditLink {
+  readonly credit = new LeasedCredit();
+  readonly #deps: LocalLinkDeps;
+  readonly #replica: number;
+  #leaseNo = 0;
+  /** Number of the last charge that the authority has accepted. */
+  #posted = 0;
+  #journal: Journal;
+  #encoder: RecordEncoder;
+  #draws: Map<string, MonthDraws>;
+  #monthEnd = 0;
+  /** The charges that were settled after those in `#writing`. */
+  #next: Batch | undefined;
+  #writing: Writing | undefined;
+  /** Numbers of the open streams. */
+  readonly #streams = new Map<LeasedReservation, number>();
+  #nextStream = 1;
+  /** True if the records that wait must be written as soon as possible. */
+  #isDue = false;
+  #deferred: NodeJS.Timeout | undefined;
+  /** Ends when the journal can be used again after a correction of its times. */
+  #correcting: Promise<void> | undefined;
+  #isClosed = false;
+  #closing: Promise<void> | undefined;
+  #onIdle: (() => void) | undefined;
+  readonly #timer: Disposable;
+  readonly #flush: () => void;
+
+  constructor(deps: LocalLinkDeps) {
+    const { clock, ledger, log, recorded } = deps;
+    this.#deps = deps;
+    this.#replica = ledger.register("").replica;
+    this.#journal = recorded.journal;
+    this.#encoder = new RecordEncoder(recorded.names);
+    this.#draws = recorded.draws;
+    this.#timer = clock.every(everyMs, () => this.#everySecond());
+    this.#flush = guarded(
+      () => this.#write(),
+      (error) => {
+        log.error({ err: error }, "charges could not be encoded");
+        this.#lose(error instanceof Error ? error : new Error(String(error)));
+      },
+    );
+  }
+
+  get isAvailable(): boolean {
+    if (this.#isClosed || this.#correcting !== undefined || !this.#journal.writable) return false;
+    return this.#waitingRows < maxWaitingRows;
+  }
+
+  reserve(given: Account, costMilliCu: number, isForced = false): LeasedReservation {
+    const now = this.#moveOn();
+    // The open reservations of a key without a limit are counted, too, because it may get one.
+    const account = given.keyLimits === undefined ? { ...given, keyLimits: noLimits } : given;
+    let reservation = this.credit.reserve(now, account, costMilliCu);
+    if (reservation.state === "waiting") this.#ask(now, reservation.scopes);
+    if (isForced && reservation.state !== "open") {
+      reservation = this.credit.reserve(now, account, costMilliCu, true);
+    }
+    return reservation;
+  }
+
+  /** Asks the authority for what is needed in these scopes, or in all scopes that have changed. */
+  #ask(now: number, scopes?: readonly Lease[]): void {
+    const wants = this.credit.request(now, scopes);
+    if (wants.length === 0) return;
+    const request = { replica: this.#replica, leaseNo: ++this.#leaseNo, wants };
+    this.credit.receive(now, this.#deps.ledger.lease(request).granted);
+    for (const ended of this.credit.ended.splice(0)) ended.onChange?.();
+  }
+
+  beginStream(reservation: LeasedReservation, about: ReservedFor): void {
+    const stream = this.#nextStream++;
+    this.#streams.set(reservation, stream);
+    const { account, costMilliCu } = reservation;
+    this.#encoder.begin(stream, this.#deps.time.now(), account, costMilliCu, about);
+    this.#defer();
+  }
+
+  settle(
+    reservation: LeasedReservation,
+    lines: readonly LeasedLine[],
+    more: readonly LeasedReservation[],
+  ): Promise<void> {
+    if (this.#correcting !== undefined) {
+      const settled = this.#correcting.then(() => this.settle(reservation, lines, more));
+      settled.catch(() => {});
+      return settled;
+    }
+    this.#moveOn();
+    this.credit.settle(reservation, lines, more);
+    for (const other of more) this.#endStream(other, closeReason.settled);
+    if (this.credit.settled.length === 0) {
+      this.#endStream(reservation, closeReason.settled);
+      return resolved;
+    }
+    // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
+    const mayWait = this.#streams.has(reservation) && this.credit.reservations > 0;
+    return this.#addToBatch(this.#deps.isAsync || mayWait);
+  }
+
+  release(reservation: LeasedReservation): void {
+    this.credit.release(reservation);
+    this.#endStream(reservation, closeReason.released);
+  }
+
+  /** Records the end of a stream without a charge. */
+  #endStream(reservation: LeasedReservation, why: number): void {
+    const stream = this.#streams.get(reservation);
+    if (stream === undefined) return;
+    this.#streams.delete(reservation);
+    this.#encoder.end(stream, this.#deps.time.now(), why);
+    this.#defer();
+  }
+
+  #addToBatch(mayWait: boolean): Promise<void> {
+    const batch = (this.#next ??= newBatch(this.#deps.clock.monotonic()));
+    for (const settlement of this.credit.settled) {
+      batch.settlements.push(settlement);
+      batch.rows += settlement.charges.length;
+    }
+    this.credit.settled = [];
+    if (this.#journal.failure !== undefined && !this.#deps.isAsync) {
+      this.#lose(this.#journal.failure);
+    } else if (mayWait) this.#defer();
+    else this.#schedule();
+    return batch.promise;
+  }
+
+  /** Writes at the end of this turn of the event loop, or after the commit in flight. */
+  #schedule(): void {
+    if (this.#isDue) return;
+    this.#isDue = true;
+    if (this.#writing === undefined) setImmediate(this.#flush);
+  }
+
+  /** Writes within `deferMs`, or with what is written earlier. */
+  #defer(): void {
+    this.#deferred ??= setTimeout(this.#flush, deferMs);
+  }
+
+  #write(): void {
+    this.#isDue = true;
+    if (this.#writing !== undefined) return;
+    const { failure } = this.#journal;
+    if (failure !== undefined && this.#onIdle === undefined) {
+      if (!this.#deps.isAsync && this.#next !== undefined) this.#lose(failure);
+      return;
+    }
+    this.#isDue = false;
+    clearTimeout(this.#deferred);
+    this.#deferred = undefined;
+    const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
+    const splits = batch.settlements.flatMap((settlement) => this.#encode(settlement));
+    if (this.#encoder.rows === 0) return this.#onIdle?.();
+    batch.rows = this.#encoder.rows;
+    this.#next = undefined;
+    this.#writing = Object.assign(batch, { splits, records: this.#encoder.take() });
+    void this.#commit(this.#writing);
+  }
+
+  #encode({ reservation, charges }: Settlement): (readonly [MonthDraws, Split])[] {
+    const { workspaceId } = reservation.account;
+    const stream = this.#streams.get(reservation) ?? 0;
+    if (stream !== 0) this.#streams.delete(reservation);
+    let draws = this.#draws.get(workspaceId);
+    if (draws === undefined) this.#draws.set(workspaceId, (draws = new MonthDraws()));
+    draws.moveTo(this.#deps.time.periodStart(this.#deps.time.now()));
+    const limits =
+      this.#deps.ledger.scopes.get(workspaceId)?.limits ?? this.limitsOf(workspaceId);
+    const splits: (readonly [MonthDraws, Split])[] = [];
+    for (const charge of charges) {
+      const split = draws.add(charge.costMilliCu, limits);
+      splits.push([draws, split]);
+      this.#encoder.charge(charge, split, stream);
+    }
+    return splits;
+  }
+
+  /** Never rejects. */
+  async #commit(writing: Writing): Promise<void> {
+    try {
+      await this.#journal.write(writing.records, writing.rows);
+      this.#accept(writing);
+    } catch (error) {
+      const failure = error instanceof Error ? error : notRecorded();
+      const { isAsync } = this.#deps;
+      if (isAsync && this.#journal.mayRecover && this.#onIdle === undefined) return;
+      this.#lose(failure);
+    }
+  }
+
+  #accept({ settlements, resolve }: Writing): void {
+    const { ledger, metrics } = this.#deps;
+    const charges = settlements.flatMap((settlement) => settlement.charges);
+    const last = this.#posted + charges.length;
+    ledger.post({ replica: this.#replica, first: this.#posted + 1, last, charges });
+    this.#posted = last;
+    for (const { costMilliCu, details } of charges) {
+      metrics.charged(details.line.surface).add(costMilliCu);
+    }
+    for (const settlement of settlements) this.credit.posted(settlement);
+    this.#writing = undefined;
+    this.#encoder.saved();
+    resolve();
+    if (this.#isDue || this.#onIdle !== undefined) this.#write();
+  }
+
+  /** Reverses all charges that are not on disk. Their promises reject, so nothing is charged. */
+  #lose(error: Error): void {
+    const { isAsync, log, metrics } = this.#deps;
+    const rows = this.#waitingRows;
+    if (rows > 0 && (isAsync || !this.#journal.mayRecover)) {
+      log.error({ rows }, "charges could not be written to the journal");
+    }
+    for (const [draws, split] of this.#writing?.splits ?? []) draws.takeBack(split);
+    for (const batch of [this.#writing, this.#next]) {
+      if (batch === undefined) continue;
+      for (const settlement of batch.settlements) {
+        this.credit.takeBack(settlement);
+        for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
+      }
+      batch.reject(error);
+    }
+    this.credit.ended.length = 0;
+    this.#writing = undefined;
+    this.#next = undefined;
+    this.#encoder.discard();
+    this.#onIdle?.();
+  }
+
+  /** Moves the time on, and returns the monotonic time. */
+  #moveOn(): number {
+    const time = this.#deps.time.now();
+    if (time >= this.#monthEnd) this.#startMonth(time);
+    this.credit.moveTo(time);
+    return this.#deps.clock.monotonic();
+  }
+
+  /** Ends the months of all workspaces. Their divisions never change again. */
+  #startMonth(time: number): void {
+    const { start, end } = periodOf(time);
+    this.#monthEnd = end;
+    for (const [workspaceId, draws] of this.#draws) {
+      draws.moveTo(start);
+      const scope = this.#deps.ledger.scope(workspaceId);
+      Object.assign(scope, { fixed: [...draws.ended] });
+    }
+  }
+
+  #everySecond(): void {
+    const { clock, ledger, metrics } = this.#deps;
+    const since = (this.#writing ?? this.#next)?.since;
+    metrics.openReservations.set(this.credit.reservations);
+    metrics.waitingRows.set(this.#waitingRows);
+    metrics.waitingSeconds.set(since === undefined ? 0 : (clock.monotonic() - since) / 1000);
+    const now = this.#moveOn();
+    this.credit.sweep(now);
+    this.#ask(now);
+    ledger.sweep();
+  }
+
+  /** Returns limits that divide the sum of the month as it is on disk. */
+  limitsOf(workspaceId: string): WorkspaceLimits {
+    return this.#draws.get(workspaceId)?.limits ?? unknownLimits;
+  }
+
+  get #waitingRows(): number {
+    return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
+  }
+
+  /** Called when the journal can be written again. */
+  readonly recovered = (): void => {
+    if (this.#writing !== undefined) void this.#commit(this.#writing);
+    else this.#flush();
+  };
+
+  /** Resolves when everything so far is on disk. Rejects if some of it could not be written. */
+  flush(): Promise<void> {
+    if (this.#writing === undefined) this.#flush();
+    return (this.#next ?? this.#writing)?.promise ?? resolved;
+  }
+
+  /**
+   * Closes the journal, and continues with what `reopen` returns. Reservations are refused and charges wait meanwhile.
+   * Never rejects.
+   */
+  correct(reopen: () => Promise<Recorded>, onFailure: (error: unknown) => void): void {
+    const run = async (): Promise<void> => {
+      try {
+        await this.#end();
+        const { journal, names, draws } = await reopen();
+        this.#journal = journal;
+        this.#encoder = new RecordEncoder(names);
+        this.#draws = draws;
+        this.#monthEnd = 0;
+        this.credit.moveBack();
+      } catch (error) {
+        onFailure(error);
+      }
+      this.#correcting = undefined;
+    };
+    this.#correcting ??= run();
+  }
+
+  /** Writes all records, with a last attempt if the journal has failed, and closes the journal. */
+  async #end(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onIdle = resolve;
+    if (this.#writing === undefined) this.#flush();
+    else if (this.#journal.failure !== undefined) void this.#commit(this.#writing);
+    await promise;
+    this.#onIdle = undefined;
+    clearTimeout(this.#deferred);
+    await this.#journal.close();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosed = true;
+    this.#timer[Symbol.dispose]();
+    await this.#correcting;
+    await this.#end();
+  }
+}
+
+function newBatch(since: number): Batch {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // Callers that wait get the rejection. Without a caller it must not be an unhandled rejection.
+  promise.catch(() => {});
+  return { settlements: [], rows: 0, since, promise, resolve, reject };
+}
