@@ -2,8 +2,7 @@
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 
 /** The credit that a lease holds, in milli-CU. `lease`: the table or its alias. */
-export const heldSql = (lease: string): string =>
-  `greatest(${lease}.granted - ${lease}.spent, 0)`;
+export const heldSql = (lease: string): string => `greatest(${lease}.granted - ${lease}.spent, 0)`;
 
 /** A condition: the lease is one of a workspace. */
 export const ofWorkspaceSql = (lease: string): string =>

@@ -54,10 +54,7 @@ export function drawn(
 /** Returns how much a workspace may spend in a month. */
 export function monthLimit(limits: WorkspaceLimits, purchasedBefore: number): number {
   const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
-  return Math.min(
-    limits.includedMilliCu + purchased + limits.overageMilliCu,
-    unlimitedMilliCu,
-  );
+  return Math.min(limits.includedMilliCu + purchased + limits.overageMilliCu, unlimitedMilliCu);
 }
 
 /**

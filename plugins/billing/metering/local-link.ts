@@ -274,6 +274,8 @@ export class LocalLink implements CreditLink {
     const charges = settlements.flatMap((settlement) => settlement.charges);
     const last = this.#posted + charges.length;
     ledger.post({ replica: this.#replica, first: this.#posted + 1, last, charges });
+    // The journal has them.
+    ledger.charges.length = 0;
     this.#posted = last;
     for (const { costMilliCu, details } of charges) {
       metrics.charged(details.line.surface).add(costMilliCu);

@@ -56,13 +56,7 @@ export function makeBatch({
   let chars = 0;
   let head: BatchHead | undefined;
   for (const row of readUsage(dataDir, { after })) {
-    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = row;
-    const draws = {
-      included_cu_milli: includedMilliCu,
-      purchased_cu_milli: purchasedMilliCu,
-      overage_cu_milli: overageMilliCu,
-    };
-    const event = JSON.stringify(eventOf(usageJson(row), draws, form));
+    const event = JSON.stringify(eventOf(usageJson(row), form));
     chars += event.length;
     if (head !== undefined && (events.length >= limit || chars > maxChars)) {
       head = { ...head, more: true };

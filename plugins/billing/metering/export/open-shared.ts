@@ -75,8 +75,8 @@ async function readBatch(
   const found = await readSharedCharges(database, replicas, position, limit);
   const events: string[] = [];
   let chars = 0;
-  for (const { charge, draws } of found.charges.slice(0, limit)) {
-    const event = JSON.stringify(eventOf(charge, draws, form));
+  for (const { charge } of found.charges.slice(0, limit)) {
+    const event = JSON.stringify(eventOf(charge, form));
     chars += event.length;
     if (events.length > 0 && chars > maxChars) break;
     events.push(event);
