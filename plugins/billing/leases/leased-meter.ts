@@ -24,6 +24,7 @@ const noAnswer: MeterUnavailable = {
 
 export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit"> {
   readonly #deps: LeasedMeterDeps;
+  readonly #accounts = new WeakMap<KeyPrincipal, Account>();
 
   constructor(deps: LeasedMeterDeps) {
     this.#deps = deps;
@@ -45,7 +46,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
     const { link, unavailable } = this.#deps;
     if (!link.isAvailable) return unavailable;
-    const credit = link.reserve(accountOf(principal), costMilliCu);
+    const credit = link.reserve(this.#accountOf(principal), costMilliCu);
     if (credit.state !== "waiting") return this.#resultOf(credit, about);
     const { promise, resolve } = Promise.withResolvers<
       Reservation | CuRefusal | MeterUnavailable
@@ -67,7 +68,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     if (!link.isAvailable) return unavailable;
     return new MeterReservation(
       this.#deps,
-      link.reserve(accountOf(principal), costMilliCu, true),
+      link.reserve(this.#accountOf(principal), costMilliCu, true),
       about,
     );
   }
@@ -90,20 +91,31 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     const { window, usedMilliCu, limitMilliCu, clearsAt } = credit.reached;
     return { kind: "refused", window, usedMilliCu, limitMilliCu, clearsAt };
   }
+
+  /** Most requests of a key have the same principal. */
+  #accountOf(principal: KeyPrincipal): Account {
+    let account = this.#accounts.get(principal);
+    if (account === undefined) {
+      account = accountOf(principal, this.#deps.link.leasesEveryKey);
+      this.#accounts.set(principal, account);
+    }
+    return account;
+  }
 }
 
-function accountOf({ key, workspace, plan }: KeyPrincipal): Account {
+function accountOf({ key, workspace, plan }: KeyPrincipal, leasesEveryKey: boolean): Account {
   const { cuLimit24hMilli, cuLimit30dMilli } = key;
+  const hasLimit = cuLimit24hMilli !== undefined || cuLimit30dMilli !== undefined;
   return {
     keyId: key.id,
     keyLimits:
-      cuLimit24hMilli === undefined && cuLimit30dMilli === undefined
-        ? undefined
-        : {
+      hasLimit || leasesEveryKey
+        ? {
             kind: "key",
             dayMilliCu: cuLimit24hMilli ?? unlimitedMilliCu,
             monthMilliCu: cuLimit30dMilli ?? unlimitedMilliCu,
-          },
+          }
+        : undefined,
     workspaceId: workspace.id,
     workspaceLimits: {
       kind: "workspace",

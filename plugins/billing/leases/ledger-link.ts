@@ -40,6 +40,7 @@ const sampleMs = 1_000;
 const sweepMs = 10_000;
 
 export class LedgerLink implements CreditLink {
+  readonly leasesEveryKey = false;
   readonly #deps: LedgerLinkDeps;
   readonly #replica: LedgerReplica;
   readonly #clock: Clock;

@@ -71,7 +71,13 @@ export class MemoryLedger implements CreditLedger {
       return this.#standing(row);
     }
     row.posted = last;
-    for (const charge of charges) this.#record(replica, charge);
+    const now = this.#now();
+    const { start } = periodOf(now);
+    for (const charge of charges) {
+      const isOfMonth = start <= charge.time && charge.time <= now;
+      const month = isOfMonth ? start : periodOf(Math.min(charge.time, now)).start;
+      this.#record(replica, charge, now, month);
+    }
     return this.#standing(row);
   }
 
@@ -79,16 +85,14 @@ export class MemoryLedger implements CreditLedger {
    * The windows count from now on, by the ledger's clock. Until now the charge counted as granted, so it counts without
    * a gap, whatever the clock of the replica says.
    */
-  #record(replica: number, charge: LeasedCharge): void {
-    const now = this.#now();
+  #record(replica: number, charge: LeasedCharge, now: number, month: number): void {
     const { costMilliCu } = charge;
     const key = this.scope(charge.keyId);
     key.day.add(now, costMilliCu);
     key.month.add(now, costMilliCu);
     if (charge.keyTakenMilliCu > 0) leaseOf(key, replica).spent += charge.keyTakenMilliCu;
     const workspace = this.scope(charge.workspaceId);
-    const { start } = periodOf(Math.min(charge.time, now));
-    addTo(workspace.months, start, costMilliCu);
+    addTo(workspace.months, month, costMilliCu);
     if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
     this.charges.push(charge);
   }

@@ -8,6 +8,8 @@ import type { Account, LeasedLine, LeasedReservation } from "./leased-reservatio
 export interface CreditLink {
   /** True if a charge may be made now. */
   readonly isAvailable: boolean;
+  /** True if a key without a limit has a lease, too, so that its open reservations count when it gets a limit. */
+  readonly leasesEveryKey: boolean;
   /**
    * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
    */

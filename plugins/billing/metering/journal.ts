@@ -1,17 +1,20 @@
 /**
- * The main thread's side of the journal: sends the records of one commit after another to the thread that writes them,
+ * The main thread's side of the journal: shows the records of one commit after another to the thread that writes them,
  * and resolves a promise when they are on disk.
  */
 import { Worker } from "node:worker_threads";
 import { threadModule } from "sluice-gateway/package-files";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/store";
-import type { JournalCommand, JournalMessage, JournalWorkerData } from "./journal-worker.ts";
+import { command, word, type JournalMessage, type JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
 
 const workerModule = threadModule("plugins/billing/metering/journal-worker");
 
-export interface JournalOptions extends JournalWorkerData {
+/** Size of the memory for records in bytes: at the start, which is enough for 500 typical charges, and at most. */
+const memoryBytes = { initial: 64 * 1024, max: 256 * 1024 * 1024 };
+
+export interface JournalOptions extends Pick<JournalWorkerData, "dataDir" | "maxPages"> {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: JournalMetrics;
@@ -21,7 +24,9 @@ export interface JournalOptions extends JournalWorkerData {
 
 export class Journal {
   readonly #options: JournalOptions;
-  readonly #worker: Worker;
+  readonly #control: Int32Array;
+  /** The records of the next commit. They may be changed while none is in flight. */
+  readonly records: SharedArrayBuffer;
   /** The commit in flight. */
   #commit: PromiseWithResolvers<void> | undefined;
   #rows = 0;
@@ -33,9 +38,10 @@ export class Journal {
   readonly #timer: Disposable;
   readonly #exited = Promise.withResolvers<void>();
 
-  private constructor(options: JournalOptions, worker: Worker) {
+  private constructor(options: JournalOptions, worker: Worker, data: JournalWorkerData) {
     this.#options = options;
-    this.#worker = worker;
+    this.records = data.records;
+    this.#control = new Int32Array(data.control);
     worker.on("message", (message: JournalMessage) => this.#onMessage(message));
     worker.on("error", (error: unknown) => {
       this.#onExit(error instanceof Error ? error : new Error(String(error)));
@@ -48,7 +54,11 @@ export class Journal {
   /** Starts the journal thread. `JournalFile.recover` must have run before. Rejects with StoreError. */
   static async open(options: JournalOptions): Promise<Journal> {
     const { dataDir, maxPages } = options;
-    const workerData: JournalWorkerData = { dataDir, maxPages };
+    const memory = {
+      records: new SharedArrayBuffer(memoryBytes.initial, { maxByteLength: memoryBytes.max }),
+      control: new SharedArrayBuffer(12),
+    };
+    const workerData: JournalWorkerData = { dataDir, maxPages, ...memory };
     const worker = new Worker(new URL(workerModule), { workerData });
     await new Promise<void>((resolve, reject) => {
       const exited = (): void => reject(new Error("the journal thread ended while it started"));
@@ -63,7 +73,7 @@ export class Journal {
         reject(new StoreError(code, message.message, remedy));
       });
     });
-    return new Journal(options, worker);
+    return new Journal(options, worker, workerData);
   }
 
   get writable(): boolean {
@@ -76,14 +86,14 @@ export class Journal {
   }
 
   /**
-   * Writes the records of one commit, of which only one may be in flight. Resolves when they are on disk. Rejects if they
-   * are not.
+   * Writes `records` in one commit. Only one may be in flight. Resolves when they are on disk. Rejects if they are not.
    */
-  write(records: Uint8Array<ArrayBuffer>, rows: number): Promise<void> {
+  write(bytes: number, rows: number): Promise<void> {
     if (this.#hasEnded) return Promise.reject(this.failure ?? threadEnded());
     this.#commit = Promise.withResolvers<void>();
     this.#rows = rows;
-    this.#send(records);
+    this.#control[word.bytes] = bytes;
+    this.#send(command.write);
     return this.#commit.promise;
   }
 
@@ -92,13 +102,15 @@ export class Journal {
     if (!this.#isClosed) {
       this.#isClosed = true;
       this.#timer[Symbol.dispose]();
-      this.#send("close");
+      this.#send(command.close);
     }
     await this.#exited.promise;
   }
 
-  #send(command: JournalCommand): void {
-    this.#worker.postMessage(command);
+  #send(next: number): void {
+    Atomics.store(this.#control, word.command, next);
+    Atomics.add(this.#control, word.commands, 1);
+    Atomics.notify(this.#control, word.commands);
   }
 
   #onMessage(message: JournalMessage): void {
@@ -144,8 +156,9 @@ export class Journal {
   /** Finds out whether a journal that has failed can be written again. */
   #probe(): void {
     if (this.failure === undefined || this.#isProbing || this.#hasEnded) return;
+    if (this.#commit !== undefined) return;
     this.#isProbing = true;
-    this.#send("probe");
+    this.#send(command.probe);
   }
 
   #onExit(error: Error | undefined): void {

@@ -17,13 +17,13 @@ import type {
   LeasedReservation,
   Settlement,
 } from "../leases/leased-reservation.ts";
-import { unlimitedMilliCu, type KeyLimits, type WorkspaceLimits } from "../leases/ledger.ts";
+import { unlimitedMilliCu, type WorkspaceLimits } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/meter-reservation.ts";
 import type { Journal } from "./journal.ts";
 import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
-import { MonthDraws, unknownLimits, type Split } from "./month-draws.ts";
+import { MonthDraws } from "./month-draws.ts";
 import { periodOf } from "./periods.ts";
 import { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
@@ -47,9 +47,8 @@ export interface LocalLinkDeps {
   readonly isAsync: boolean;
 }
 
-/** Charges that are committed together. */
+/** Charges that are committed together. Until the journal writes them, they are the settled ones of `credit`. */
 interface Batch {
-  readonly settlements: Settlement[];
   /** Number of charges. */
   rows: number;
   /** Monotonic time of the first one in milliseconds. */
@@ -61,8 +60,10 @@ interface Batch {
 
 /** A batch that the journal writes. */
 interface Writing extends Batch {
-  readonly records: Uint8Array<ArrayBuffer>;
-  readonly splits: readonly (readonly [MonthDraws, Split])[];
+  readonly settlements: readonly Settlement[];
+  readonly bytes: number;
+  /** The months that the charges changed. */
+  readonly draws: ReadonlySet<MonthDraws>;
 }
 
 /** The begin or the end of a stream alone waits for other records for this time (milliseconds). */
@@ -71,13 +72,9 @@ const deferMs = 4;
 const maxWaitingRows = 15_000;
 const everyMs = 1_000;
 const resolved = Promise.resolve();
-const noLimits: KeyLimits = {
-  kind: "key",
-  dayMilliCu: unlimitedMilliCu,
-  monthMilliCu: unlimitedMilliCu,
-};
 
 export class LocalLink implements CreditLink {
+  readonly leasesEveryKey = true;
   readonly credit = new LeasedCredit();
   readonly #deps: LocalLinkDeps;
   readonly #replica: number;
@@ -91,6 +88,8 @@ export class LocalLink implements CreditLink {
   /** The charges that were settled after those in `#writing`. */
   #next: Batch | undefined;
   #writing: Writing | undefined;
+  /** The begins and ends of streams that are not in a commit yet. Each adds one record. */
+  #events: ((encoder: RecordEncoder) => void)[] = [];
   /** Numbers of the open streams. */
   readonly #streams = new Map<LeasedReservation, number>();
   #nextStream = 1;
@@ -110,7 +109,7 @@ export class LocalLink implements CreditLink {
     this.#deps = deps;
     this.#replica = ledger.register("").replica;
     this.#journal = recorded.journal;
-    this.#encoder = new RecordEncoder(recorded.names);
+    this.#encoder = new RecordEncoder(recorded.names, recorded.journal.records);
     this.#draws = recorded.draws;
     this.#timer = clock.every(everyMs, () => this.#everySecond());
     this.#flush = guarded(
@@ -127,10 +126,8 @@ export class LocalLink implements CreditLink {
     return this.#waitingRows < maxWaitingRows;
   }
 
-  reserve(given: Account, costMilliCu: number, isForced = false): LeasedReservation {
+  reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
     const now = this.#moveOn();
-    // The open reservations of a key without a limit are counted, too, because it may get one.
-    const account = given.keyLimits === undefined ? { ...given, keyLimits: noLimits } : given;
     let reservation = this.credit.reserve(now, account, costMilliCu);
     if (reservation.state === "waiting") this.#ask(now, reservation.scopes);
     if (isForced && reservation.state !== "open") {
@@ -155,8 +152,8 @@ export class LocalLink implements CreditLink {
     const stream = this.#nextStream++;
     this.#streams.set(reservation, stream);
     const { account, costMilliCu } = reservation;
-    this.#encoder.begin(stream, this.#deps.time.now(), account, costMilliCu, about);
-    this.#defer();
+    const time = this.#deps.time.now();
+    this.#addEvent((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
   }
 
   settle(
@@ -170,15 +167,16 @@ export class LocalLink implements CreditLink {
       return settled;
     }
     this.#moveOn();
+    const before = this.credit.settled.length;
     this.credit.settle(reservation, lines, more);
     for (const other of more) this.#endStream(other, closeReason.settled);
-    if (this.credit.settled.length === 0) {
+    if (this.credit.settled.length === before) {
       this.#endStream(reservation, closeReason.settled);
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
     const mayWait = this.#streams.has(reservation) && this.credit.reservations > 0;
-    return this.#addToBatch(this.#deps.isAsync || mayWait);
+    return this.#addToBatch(lines.length, this.#deps.isAsync || mayWait);
   }
 
   release(reservation: LeasedReservation): void {
@@ -191,17 +189,19 @@ export class LocalLink implements CreditLink {
     const stream = this.#streams.get(reservation);
     if (stream === undefined) return;
     this.#streams.delete(reservation);
-    this.#encoder.end(stream, this.#deps.time.now(), why);
+    const time = this.#deps.time.now();
+    this.#addEvent((encoder) => encoder.end(stream, time, why));
+  }
+
+  /** Adds the begin or the end of a stream to the next commit. */
+  #addEvent(event: (encoder: RecordEncoder) => void): void {
+    this.#events.push(event);
     this.#defer();
   }
 
-  #addToBatch(mayWait: boolean): Promise<void> {
+  #addToBatch(rows: number, mayWait: boolean): Promise<void> {
     const batch = (this.#next ??= newBatch(this.#deps.clock.monotonic()));
-    for (const settlement of this.credit.settled) {
-      batch.settlements.push(settlement);
-      batch.rows += settlement.charges.length;
-    }
-    this.credit.settled = [];
+    batch.rows += rows;
     if (this.#journal.failure !== undefined && !this.#deps.isAsync) {
       this.#lose(this.#journal.failure);
     } else if (mayWait) this.#defer();
@@ -232,37 +232,42 @@ export class LocalLink implements CreditLink {
     this.#isDue = false;
     clearTimeout(this.#deferred);
     this.#deferred = undefined;
+    const encoder = this.#encoder;
+    encoder.clear();
+    for (const event of this.#events) event(encoder);
+    this.#events = [];
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
-    const splits = batch.settlements.flatMap((settlement) => this.#encode(settlement));
-    if (this.#encoder.rows === 0) return this.#onIdle?.();
-    batch.rows = this.#encoder.rows;
+    const draws = new Set<MonthDraws>();
+    const month = this.#deps.time.periodStart(this.#deps.time.now());
+    const settlements = this.credit.settled;
+    for (const settlement of settlements) draws.add(this.#encode(settlement, month));
+    if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
-    this.#writing = Object.assign(batch, { splits, records: this.#encoder.take() });
+    this.credit.settled = [];
+    batch.rows = encoder.rows;
+    this.#writing = Object.assign(batch, { settlements, draws, bytes: encoder.bytes });
     void this.#commit(this.#writing);
   }
 
-  #encode({ reservation, charges }: Settlement): (readonly [MonthDraws, Split])[] {
+  /** Returns the months that the charges change. */
+  #encode({ reservation, charges }: Settlement, month: number): MonthDraws {
     const { workspaceId } = reservation.account;
     const stream = this.#streams.get(reservation) ?? 0;
     if (stream !== 0) this.#streams.delete(reservation);
     let draws = this.#draws.get(workspaceId);
     if (draws === undefined) this.#draws.set(workspaceId, (draws = new MonthDraws()));
-    draws.moveTo(this.#deps.time.periodStart(this.#deps.time.now()));
-    const limits =
-      this.#deps.ledger.scopes.get(workspaceId)?.limits ?? this.limitsOf(workspaceId);
-    const splits: (readonly [MonthDraws, Split])[] = [];
+    draws.moveTo(month);
+    const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
     for (const charge of charges) {
-      const split = draws.add(charge.costMilliCu, limits);
-      splits.push([draws, split]);
-      this.#encoder.charge(charge, split, stream);
+      this.#encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     }
-    return splits;
+    return draws;
   }
 
   /** Never rejects. */
   async #commit(writing: Writing): Promise<void> {
     try {
-      await this.#journal.write(writing.records, writing.rows);
+      await this.#journal.write(writing.bytes, writing.rows);
       this.#accept(writing);
     } catch (error) {
       const failure = error instanceof Error ? error : notRecorded();
@@ -272,7 +277,7 @@ export class LocalLink implements CreditLink {
     }
   }
 
-  #accept({ settlements, resolve }: Writing): void {
+  #accept({ settlements, draws, resolve }: Writing): void {
     const { ledger, metrics } = this.#deps;
     const charges = settlements.flatMap((settlement) => settlement.charges);
     const last = this.#posted + charges.length;
@@ -284,6 +289,7 @@ export class LocalLink implements CreditLink {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
     for (const settlement of settlements) this.credit.posted(settlement);
+    for (const each of draws) each.save();
     this.#writing = undefined;
     this.#encoder.saved();
     resolve();
@@ -297,19 +303,19 @@ export class LocalLink implements CreditLink {
     if (rows > 0 && (isAsync || !this.#journal.mayRecover)) {
       log.error({ rows }, "charges could not be written to the journal");
     }
-    for (const [draws, split] of this.#writing?.splits ?? []) draws.takeBack(split);
-    for (const batch of [this.#writing, this.#next]) {
-      if (batch === undefined) continue;
-      for (const settlement of batch.settlements) {
-        this.credit.takeBack(settlement);
-        for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
-      }
-      batch.reject(error);
+    for (const draws of this.#writing?.draws ?? []) draws.takeBack();
+    for (const settlement of [...(this.#writing?.settlements ?? []), ...this.credit.settled]) {
+      this.credit.takeBack(settlement);
+      for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
     }
+    this.credit.settled = [];
+    this.#writing?.reject(error);
+    this.#next?.reject(error);
     this.credit.ended.length = 0;
     this.#writing = undefined;
     this.#next = undefined;
     this.#encoder.discard();
+    this.#events = [];
     this.#onIdle?.();
   }
 
@@ -346,7 +352,7 @@ export class LocalLink implements CreditLink {
 
   /** Returns limits that divide the sum of the month as it is on disk. */
   limitsOf(workspaceId: string): WorkspaceLimits {
-    return this.#draws.get(workspaceId)?.limits ?? unknownLimits;
+    return (this.#draws.get(workspaceId) ?? new MonthDraws()).limits;
   }
 
   get #waitingRows(): number {
@@ -375,7 +381,7 @@ export class LocalLink implements CreditLink {
         await this.#end();
         const { journal, names, draws } = await reopen();
         this.#journal = journal;
-        this.#encoder = new RecordEncoder(names);
+        this.#encoder = new RecordEncoder(names, journal.records);
         this.#draws = draws;
         this.#monthEnd = 0;
         this.credit.moveBack();
@@ -416,5 +422,5 @@ function newBatch(since: number): Batch {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // Callers that wait get the rejection. Without a caller it must not be an unhandled rejection.
   promise.catch(() => {});
-  return { settlements: [], rows: 0, since, promise, resolve, reject };
+  return { rows: 0, since, promise, resolve, reject };
 }

@@ -1,24 +1,18 @@
 /** The division of each charge that is written to disk. The divisions of a month add up to the division of its sum. */
-import { unlimitedMilliCu, type WorkspaceLimits } from "../leases/ledger.ts";
+import type { WorkspaceLimits } from "../leases/ledger.ts";
 import { drawn, totalOf, type Drawn, type FixedMonth } from "../leases/months.ts";
 
 /** A charge divided by its sources. The sum of the three is the charge. A part is negative if a plan was changed. */
 export type Split = Drawn;
 
-/** Before the first request of a workspace, its limits are unknown, and everything counts as included. */
-export const unknownLimits: WorkspaceLimits = {
-  kind: "workspace",
-  includedMilliCu: unlimitedMilliCu,
-  purchasedMilliCu: 0,
-  overageMilliCu: 0,
-};
-
 const none = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
-/** The months of one workspace as they are on disk. */
+/** The months of one workspace as they are on disk, and with the charges of the next commit. */
 export class MonthDraws {
   /** The month of the newest charge. */
   #month: FixedMonth = { start: 0, ...none };
+  /** The same without the charges of the next commit. */
+  #saved = this.#month;
   #purchasedBeforeMilliCu = 0;
   /** Earlier months, oldest first. */
   readonly ended: FixedMonth[] = [];
@@ -27,6 +21,7 @@ export class MonthDraws {
   load(month: FixedMonth): void {
     this.moveTo(month.start);
     this.#month = month;
+    this.#saved = month;
   }
 
   /** Ends the month before the one that starts at `start`. Does nothing if that has ended. */
@@ -36,6 +31,7 @@ export class MonthDraws {
     if (totalOf(ended) !== 0) this.ended.push(ended);
     this.#purchasedBeforeMilliCu += ended.purchasedMilliCu;
     this.#month = { start, ...none };
+    this.#saved = this.#month;
   }
 
   /**
@@ -44,31 +40,33 @@ export class MonthDraws {
    */
   add(costMilliCu: number, limits: WorkspaceLimits): Split {
     const before = this.#month;
-    const after = drawn(totalOf(before) + costMilliCu, limits, this.#purchasedBeforeMilliCu);
-    this.#month = { start: before.start, ...after };
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = drawn(
+      totalOf(before) + costMilliCu,
+      limits,
+      this.#purchasedBeforeMilliCu,
+    );
+    this.#month = { start: before.start, includedMilliCu, purchasedMilliCu, overageMilliCu };
     return {
-      includedMilliCu: after.includedMilliCu - before.includedMilliCu,
-      purchasedMilliCu: after.purchasedMilliCu - before.purchasedMilliCu,
-      overageMilliCu: after.overageMilliCu - before.overageMilliCu,
+      includedMilliCu: includedMilliCu - before.includedMilliCu,
+      purchasedMilliCu: purchasedMilliCu - before.purchasedMilliCu,
+      overageMilliCu: overageMilliCu - before.overageMilliCu,
     };
   }
 
-  /** Reverses `add`, because the charge will never be on disk. */
-  takeBack(split: Split): void {
-    const { start, includedMilliCu, purchasedMilliCu, overageMilliCu } = this.#month;
-    this.#month = {
-      start,
-      includedMilliCu: includedMilliCu - split.includedMilliCu,
-      purchasedMilliCu: purchasedMilliCu - split.purchasedMilliCu,
-      overageMilliCu: overageMilliCu - split.overageMilliCu,
-    };
+  /** Called when the charges that were added are on disk. */
+  save(): void {
+    this.#saved = this.#month;
+  }
+
+  /** Reverses the charges that were added since `save`, because they will never be on disk. */
+  takeBack(): void {
+    this.#month = this.#saved;
   }
 
   /** Limits with which the sum of the month is divided as it is on disk. */
   get limits(): WorkspaceLimits {
-    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = this.#month;
-    const before = this.#purchasedBeforeMilliCu;
-    const purchased = before + purchasedMilliCu;
+    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = this.#saved;
+    const purchased = this.#purchasedBeforeMilliCu + purchasedMilliCu;
     return { kind: "workspace", includedMilliCu, purchasedMilliCu: purchased, overageMilliCu };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Encodes charges and the begins and ends of streams as the records of one commit. Names that recur are numbers, which
- * the commit that first uses them introduces.
+ * Encodes charges, and the begins and ends of streams, as the records of one commit, in memory that the journal thread
+ * shares. Names that recur are numbers, which the commit that first uses them introduces.
  */
 import type { ReservedFor } from "sluice-gateway/services";
 import type { LeasedCharge } from "../leases/ledger.ts";
@@ -24,20 +24,23 @@ export class RecordEncoder {
   #nextName = 1;
   /** Names that no commit on disk has introduced yet. */
   #newNames: string[] = [];
-  #target = targetOf(64 * 1024);
-  #end = 0;
-  /** Number of records since the last `take`. */
+  readonly #memory: SharedArrayBuffer;
+  #target: Target;
+  /** Number of bytes and of records since the last `clear`. */
+  bytes = 0;
   rows = 0;
 
-  /** `names`: the names that are on disk, with their numbers. */
-  constructor(names: ReadonlyMap<string, number>) {
+  /** `names`: the names that are on disk, with their numbers. `memory`: it grows when it is full. */
+  constructor(names: ReadonlyMap<string, number>, memory: SharedArrayBuffer) {
     this.#names = new Map(names);
+    this.#memory = memory;
+    this.#target = targetOf(memory);
     for (const id of this.#names.values()) this.#nextName = Math.max(this.#nextName, id + 1);
   }
 
   /** `intent`: number of the stream that ends with this charge. 0 if there is none. */
   charge({ details, keyId, workspaceId, time }: LeasedCharge, split: Split, intent: number): void {
-    this.#reserveBytes();
+    this.#makeRoom();
     const { about, line } = details;
     const key = this.#number(keyId);
     const workspace = this.#number(workspaceId);
@@ -47,7 +50,7 @@ export class RecordEncoder {
     const outcome = line.outcome === undefined ? 0 : this.#number(line.outcome);
     const route = about.route === undefined ? 0 : this.#number(about.route);
     this.#added(
-      writeCharge(this.#target, this.#end, {
+      writeCharge(this.#target, this.bytes, {
         key,
         workspace,
         surface,
@@ -76,40 +79,35 @@ export class RecordEncoder {
     reservedMilliCu: number,
     { requestId, surface: surfaceName }: ReservedFor,
   ): void {
-    this.#reserveBytes();
+    this.#makeRoom();
     const key = this.#number(account.keyId);
     const workspace = this.#number(account.workspaceId);
     const surface = this.#number(surfaceName);
     const fields = { key, workspace, surface, time, intent, reservedMilliCu, requestId };
-    this.#added(writeIntent(this.#target, this.#end, fields));
+    this.#added(writeIntent(this.#target, this.bytes, fields));
   }
 
   /** Adds the end of a stream without a charge. */
   end(intent: number, time: number, why: number): void {
-    this.#reserveBytes();
-    this.#added(writeClosed(this.#target, this.#end, time, intent, why));
+    this.#makeRoom();
+    this.#added(writeClosed(this.#target, this.bytes, time, intent, why));
   }
 
-  /** Returns the records that were added since the last call. */
-  take(): Uint8Array<ArrayBuffer> {
-    const records = new Uint8Array(this.#end);
-    records.set(this.#target.bytes.subarray(0, this.#end));
-    this.#end = 0;
+  /** Called before the records of the next commit. */
+  clear(): void {
+    this.bytes = 0;
     this.rows = 0;
-    return records;
   }
 
-  /** Called when the records that were taken are on disk, and none were added since. */
+  /** Called when the records are on disk. */
   saved(): void {
     this.#newNames = [];
   }
 
-  /** Called when the records since the last call of `saved` will never be on disk. */
+  /** Called when the records will never be on disk. Names that they introduce are introduced again. */
   discard(): void {
     for (const name of this.#newNames) this.#names.delete(name);
     this.#newNames = [];
-    this.#end = 0;
-    this.rows = 0;
   }
 
   #number(name: string): number {
@@ -118,24 +116,24 @@ export class RecordEncoder {
     const id = this.#nextName++;
     this.#names.set(name, id);
     this.#newNames.push(name);
-    this.#end += writeName(this.#target, this.#end, id, name);
+    this.bytes += writeName(this.#target, this.bytes, id, name);
     return id;
   }
 
   #added(bytes: number): void {
-    this.#end += bytes;
+    this.bytes += bytes;
     this.rows++;
   }
 
-  #reserveBytes(): void {
-    const { bytes } = this.#target;
-    if (this.#end + maxBytes <= bytes.length) return;
-    this.#target = targetOf(2 * bytes.length);
-    this.#target.bytes.set(bytes.subarray(0, this.#end));
+  /** Makes room for the next record. Throws RangeError if the memory can grow no more. */
+  #makeRoom(): void {
+    const { byteLength } = this.#memory;
+    if (this.bytes + maxBytes <= byteLength) return;
+    this.#memory.grow(2 * byteLength);
+    this.#target = targetOf(this.#memory);
   }
 }
 
-function targetOf(length: number): Target {
-  const bytes = Buffer.alloc(length);
-  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, length) };
+function targetOf(memory: SharedArrayBuffer): Target {
+  return { bytes: Buffer.from(memory), view: new DataView(memory) };
 }

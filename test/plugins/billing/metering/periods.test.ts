@@ -45,8 +45,10 @@ test("the divisions of charges add up to that of the month's sum, whatever limit
           sum = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
           total = 0;
         }
-        draws.takeBack(draws.add(7, now));
+        draws.add(7, now);
+        draws.takeBack();
         const split = draws.add(cost, now);
+        draws.save();
         total += cost;
         for (const part of ["includedMilliCu", "purchasedMilliCu", "overageMilliCu"] as const) {
           sum[part] += split[part];
