@@ -31,6 +31,7 @@ const rowsPerSweep = 1_000;
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
+  readonly #isAlone: boolean;
   /** Start of the ledger. For a while after it, no replica could have sent a message. */
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
@@ -38,8 +39,10 @@ export class MemoryLedger implements CreditLedger {
   readonly charges: LeasedCharge[] = [];
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
-  constructor(now: () => number) {
+  /** `isAlone`: true if the only replica has the ledger's clock. A charge then counts from its own time on. */
+  constructor(now: () => number, isAlone = false) {
     this.#now = now;
+    this.#isAlone = isAlone;
     this.#startedAt = now();
   }
 
@@ -76,7 +79,7 @@ export class MemoryLedger implements CreditLedger {
     for (const charge of charges) {
       const isOfMonth = start <= charge.time && charge.time <= now;
       const month = isOfMonth ? start : periodOf(Math.min(charge.time, now)).start;
-      this.#record(replica, charge, now, month);
+      this.#record(replica, charge, this.#isAlone ? charge.time : now, month);
     }
     return this.#standing(row);
   }

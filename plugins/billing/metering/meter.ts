@@ -74,7 +74,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
     file.close();
   }
   const time = new MeterTime(clock);
-  const ledger = new MemoryLedger(() => time.now());
+  const ledger = new MemoryLedger(() => time.now(), true);
   let link: LocalLink | undefined;
   const open = async (): Promise<Recorded> => {
     const { newest, ...balances } = loadBalances(dataDir, ledger);
