@@ -22,13 +22,14 @@ import {
 import { explain } from "sluice-gateway/store";
 import { csvLine } from "sluice-gateway/toolkit";
 import { parseTime } from "sluice-gateway/services";
-import { readAllShared } from "../metering/export/shared-charges.ts";
-import { parsePosition, positionText, start } from "../metering/export/shared-position.ts";
-import { readUsage, type UsageRange } from "../metering/read-usage.ts";
-import { usageJson, type UsageJson } from "../metering/usage-json.ts";
+import { databasePages } from "../metering/export/database-pages.ts";
+import { folderPages } from "../metering/export/folder-pages.ts";
+import type { ChargePages, PageRange } from "../metering/export/pages.ts";
+import { parsePosition } from "../metering/export/position.ts";
+import type { UsageJson } from "../metering/usage-json.ts";
 
-/** Number of lines between two turns of the event loop, so that a signal can end a long export. */
-const linesPerTurn = 500;
+/** A signal can end a long export between two pages. */
+const chargesPerPage = 500;
 
 const exportRows: Subcommand = {
   options: ["from", "to", "after", "format"],
@@ -38,10 +39,11 @@ const exportRows: Subcommand = {
     if (context.json && format === "csv") {
       throw new UsageError("--json and --format csv cannot be used together");
     }
-    const range = {
+    const range: PageRange = {
       from: instant(values, "from"),
       to: instant(values, "to"),
       after: optionText(values, "after"),
+      limit: chargesPerPage,
     };
     const { config, faults } = await readPipeline(context.configFile, context.env);
     if (config === undefined || faults.length > 0) {
@@ -52,8 +54,7 @@ const exportRows: Subcommand = {
       return exportShared(context, range, format);
     }
     try {
-      const rows = readUsage(config.store.data, range);
-      return await print(context, rows.map(usageJson), format);
+      return (await print(context, folderPages(config.store.data)(range), format)).code;
     } catch (error) {
       const failed = explain(error, `charges.db in ${config.store.data}`);
       context.printToStderr(printFault(storeFault(failed, config), process.cwd()));
@@ -65,11 +66,11 @@ const exportRows: Subcommand = {
 /** Prints the charges of all gateways, and the position after them on standard error. */
 async function exportShared(
   context: CommandContext,
-  { after, ...times }: UsageRange,
+  range: PageRange,
   format: Format,
 ): Promise<0 | 1> {
-  const from = after === undefined ? start : parsePosition(after);
-  if (from === undefined) {
+  const { after = "cur_0" } = range;
+  if (parsePosition(after) === undefined) {
     throw new UsageError(
       `--after: expected a position that an export has printed, such as cur_2,3:150, got "${after}"`,
     );
@@ -77,36 +78,39 @@ async function exportShared(
   let code: 0 | 1 = 0;
   const opened = await withDatabase(context, async (one) => {
     await checkTables(one);
-    let position = from;
-    const rows = readAllShared(one.database, from, times, (reached) => (position = reached));
-    code = await print(context, rows, format);
+    const pages = databasePages((text, values) => one.database.query("export", text, values));
+    const printed = await print(context, pages(range), format);
+    ({ code } = printed);
     if (code === 0)
-      context.printToStderr(`to continue later, add --after ${positionText(position)}`);
+      context.printToStderr(`to continue later, add --after ${printed.position ?? after}`);
   });
   return opened === 0 ? code : opened;
 }
 
 type Format = "jsonl" | "csv";
 
+/** Returns the exit code, and the position after the charges. Undefined if there were none. */
 async function print(
   context: CommandContext,
-  rows: Iterable<UsageJson> | AsyncIterable<UsageJson>,
+  pages: ReturnType<ChargePages>,
   format: Format,
-): Promise<0 | 1> {
+): Promise<{ readonly code: 0 | 1; readonly position: string | undefined }> {
   const line = format === "csv" ? csvRow : jsonLine;
   // RFC 4180 ends lines with CR LF; `print` adds the LF.
   if (format === "csv") context.print(`${columns.join(",")}\r`);
   let printed = 0;
-  for await (const row of rows) {
-    context.print(line(row));
-    if (++printed % linesPerTurn !== 0) continue;
+  let position: string | undefined;
+  for await (const { charges, positionAfter } of pages) {
+    for (const { charge } of charges) context.print(line(charge));
+    printed += charges.length;
     await turn();
     if (context.signal.aborted) {
       context.printToStderr(`stopped by a signal after ${printed} charges`);
-      return 1;
+      return { code: 1, position };
     }
+    position = positionAfter(charges.length);
   }
-  return 0;
+  return { code: 0, position };
 }
 
 const columns = [

@@ -2,7 +2,7 @@
 import type { Postgres } from "sluice-gateway/plugin";
 import { postgresError } from "sluice-gateway/postgres";
 import { number, openDataFolder } from "sluice-gateway/store";
-import { placesPerCommit } from "../metering/charge-number.ts";
+import { numberOf, parseChargeId, placesPerCommit } from "../metering/charge-number.ts";
 import {
   hasJournal,
   journalUid,
@@ -82,7 +82,7 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   const months = new Map<string, Map<number, Drawn>>();
   for (const row of readUsage(dataDir)) {
     addDrawn(months, row.workspaceId, periodOf(row.time).start, row);
-    const seq = numberOf(row);
+    const seq = seqOf(row);
     if (seq <= posted) continue;
     rows.push(encoded(row, seq));
     if (rows.length < batchCharges) continue;
@@ -110,9 +110,10 @@ function journalEnd(dataDir: string): { readonly journal: string; readonly last:
   }
 }
 
-function numberOf({ id }: UsageRow): number {
-  const [, , commit, place] = id.split("_");
-  return Number(commit) * placesPerCommit + Number(place);
+function seqOf({ id }: UsageRow): number {
+  const parsed = parseChargeId(id);
+  if (parsed === undefined) throw new Error(`"${id}" is not the id of a charge`);
+  return numberOf(parsed);
 }
 
 /** Returns a charge as a JSON object with the columns of the table `charges`. */

@@ -39,7 +39,10 @@ export class MemoryLedger implements CreditLedger {
   readonly charges: LeasedCharge[] = [];
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
-  /** `isAlone`: true if the only replica has the ledger's clock. A charge then counts from its own time on. */
+  /**
+   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A charge
+   * then counts from its own time on.
+   */
   constructor(now: () => number, isAlone = false) {
     this.#now = now;
     this.#isAlone = isAlone;
@@ -57,15 +60,15 @@ export class MemoryLedger implements CreditLedger {
 
   feed(replica: number): FeedReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), recalls: [] };
-    const recalls: { scope: string; recall: number }[] = [];
-    for (const [scope, { recall, leases }] of this.scopes) {
+    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), epochs: [] };
+    const epochs: { scope: string; epoch: number }[] = [];
+    for (const [scope, { epoch, leases }] of this.scopes) {
       const lease = leases.get(replica);
-      if (lease !== undefined && outstanding(lease) > 0 && lease.recall < recall) {
-        recalls.push({ scope, recall });
+      if (lease !== undefined && outstanding(lease) > 0 && lease.epoch < epoch) {
+        epochs.push({ scope, epoch });
       }
     }
-    return { ...this.#standing(row), recalls };
+    return { ...this.#standing(row), epochs };
   }
 
   post({ replica, first, last, charges }: PostRequest): Standing {
@@ -122,6 +125,7 @@ export class MemoryLedger implements CreditLedger {
       others,
       used: usedOf(row, this.#now()),
       live,
+      isOnlyHolder: this.#isAlone && live === 1,
       now: this.#now(),
     };
     const decision = grant(view, want);
@@ -189,9 +193,7 @@ export class MemoryLedger implements CreditLedger {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
       scope = {
-        recall: 0,
-        isTight: false,
-        unmetAt: 0,
+        epoch: 0,
         limits: undefined,
         fixed: [],
         leases: new Map(),

@@ -57,10 +57,14 @@ const feed = `
     UPDATE sluice.replicas SET heard_at = sluice.now_ms() WHERE id = $1 AND state = 'live' RETURNING id
   )
   SELECT ${standingAfter("heard")},
-    (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'epoch', s.epoch)), '[]')
       FROM heard JOIN sluice.leases l ON l.replica = heard.id JOIN sluice.scopes s ON s.id = l.scope
-      WHERE l.recall < s.recall AND ${heldSql("l")} > 0) AS recalls
+      WHERE l.epoch < s.epoch AND ${heldSql("l")} > 0) AS epochs
   FROM ${replicaOf}`;
+
+/** Start of the server in milliseconds since 1970. A setting replaces it, for tests. */
+const startedSql = `coalesce(nullif(current_setting('sluice.started_ms', true), '')::bigint,
+  (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint)`;
 
 /** Every message of a replica changes its row. So a replica whose leases this statement does not see is not silent. */
 const fence = `
@@ -68,7 +72,7 @@ const fence = `
     SELECT id FROM sluice.replicas
     WHERE state = 'live' AND sluice.now_ms() - heard_at > ${silenceMs}
       AND EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND state = 'live'
-        AND sluice.now_ms() - greatest(registered_at, sluice.started_ms()) >= ${silenceMs})
+        AND sluice.now_ms() - greatest(registered_at, ${startedSql}) >= ${silenceMs})
     FOR UPDATE SKIP LOCKED
   ), ended AS (
     UPDATE sluice.replicas r SET state = 'fenced' FROM silent WHERE r.id = silent.id RETURNING r.id
@@ -106,7 +110,7 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
     async feed(replica) {
       const [row = {}] = await onFeeds.query("feed", feed, [replica]);
       // Only the statement above writes it.
-      return { ...standingOf(row), recalls: row["recalls"] as FeedReply["recalls"] };
+      return { ...standingOf(row), epochs: row["epochs"] as FeedReply["epochs"] };
     },
     lease: (request) => lease(onLeases, request),
     async post(request) {
@@ -189,9 +193,7 @@ function viewOf(row: Row, replica: number): ScopeView {
   const periods = row["periods"] as readonly (readonly [start: number, milliCu: number])[];
   return {
     scope: {
-      recall: number(row, "recall"),
-      isTight: row["is_tight"] === true,
-      unmetAt: number(row, "unmet_at"),
+      epoch: number(row, "epoch"),
       limits: (row["limits"] as WorkspaceLimits | null) ?? undefined,
       fixed: row["fixed"] as readonly FixedMonth[],
     },
@@ -203,6 +205,8 @@ function viewOf(row: Row, replica: number): ScopeView {
       months: new Map(periods),
     },
     live: number(row, "live"),
+    // If this gateway is killed, the next one must not wait for its credit.
+    isOnlyHolder: false,
     now: number(row, "now"),
   };
 }
@@ -212,16 +216,15 @@ function rowOfLease({ want, version, decision }: Decided): object {
   return {
     scope: want.scope,
     version,
-    recall: scope.recall,
-    is_tight: scope.isTight,
-    unmet_at: scope.unmetAt,
+    epoch: scope.epoch,
     is_new: want.isNew,
     ends: kept === undefined,
     limits: scope.limits,
     fixed: scope.fixed,
     granted: kept?.granted ?? 0,
     slack: kept?.slack ?? 0,
-    answered: kept?.recall ?? 0,
+    waits: kept?.waits ?? 0,
+    answered: kept?.epoch ?? 0,
   };
 }
 

@@ -1,9 +1,8 @@
 /** Starts metering with credit that is shared by all gateways on the same database. */
-import { randomUUID } from "node:crypto";
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { Metering, MeterUnavailable } from "sluice-gateway/services";
-import { exportOf, type Options } from "../metering/options.ts";
+import type { Options } from "../metering/options.ts";
 import { number } from "sluice-gateway/store";
 import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { checkCopied } from "./copy-charges.ts";
@@ -46,18 +45,6 @@ export async function startLeased(
       await opened?.close();
     },
   );
-  const settings = exportOf(options);
-  if (settings !== undefined) {
-    const { clock, log, metrics, store } = host;
-    const { openSharedExport } = await import("../metering/export/open-shared.ts");
-    const holder = store.replicas?.id ?? randomUUID();
-    const parts = { database, holder, settings, dataDir: store.folder, clock, log, metrics };
-    keep(
-      "export",
-      () => openSharedExport(parts),
-      (usageExport) => usageExport.close(),
-    );
-  }
   const queries = createUsageQueries(database);
   const reports = keep(
     "reports",

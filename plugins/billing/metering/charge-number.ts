@@ -1,7 +1,28 @@
+/** The number of a charge in PostgreSQL that comes from a journal, and the ids of charges. */
+
 /**
- * The number of a charge in PostgreSQL that comes from a journal is the number of its commit times this, plus its place
- * in the commit. The ring that holds a commit has 4 MiB, and a charge takes at least 88 bytes, so a commit has fewer
- * charges than this. The numbers are exact in JavaScript up to 9 * 10^10 commits, which is almost three years at 1,000
- * commits per second.
+ * The number is that of the commit times this, plus the place in the commit. The ring that holds a commit has 4 MiB, and a charge
+ * takes at least 88 bytes, so a commit has fewer charges than this. The numbers are exact in JavaScript up to 9 * 10^10
+ * commits, which is almost three years at 1,000 commits per second.
  */
 export const placesPerCommit = 100_000;
+
+/** The parts of the id of a charge. */
+export interface ChargeId {
+  readonly journal: string;
+  readonly commit: number;
+  /** Index of the charge's record in the commit. */
+  readonly place: number;
+}
+
+/** Returns undefined if the text is not the id of a charge. */
+export function parseChargeId(id: string): ChargeId | undefined {
+  const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
+  if (journal === undefined) return undefined;
+  return { journal, commit: Number(commit), place: Number(place) };
+}
+
+/** Returns the number of a charge in PostgreSQL. */
+export function numberOf({ commit, place }: Omit<ChargeId, "journal">): number {
+  return commit * placesPerCommit + place;
+}

@@ -17,7 +17,7 @@ import type {
   LeasedReservation,
   Settlement,
 } from "../leases/leased-reservation.ts";
-import { unlimitedMilliCu, type WorkspaceLimits } from "../leases/ledger.ts";
+import type { WorkspaceLimits } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/meter-reservation.ts";
 import type { Journal } from "./journal.ts";
@@ -138,10 +138,7 @@ export class LocalLink implements CreditLink {
 
   /** Asks the authority for what is needed in these scopes, or in all scopes that have changed. */
   #ask(now: number, scopes?: readonly Lease[]): void {
-    // Nobody else needs the credit, so this holds enough of it that the authority is rarely asked.
-    const wants = this.credit
-      .request(now, scopes)
-      .map((want) => (want.extraMilliCu > 0 ? { ...want, extraMilliCu: unlimitedMilliCu } : want));
+    const wants = this.credit.request(now, scopes);
     if (wants.length === 0) return;
     const request = { replica: this.#replica, leaseNo: ++this.#leaseNo, wants };
     this.credit.receive(now, this.#deps.ledger.lease(request).granted);

@@ -4,6 +4,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError } from "sluice-gateway/store";
+import { parseChargeId, type ChargeId } from "./charge-number.ts";
 import { readChargeText, type TakenCredit } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { journalUid, openJournalReader, writtenPath } from "./journal-reader.ts";
@@ -54,7 +55,7 @@ export interface UsageRange {
 }
 
 /** The position before the first charge. */
-const beforeFirst: JournalPosition = { commit: 1, place: -1 };
+const beforeFirst = { commit: 1, place: -1 };
 
 /**
  * Yields the charges of `dataDir` in the order of the journal, up to those that were settled at the call. At most a few
@@ -80,22 +81,13 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   }
 }
 
-/** Position of a charge in the journal. */
-interface JournalPosition {
-  readonly commit: number;
-  /** Index of its record in the commit. */
-  readonly place: number;
-}
-
 /**
  * Returns the position of the charge with this id. Throws StoreError if the journal does not have it: the id belongs to
  * another journal, or the journal was restored from a backup that is older than the charge.
  */
-export function findCharge(db: DatabaseSync, id: string): JournalPosition {
-  const uid = journalUid(db);
-  const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
-  const found = { commit: Number(commit), place: Number(place) };
-  if (journal === uid && isCharge(db, found)) return found;
+export function findCharge(db: DatabaseSync, id: string): ChargeId {
+  const found = parseChargeId(id);
+  if (found?.journal === journalUid(db) && isCharge(db, found)) return found;
   throw new StoreError(
     "SLUICE_STORE_FAILED",
     `the journal has no charge with the id "${id}"`,
@@ -103,7 +95,7 @@ export function findCharge(db: DatabaseSync, id: string): JournalPosition {
   );
 }
 
-function isCharge(db: DatabaseSync, { commit, place }: JournalPosition): boolean {
+function isCharge(db: DatabaseSync, { commit, place }: ChargeId): boolean {
   const row = db.prepare("SELECT records FROM commits WHERE seq = ?").get(commit);
   if (row === undefined) return false;
   const cursor = new RecordCursor(blob(row, "records"));

@@ -1,4 +1,4 @@
-/** Starts metering on the journal of this gateway alone: the journal, the usage export and the usage reports. */
+/** Starts metering on the journal of this gateway alone: the journal and the usage reports. */
 import type {
   Host,
   Log,
@@ -8,11 +8,10 @@ import type {
   Store,
 } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
-import { openUsageExport } from "./export/open.ts";
 import { hasJournal } from "./journal-reader.ts";
 import { chargesPath } from "./journal-schema.ts";
 import { openMeter } from "./meter.ts";
-import { exportOf, type Options } from "./options.ts";
+import type { Options } from "./options.ts";
 import { createFolderReports } from "./usage/reports.ts";
 
 export async function startEmbedded(
@@ -33,15 +32,6 @@ export async function startEmbedded(
       await opened?.close();
     },
   );
-  const settings = exportOf(options);
-  if (settings !== undefined) {
-    keep(
-      "export",
-      () =>
-        openUsageExport({ dataDir, settings, threads: compute.background, clock, log, metrics }),
-      (usageExport) => usageExport.close(),
-    );
-  }
   return {
     service: {
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),

@@ -1,10 +1,28 @@
 /** Starts metering, on the journal of this gateway or on credit that gateways share in PostgreSQL. */
 import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
-import type { Options } from "./options.ts";
+import { openUsageExport } from "./export/open.ts";
+import { exportOf, type Options } from "./options.ts";
 
 /** The driver of PostgreSQL and the journal are imported only where they are used. */
 export async function startMetering(
+  options: Options,
+  host: Host,
+  context: ServiceContext,
+): Promise<ServiceHooks<Metering>> {
+  const started = await startMeter(options, host, context);
+  const settings = exportOf(options);
+  if (settings !== undefined) {
+    context.keep(
+      "export",
+      () => openUsageExport(host, settings),
+      (usageExport) => usageExport.close(),
+    );
+  }
+  return started;
+}
+
+async function startMeter(
   options: Options,
   host: Host,
   context: ServiceContext,

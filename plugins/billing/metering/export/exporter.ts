@@ -1,26 +1,21 @@
 /**
- * Delivers every settled charge to the billing system (the sink) at least once and in the order of the journal. The
- * journal is the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor on disk
+ * Delivers every settled charge to the billing system (the sink) at least once and in the order of the commits. The
+ * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the store
  * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { LagGauge, TurnWait } from "../outbox.ts";
-import type { BatchHead } from "./batch.ts";
+import type { BatchHead, BatchRange } from "./batch.ts";
+import type { Cursor } from "./cursor.ts";
 import type { ExportMetrics } from "./metrics.ts";
 import type { DeliveryResult } from "./send.ts";
 
 export type Batch = BatchHead & { readonly events: Uint8Array };
 
 export interface ExporterDeps {
-  readonly cursor: {
-    readonly after: string | undefined;
-    moveTo(id: string): Promise<void>;
-  };
-  /**
-   * Returns the next charges after `after`, at most `limit`. Undefined if there are none. Rejects if they cannot be
-   * read now.
-   */
-  read(after: string | undefined, limit: number): Promise<Batch | undefined>;
+  readonly cursor: Cursor;
+  /** Returns the next charges. Undefined if there are none. Rejects if they cannot be read now. */
+  read(range: BatchRange): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
   /** Maximum number of events in one batch. */
@@ -73,6 +68,8 @@ export class Exporter {
     this.#lag[Symbol.dispose]();
     this.#turns.close();
     await this.#running;
+    // If this fails, another gateway takes over when the right of this one expires.
+    await this.#deps.cursor.release().catch(() => {});
   }
 
   async #run(): Promise<void> {
@@ -84,7 +81,8 @@ export class Exporter {
     const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;
     try {
-      batch = await this.#deps.read(cursor.after, this.#size);
+      const taken = await cursor.take();
+      batch = taken && (await this.#deps.read({ after: taken.after, limit: this.#size }));
     } catch (error) {
       if (!this.#closing.signal.aborted)
         log.error({ err: error }, "usage export: cannot read charges; trying again");

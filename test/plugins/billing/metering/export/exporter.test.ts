@@ -39,15 +39,14 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   let readable = true;
   const deps: ExporterDeps = {
     cursor: {
-      get after() {
-        return cursor.after;
-      },
+      take: async () => ({ after: cursor.after }),
       async moveTo(id) {
         cursor.after = id;
         await moveTo?.(id);
       },
+      release: async () => {},
     },
-    async read(after, limit) {
+    async read({ after, limit }) {
       if (!readable) throw new Error("the journal is away");
       const from = after === undefined ? 0 : Number(after) + 1;
       const charges = journal.slice(from, from + limit);

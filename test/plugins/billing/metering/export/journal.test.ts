@@ -10,12 +10,13 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, test } from "node:test";
 import { openComputePool } from "../../../../../src/compute/pool.ts";
+import { makeBatch } from "../../../../../plugins/billing/metering/export/batch.ts";
 import {
-  makeBatch,
   readBatch,
   type BatchJob,
-} from "../../../../../plugins/billing/metering/export/batch.ts";
-import { ExportCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
+} from "../../../../../plugins/billing/metering/export/batch-job.ts";
+import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
+import { folderPages } from "../../../../../plugins/billing/metering/export/folder-pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
 import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
 import { agentOf, charge, meterFixture, principalOf, take } from "../fixture.ts";
@@ -28,8 +29,9 @@ interface Event {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-function batchOf(job: Pick<BatchJob, "dataDir"> & Partial<BatchJob>) {
-  const batch = makeBatch({ after: undefined, limit: 100, form, ...job });
+async function batchOf(job: Pick<BatchJob, "dataDir"> & Partial<BatchJob>) {
+  const range = { after: undefined, limit: 100, ...job };
+  const batch = await makeBatch(folderPages(job.dataDir), range, { ...form, ...job.form });
   // The shape that these tests check.
   return batch && { ...batch, events: JSON.parse(batch.events) as Event[] };
 }
@@ -53,7 +55,7 @@ describe("a batch of charges", () => {
         outputTokens: 6,
       },
     ]);
-    const batch = batchOf({ dataDir });
+    const batch = await batchOf({ dataDir });
     const [event] = batch?.events ?? [];
     assert.deepEqual(event, {
       specversion: "1.0",
@@ -78,7 +80,7 @@ describe("a batch of charges", () => {
         agent: { name: "Planner" },
       },
     });
-    const byKey = batchOf({ dataDir, form: { ...form, subject: "key" } });
+    const byKey = await batchOf({ dataDir, form: { ...form, subject: "key" } });
     assert.equal(byKey?.events[0]?.subject, "key_1");
   });
 
@@ -96,7 +98,7 @@ describe("a batch of charges", () => {
     assert.equal(all.length, 5);
     for (const [place, after] of [undefined, ...all].entries()) {
       for (const limit of [1, 2, 5]) {
-        const batch = batchOf({ dataDir, after, limit });
+        const batch = await batchOf({ dataDir, after, limit });
         const expected = all.slice(place, place + limit);
         assert.deepEqual(batch?.events.map(({ id }) => id) ?? [], expected);
         assert.equal(batch?.last, expected.at(-1));
@@ -120,7 +122,7 @@ describe("a batch of charges", () => {
     const seen: string[] = [];
     let after: string | undefined;
     for (;;) {
-      const batch = batchOf({ dataDir, after, limit: 10_000 });
+      const batch = await batchOf({ dataDir, after, limit: 10_000 });
       if (batch === undefined) break;
       assert.ok(batch.count < 1_200 && JSON.stringify(batch.events).length < 600_000);
       seen.push(...batch.events.map(({ id }) => id));
@@ -133,7 +135,7 @@ describe("a batch of charges", () => {
     const { dataDir, clock, metrics, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const { href } = new URL(
-      "../../../../../plugins/billing/metering/export/batch.ts",
+      "../../../../../plugins/billing/metering/export/batch-job.ts",
       import.meta.url,
     );
     const pool = openComputePool({ clock, metrics, threads: 1 });
@@ -143,7 +145,10 @@ describe("a batch of charges", () => {
     assert.ok(done.ok && done.bytes !== undefined);
     const { events, last, ...head } = readBatch(done.bytes);
     assert.deepEqual(head, { count: 1, first: last, since: clock.now(), more: false });
-    assert.deepEqual(JSON.parse(Buffer.from(events).toString()), batchOf({ dataDir })?.events);
+    assert.deepEqual(
+      JSON.parse(Buffer.from(events).toString()),
+      (await batchOf({ dataDir }))?.events,
+    );
     const none = await pool.run({ module: href, input: { ...input, after: last }, transfer: [] });
     assert.deepEqual(none, { ok: true, bytes: undefined });
   });
@@ -152,7 +157,7 @@ describe("a batch of charges", () => {
     const { dataDir, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     for (const after of ["chg_000000000000_1_0", "nonsense", ""]) {
-      assert.throws(() => batchOf({ dataDir, after }), /the journal has no charge with the id/);
+      await assert.rejects(batchOf({ dataDir, after }), /the journal has no charge with the id/);
     }
   });
 });
@@ -163,11 +168,11 @@ describe("the cursor", () => {
     await charge(await open(), principalOf(), 1);
     const [row] = readUsage(dataDir);
     assert.ok(row);
-    const cursor = ExportCursor.open(dataDir);
-    assert.equal(cursor.after, undefined);
+    const cursor = openFileCursor(dataDir);
+    assert.deepEqual(await cursor.take(), { after: undefined });
     await cursor.moveTo(row.id);
     writeFileSync(join(dataDir, "usage-export.json.next"), '{"aft');
-    assert.equal(ExportCursor.open(dataDir).after, row.id);
+    assert.deepEqual(await openFileCursor(dataDir).take(), { after: row.id });
     assert.deepEqual(JSON.parse(readFileSync(join(dataDir, "usage-export.json"), "utf8")), {
       after: row.id,
     });
@@ -186,7 +191,7 @@ describe("the cursor", () => {
     for (const text of [...foreign, "{}", "", '{"after":7}', "[]"]) {
       writeFileSync(file, text);
       assert.throws(
-        () => ExportCursor.open(dataDir),
+        () => openFileCursor(dataDir),
         /has a position that is not in this journal/,
         text,
       );
@@ -198,10 +203,10 @@ describe("the cursor", () => {
     await charge(await open(), principalOf(), 1);
     const [row] = readUsage(dataDir);
     assert.ok(row);
-    const cursor = ExportCursor.open(dataDir);
+    const cursor = openFileCursor(dataDir);
     mkdirSync(join(dataDir, "usage-export.json.next"));
     await assert.rejects(cursor.moveTo(row.id), { code: "EISDIR" });
-    assert.equal(cursor.after, row.id);
+    assert.deepEqual(await cursor.take(), { after: row.id });
     assert.equal(existsSync(join(dataDir, "usage-export.json")), false);
   });
 });

@@ -1,19 +1,23 @@
 /** Reads the charges of all gateways from PostgreSQL. The charges of each gateway are in the order of their commits. */
-import { placesPerCommit } from "../charge-number.ts";
-import type { Postgres } from "sluice-gateway/plugin";
+import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
+import type { RunSql } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/store";
-import type { UsageRange } from "../read-usage.ts";
 import type { UsageJson } from "../usage-json.ts";
-import { lastRead, moved, type ChargedReplica, type SharedPosition } from "./shared-position.ts";
+import type { ChargePage, ChargePages, ExportedCharge, PageRange } from "./pages.ts";
+import {
+  lastRead,
+  moved,
+  parsePosition,
+  positionText,
+  start,
+  type ChargedReplica,
+  type SharedPosition,
+} from "./position.ts";
 
-export interface SharedCharge {
+interface SharedCharge extends ExportedCharge {
   readonly replica: number;
   readonly seq: number;
-  readonly charge: UsageJson;
 }
-
-/** Only charges in this range are read. */
-export type ChargeTimes = Omit<UsageRange, "after">;
 
 /** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
 const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
@@ -37,44 +41,59 @@ const chargesQuery = `SELECT r.id AS replica, c.seq,
   ) AS c
   ORDER BY r.id, c.seq`;
 
-export interface SharedCharges {
-  readonly charges: readonly SharedCharge[];
-  /**
-   * Returns the position after the first `count` of these charges. After all of them, charges that were deleted from
-   * the database or are out of range count as read.
-   */
-  positionAfter(count: number): SharedPosition;
-  /** True if there may be more charges after all of these. */
-  readonly hasMore: boolean;
+/**
+ * Pages of the charges of all gateways. A position is a text such as `cur_17,18:2503`, or the id of a charge of a data
+ * folder that was copied. Charges that were deleted from the database or are out of range count as read.
+ */
+export function databasePages(query: RunSql): ChargePages {
+  return async function* pages({ after, ...range }) {
+    // A gateway that registers later is not read.
+    const replicas = await readReplicas(query);
+    let position = after === undefined ? start : await positionOf(query, after);
+    for (let hasMore = true; hasMore;) {
+      const page = await readPage(query, replicas, position, range);
+      position = page.next;
+      ({ hasMore } = page);
+      yield page;
+    }
+  };
 }
 
-/** Returns all replicas. Rejects with DatabaseFailure. */
-export async function readChargedReplicas(database: Postgres): Promise<ChargedReplica[]> {
-  const rows = await database.query("export", replicasQuery);
-  return rows.map((row) => ({
+/** Rejects if the text is not a position. Users of the command get another error, before this one. */
+async function positionOf(query: RunSql, after: string): Promise<SharedPosition> {
+  const position = parsePosition(after);
+  if (position !== undefined) return position;
+  const charge = parseChargeId(after);
+  if (charge === undefined) {
+    throw new Error(
+      `invalid position "${after}" in sluice.jobs, expected a text such as cur_17,18:2503`,
+    );
+  }
+  const rows = await query("SELECT id FROM sluice.replicas WHERE journal = $1", [charge.journal]);
+  return { ...start, read: new Map(rows.map((row) => [number(row, "id"), numberOf(charge)])) };
+}
+
+async function readReplicas(query: RunSql): Promise<ChargedReplica[]> {
+  return (await query(replicasQuery)).map((row) => ({
     id: number(row, "id"),
     last: number(row, "last"),
     hasEnded: row["has_ended"] === true,
   }));
 }
 
-/**
- * Reads charges after a position, at least one and about `limit` if there are as many. `replicas`: the result of
- * `readChargedReplicas`; later charges are not read. Rejects with DatabaseFailure.
- */
-export async function readSharedCharges(
-  database: Postgres,
+/** Reads at least one charge, and about `limit` if there are as many. `next`: the position after the page. */
+async function readPage(
+  query: RunSql,
   replicas: readonly ChargedReplica[],
   position: SharedPosition,
-  limit: number,
-  { from, to }: ChargeTimes = {},
-): Promise<SharedCharges> {
+  { limit, from, to }: Omit<PageRange, "after">,
+): Promise<ChargePage & { readonly next: SharedPosition }> {
   const pending = replicas.filter((replica) => lastRead(position, replica) < replica.last);
   const perReplica = Math.max(1, Math.ceil(limit / Math.max(1, pending.length)));
   const rows =
     pending.length === 0
       ? []
-      : await database.query("export", chargesQuery, [
+      : await query(chargesQuery, [
           pending.map(({ id }) => id),
           pending.map((replica) => lastRead(position, replica)),
           pending.map(({ last }) => last),
@@ -85,43 +104,20 @@ export async function readSharedCharges(
   const charges = rows.map(chargeOf);
   const counts = Map.groupBy(charges, ({ replica }) => replica);
   const isCut = ({ id }: ChargedReplica): boolean => counts.get(id)?.length === perReplica;
+  const after = (count: number): SharedPosition => {
+    const whole = count === charges.length ? pending.filter((replica) => !isCut(replica)) : [];
+    const read = new Map([
+      ...charges.slice(0, count).map(({ replica, seq }) => [replica, seq] as const),
+      ...whole.map(({ id, last }) => [id, last] as const),
+    ]);
+    return moved(position, replicas, read);
+  };
   return {
     charges,
-    positionAfter(count) {
-      const whole = count === charges.length ? pending.filter((replica) => !isCut(replica)) : [];
-      const read = new Map([
-        ...charges.slice(0, count).map(({ replica, seq }) => [replica, seq] as const),
-        ...whole.map(({ id, last }) => [id, last] as const),
-      ]);
-      return moved(position, replicas, read);
-    },
+    positionAfter: (count) => positionText(after(count)),
     hasMore: pending.some(isCut),
+    next: after(charges.length),
   };
-}
-
-/** Number of charges that are in memory at once. */
-const chargesPerRead = 1_000;
-
-/**
- * Yields all charges after a position that are in the database at the start of the call. `reached`: called with the
- * position after the charges that have been yielded. Rejects with DatabaseFailure.
- */
-export async function* readAllShared(
-  database: Postgres,
-  after: SharedPosition,
-  times: ChargeTimes,
-  reached: (position: SharedPosition) => void,
-): AsyncGenerator<UsageJson, undefined> {
-  const replicas = await readChargedReplicas(database);
-  let position = after;
-  for (let hasMore = true; hasMore;) {
-    const found = await readSharedCharges(database, replicas, position, chargesPerRead, times);
-    for (const { charge } of found.charges) yield charge;
-    position = found.positionAfter(found.charges.length);
-    reached(position);
-    ({ hasMore } = found);
-  }
-  return undefined;
 }
 
 function chargeOf(row: Row): SharedCharge {
