@@ -18,7 +18,7 @@ export interface CreditLink {
   beginStream?(reservation: LeasedReservation, about: ReservedFor): void;
   /**
    * Charges a reservation, and releases it if there are no lines. `more`: see `Reservation.settle`. Resolves when the
-   * charge is recorded. Rejects if it certainly is not; nobody has to handle that.
+   * charge is recorded. Rejects if it certainly is not.
    */
   settle(
     reservation: LeasedReservation,
@@ -104,8 +104,9 @@ export class MeterReservation implements Reservation {
       cut.map((line) => ({ costMilliCu: line.costMilliCu, details: { about, line } })),
       others,
     );
-    if (wrong !== undefined) return Promise.reject(notChargeable(wrong));
-    return isAsync || lines.length === 0 ? resolved : recorded;
+    if (lines.length > 0 && !isAsync) return recorded;
+    recorded.catch(() => {});
+    return wrong === undefined ? resolved : Promise.reject(notChargeable(wrong));
   }
 }
 

@@ -18,8 +18,6 @@ export interface JournalOptions extends Pick<JournalWorkerData, "dataDir" | "max
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: JournalMetrics;
-  /** Called when the journal can be written again after a failure. */
-  readonly onRecovered: () => void;
 }
 
 export class Journal {
@@ -30,6 +28,8 @@ export class Journal {
   /** The commit in flight. */
   #commit: PromiseWithResolvers<void> | undefined;
   #rows = 0;
+  /** Called when the journal can be written again after a failure. */
+  onRecovered: (() => void) | undefined;
   /** Reason why the journal cannot be written. Undefined while it can be written. */
   failure: Error | undefined;
   #isProbing = false;
@@ -89,7 +89,7 @@ export class Journal {
    * Writes `records` in one commit. Only one may be in flight. Resolves when they are on disk. Rejects if they are not.
    */
   write(bytes: number, rows: number): Promise<void> {
-    if (this.#hasEnded) return Promise.reject(this.failure ?? threadEnded());
+    if (this.#isClosed || this.#hasEnded) return Promise.reject(this.failure ?? threadEnded());
     this.#commit = Promise.withResolvers<void>();
     this.#rows = rows;
     this.#control[word.bytes] = bytes;
@@ -114,7 +114,7 @@ export class Journal {
   }
 
   #onMessage(message: JournalMessage): void {
-    const { log, metrics, onRecovered } = this.#options;
+    const { log, metrics } = this.#options;
     switch (message.kind) {
       case "committed":
         metrics.commitRows.observe(this.#rows);
@@ -134,7 +134,7 @@ export class Journal {
       }
       case "recovered":
         this.#recover();
-        return onRecovered();
+        return this.onRecovered?.();
       case "ready":
     }
   }

@@ -20,23 +20,24 @@ import type {
 import type { WorkspaceLimits } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/meter-reservation.ts";
+import { placesPerCommit } from "./charge-number.ts";
 import type { Journal } from "./journal.ts";
 import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
 import { periodOf } from "./periods.ts";
-import { RecordEncoder } from "./record-encoder.ts";
+import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
 /** What is on disk, as the link starts with it. */
 export interface Recorded {
   readonly journal: Journal;
-  readonly names: ReadonlyMap<string, number>;
+  readonly encoder: RecordEncoder;
   /** The months of workspaces by their ids. */
   readonly draws: Map<string, MonthDraws>;
 }
 
-export interface LocalLinkDeps {
+interface LocalLinkDeps {
   readonly recorded: Recorded;
   readonly ledger: MemoryLedger;
   readonly time: MeterTime;
@@ -81,9 +82,7 @@ export class LocalLink implements CreditLink {
   #leaseNo = 0;
   /** Number of the last charge that the authority has accepted. */
   #posted = 0;
-  #journal: Journal;
-  #encoder: RecordEncoder;
-  #draws: Map<string, MonthDraws>;
+  #recorded: Recorded;
   #monthEnd = 0;
   /** The charges that were settled after those in `#writing`. */
   #next: Batch | undefined;
@@ -98,6 +97,8 @@ export class LocalLink implements CreditLink {
   #deferred: NodeJS.Timeout | undefined;
   /** Ends when the journal can be used again after a correction of its times. */
   #correcting: Promise<void> | undefined;
+  /** True from the end of the old journal until the corrected one is open. */
+  #isReopening = false;
   #isClosed = false;
   #closing: Promise<void> | undefined;
   #onIdle: (() => void) | undefined;
@@ -108,9 +109,8 @@ export class LocalLink implements CreditLink {
     const { clock, ledger, log, recorded } = deps;
     this.#deps = deps;
     this.#replica = ledger.register("").replica;
-    this.#journal = recorded.journal;
-    this.#encoder = new RecordEncoder(recorded.names, recorded.journal.records);
-    this.#draws = recorded.draws;
+    this.#recorded = recorded;
+    this.#use(recorded);
     this.#timer = clock.every(everyMs, () => this.#everySecond());
     this.#flush = guarded(
       () => this.#write(),
@@ -122,7 +122,8 @@ export class LocalLink implements CreditLink {
   }
 
   get isAvailable(): boolean {
-    if (this.#isClosed || this.#correcting !== undefined || !this.#journal.writable) return false;
+    if (this.#isClosed || this.#correcting !== undefined || !this.#recorded.journal.writable)
+      return false;
     return this.#waitingRows < maxWaitingRows;
   }
 
@@ -163,6 +164,10 @@ export class LocalLink implements CreditLink {
       settled.catch(() => {});
       return settled;
     }
+    if (this.#waitingRows + lines.length > placesPerCommit / 2) {
+      for (const each of [reservation, ...more]) this.release(each);
+      return Promise.reject(notRecorded());
+    }
     this.#moveOn();
     const before = this.credit.settled.length;
     this.credit.settle(reservation, lines, more);
@@ -199,8 +204,8 @@ export class LocalLink implements CreditLink {
   #addToBatch(rows: number, mayWait: boolean): Promise<void> {
     const batch = (this.#next ??= newBatch(this.#deps.clock.monotonic()));
     batch.rows += rows;
-    if (this.#journal.failure !== undefined && !this.#deps.isAsync) {
-      this.#lose(this.#journal.failure);
+    if (this.#recorded.journal.failure !== undefined && !this.#deps.isAsync) {
+      this.#lose(this.#recorded.journal.failure);
     } else if (mayWait) this.#defer();
     else this.#schedule();
     return batch.promise;
@@ -220,8 +225,8 @@ export class LocalLink implements CreditLink {
 
   #write(): void {
     this.#isDue = true;
-    if (this.#writing !== undefined) return;
-    const { failure } = this.#journal;
+    if (this.#writing !== undefined || this.#isReopening) return;
+    const { failure } = this.#recorded.journal;
     if (failure !== undefined && this.#onIdle === undefined) {
       if (!this.#deps.isAsync && this.#next !== undefined) this.#lose(failure);
       return;
@@ -229,7 +234,7 @@ export class LocalLink implements CreditLink {
     this.#isDue = false;
     clearTimeout(this.#deferred);
     this.#deferred = undefined;
-    const encoder = this.#encoder;
+    const encoder = this.#recorded.encoder;
     encoder.clear();
     for (const event of this.#events) event(encoder);
     this.#events = [];
@@ -251,12 +256,12 @@ export class LocalLink implements CreditLink {
     const { workspaceId } = reservation.account;
     const stream = this.#streams.get(reservation) ?? 0;
     if (stream !== 0) this.#streams.delete(reservation);
-    let draws = this.#draws.get(workspaceId);
-    if (draws === undefined) this.#draws.set(workspaceId, (draws = new MonthDraws()));
+    let draws = this.#recorded.draws.get(workspaceId);
+    if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
     draws.moveTo(month);
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
     for (const charge of charges) {
-      this.#encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
+      this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     }
     return draws;
   }
@@ -264,12 +269,12 @@ export class LocalLink implements CreditLink {
   /** Never rejects. */
   async #commit(writing: Writing): Promise<void> {
     try {
-      await this.#journal.write(writing.bytes, writing.rows);
+      await this.#recorded.journal.write(writing.bytes, writing.rows);
       this.#accept(writing);
     } catch (error) {
       const failure = error instanceof Error ? error : notRecorded();
       const { isAsync } = this.#deps;
-      if (isAsync && this.#journal.mayRecover && this.#onIdle === undefined) return;
+      if (isAsync && this.#recorded.journal.mayRecover && this.#onIdle === undefined) return;
       this.#lose(failure);
     }
   }
@@ -288,7 +293,7 @@ export class LocalLink implements CreditLink {
     for (const settlement of settlements) this.credit.posted(settlement);
     for (const each of draws) each.save();
     this.#writing = undefined;
-    this.#encoder.saved();
+    this.#recorded.encoder.saved();
     resolve();
     if (this.#isDue || this.#onIdle !== undefined) this.#write();
   }
@@ -297,10 +302,10 @@ export class LocalLink implements CreditLink {
   #lose(error: Error): void {
     const { isAsync, log, metrics } = this.#deps;
     const rows = this.#waitingRows;
-    if (rows > 0 && (isAsync || !this.#journal.mayRecover)) {
+    if (rows > 0 && (isAsync || !this.#recorded.journal.mayRecover)) {
       log.error({ rows }, "charges could not be written to the journal");
     }
-    for (const draws of this.#writing?.draws ?? []) draws.takeBack();
+    for (const draws of this.#recorded.draws.values()) draws.takeBack();
     for (const settlement of [...(this.#writing?.settlements ?? []), ...this.credit.settled]) {
       this.credit.takeBack(settlement);
       for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
@@ -311,7 +316,7 @@ export class LocalLink implements CreditLink {
     this.credit.ended.length = 0;
     this.#writing = undefined;
     this.#next = undefined;
-    this.#encoder.discard();
+    this.#recorded.encoder.discard();
     this.#events = [];
     this.#onIdle?.();
   }
@@ -328,7 +333,7 @@ export class LocalLink implements CreditLink {
   #startMonth(time: number): void {
     const { start, end } = periodOf(time);
     this.#monthEnd = end;
-    for (const [workspaceId, draws] of this.#draws) {
+    for (const [workspaceId, draws] of this.#recorded.draws) {
       draws.moveTo(start);
       const scope = this.#deps.ledger.scope(workspaceId);
       Object.assign(scope, { fixed: [...draws.ended] });
@@ -349,18 +354,22 @@ export class LocalLink implements CreditLink {
 
   /** Returns limits that divide the sum of the month as it is on disk. */
   limitsOf(workspaceId: string): WorkspaceLimits {
-    return (this.#draws.get(workspaceId) ?? new MonthDraws()).limits;
+    return (this.#recorded.draws.get(workspaceId) ?? new MonthDraws()).limits;
   }
 
   get #waitingRows(): number {
     return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
   }
 
-  /** Called when the journal can be written again. */
-  readonly recovered = (): void => {
-    if (this.#writing !== undefined) void this.#commit(this.#writing);
-    else this.#flush();
-  };
+  /** Continues with a journal that has just been opened. */
+  #use(recorded: Recorded): void {
+    this.#recorded = recorded;
+    this.#startMonth(this.#deps.time.now());
+    recorded.journal.onRecovered = () => {
+      if (this.#writing !== undefined) void this.#commit(this.#writing);
+      else this.#flush();
+    };
+  }
 
   /** Resolves when everything so far is on disk. Rejects if some of it could not be written. */
   flush(): Promise<void> {
@@ -376,16 +385,14 @@ export class LocalLink implements CreditLink {
     const run = async (): Promise<void> => {
       try {
         await this.#end();
-        const { journal, names, draws } = await reopen();
-        this.#journal = journal;
-        this.#encoder = new RecordEncoder(names, journal.records);
-        this.#draws = draws;
-        this.#monthEnd = 0;
+        this.#use(await reopen());
         this.credit.moveBack();
       } catch (error) {
         onFailure(error);
       }
       this.#correcting = undefined;
+      this.#isReopening = false;
+      this.#flush();
     };
     this.#correcting ??= run();
   }
@@ -395,11 +402,13 @@ export class LocalLink implements CreditLink {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onIdle = resolve;
     if (this.#writing === undefined) this.#flush();
-    else if (this.#journal.failure !== undefined) void this.#commit(this.#writing);
+    else if (this.#recorded.journal.failure !== undefined) void this.#commit(this.#writing);
     await promise;
     this.#onIdle = undefined;
     clearTimeout(this.#deferred);
-    await this.#journal.close();
+    this.#deferred = undefined;
+    this.#isReopening = this.#correcting !== undefined;
+    await this.#recorded.journal.close();
   }
 
   close(): Promise<void> {

@@ -22,6 +22,7 @@ import { MeterTime } from "./meter-time.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
 import type { Durability } from "./options.ts";
+import { RecordEncoder } from "./record-encoder.ts";
 import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
 import { windowState } from "./windows.ts";
 
@@ -38,9 +39,7 @@ export interface MeterOptions {
 
 /** The meter of one gateway. Its authority is in memory, so no result has to be requested from a database. */
 export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
-  reserve(
-    ...args: Parameters<Metering["reserve"]>
-  ): Reservation | CuRefusal | MeterUnavailable;
+  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable;
   keyWindows(...args: Parameters<Metering["keyWindows"]>): KeyWindows;
   workspaceUsage(workspaceId: string): WorkspaceUsage;
   purchasedLeft(workspace: Workspace): number;
@@ -75,16 +74,15 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   }
   const time = new MeterTime(clock);
   const ledger = new MemoryLedger(() => time.now(), true);
-  let link: LocalLink | undefined;
   const open = async (): Promise<Recorded> => {
-    const { newest, ...balances } = loadBalances(dataDir, ledger);
+    const { newest, names, draws } = loadBalances(dataDir, ledger);
     time.moveTo(newest);
-    const onRecovered = (): void => link?.recovered();
-    const journal = await Journal.open({ ...options, metrics, onRecovered });
-    return { ...balances, journal };
+    const journal = await Journal.open({ ...options, metrics });
+    return { journal, draws, encoder: new RecordEncoder(names, journal.records) };
   };
   const isAsync = durability === "async";
-  link = new LocalLink({ recorded: await open(), ledger, time, clock, log, metrics, isAsync });
+  const recorded = await open();
+  const link = new LocalLink({ recorded, ledger, time, clock, log, metrics, isAsync });
   if (time.behindMs > ignoredMs) log.error({ behindMs: time.behindMs }, clockIsBehind);
   const reopen = (): Promise<Recorded> => {
     const closed = JournalFile.open(dataDir, options.maxPages);
@@ -121,7 +119,7 @@ interface LocalMeterDeps {
   readonly time: MeterTime;
   readonly metrics: MeterMetrics;
   /** Corrects a journal that has been closed, and opens it again. Rejects with StoreError. */
-  reopen(): Promise<Recorded>;
+  readonly reopen: () => Promise<Recorded>;
 }
 
 class LocalMeter implements MeterService {
@@ -140,9 +138,7 @@ class LocalMeter implements MeterService {
     this.#clockCheck = options.clock.every(1_000, () => this.#checkClock());
   }
 
-  reserve(
-    ...args: Parameters<Metering["reserve"]>
-  ): Reservation | CuRefusal | MeterUnavailable {
+  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable {
     const taken = this.#meter.reserve(...args);
     // The authority answers at once.
     if (taken instanceof Promise) throw new Error("a reservation waits for the authority");
@@ -198,8 +194,11 @@ class LocalMeter implements MeterService {
 
   #monthOf(workspaceId: string): CurrentMonth & Pick<MonthDraws, "limits"> {
     const { link, ledger, time } = this.#deps;
-    const { months = new Map(), fixed = [], limits = link.limitsOf(workspaceId) } =
-      ledger.scopes.get(workspaceId) ?? {};
+    const {
+      months = new Map(),
+      fixed = [],
+      limits = link.limitsOf(workspaceId),
+    } = ledger.scopes.get(workspaceId) ?? {};
     return { ...currentMonth(time.now(), months, fixed, limits), limits };
   }
 

@@ -24,9 +24,12 @@ export class MonthDraws {
     this.#saved = month;
   }
 
-  /** Ends the month before the one that starts at `start`. Does nothing if that has ended. */
+  /**
+   * Ends the month before the one that starts at `start`. Does nothing if that has ended. Charges that are not on disk yet
+   * count in the new month.
+   */
   moveTo(start: number): void {
-    const ended = this.#month;
+    const ended = this.#saved;
     if (start <= ended.start) return;
     if (totalOf(ended) !== 0) this.ended.push(ended);
     this.#purchasedBeforeMilliCu += ended.purchasedMilliCu;

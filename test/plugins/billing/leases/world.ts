@@ -129,7 +129,7 @@ export class World extends Witness {
       costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
       details: { about: { requestId: `${++this.#counter}` }, line },
     }));
-    opened.ids = lines.map((line) => line.details.about.requestId);
+    opened.ids = lines.map(({ details }) => details.about.requestId);
     process.replica.settle(this.now, opened.reservation, lines, more);
     process.open.splice(
       0,

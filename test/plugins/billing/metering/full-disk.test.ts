@@ -185,11 +185,7 @@ test("asynchronous charges are written when a full disk has room again", async (
   await held.settle([line(1)]);
   made++;
   const { dayMilliCu, openMilliCu } = keyUsage(meter, "key_1");
-  assert.equal(
-    dayMilliCu + openMilliCu,
-    made,
-    "the callers were notified of their charges",
-  );
+  assert.equal(dayMilliCu + openMilliCu, made, "the callers were notified of their charges");
   free();
   await tryAgain(fixture, () => meter.writable);
   await meter.flush();

@@ -178,8 +178,7 @@ test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
           // A commit does not take so long.
           await meter.flush();
           clock.advance(each.ms);
-        }
-        else {
+        } else {
           await meter.flush();
           fixture = fixture.crashed();
           await meter.close();

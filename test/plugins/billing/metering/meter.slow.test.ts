@@ -80,7 +80,11 @@ test("a reservation counts until it ends; afterwards only its charge counts", as
   assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 800 });
   await first.settle([line(200), line(50)]);
   second.release();
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 250, monthMilliCu: 250, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 250,
+    monthMilliCu: 250,
+    openMilliCu: 0,
+  });
   assert.deepEqual(meter.workspaceUsage("ws_1"), {
     periodStart: Date.UTC(2026, 0),
     includedMilliCu: 250,
@@ -101,7 +105,11 @@ test("settling or releasing a reservation repeatedly charges and releases it onc
   released.release();
   released.release();
   await released.settle([line(100)]);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 100,
+    monthMilliCu: 100,
+    openMilliCu: 0,
+  });
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
@@ -119,7 +127,11 @@ test("a charge above its reservation is cut to it from the last line backwards, 
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
   await take(meter, principal, 100).settle([line(70), line(100), line(80)]);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 100,
+    monthMilliCu: 100,
+    openMilliCu: 0,
+  });
   assert.deepEqual(refusalOf(meter, principal, 1), {
     kind: "refused",
     window: "24h",
@@ -141,10 +153,18 @@ test("several reservations can pay for one charge, and all of them end", async (
   const meter = await open();
   const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
   await one.settle([line(130)], [other]);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 130, monthMilliCu: 130, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 130,
+    monthMilliCu: 130,
+    openMilliCu: 0,
+  });
   // A reservation that has ended pays for nothing more.
   await take(meter, principalOf(), 10).settle([line(40)], [other]);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 140, monthMilliCu: 140, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 140,
+    monthMilliCu: 140,
+    openMilliCu: 0,
+  });
 });
 
 test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
