@@ -48,7 +48,7 @@ interface LocalLinkDeps {
   readonly isAsync: boolean;
 }
 
-/** Charges that are committed together. Until the journal writes them, they are the settled ones of `credit`. */
+/** Charges that are committed together. */
 interface Batch {
   /** Number of charges. */
   rows: number;
@@ -76,7 +76,9 @@ const resolved = Promise.resolve();
 
 export class LocalLink implements CreditLink {
   readonly leasesEveryKey = true;
-  readonly credit = new LeasedCredit();
+  /** The settled charges that are not in a commit yet. */
+  #settled: Settlement[] = [];
+  readonly credit = new LeasedCredit((settlement) => this.#settled.push(settlement));
   readonly #deps: LocalLinkDeps;
   readonly #replica: number;
   #leaseNo = 0;
@@ -143,7 +145,6 @@ export class LocalLink implements CreditLink {
     if (wants.length === 0) return;
     const request = { replica: this.#replica, leaseNo: ++this.#leaseNo, wants };
     this.credit.receive(now, this.#deps.ledger.lease(request).granted);
-    for (const ended of this.credit.ended.splice(0)) ended.onChange?.();
   }
 
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
@@ -169,10 +170,10 @@ export class LocalLink implements CreditLink {
       return Promise.reject(notRecorded());
     }
     this.#moveOn();
-    const before = this.credit.settled.length;
+    const before = this.#settled.length;
     this.credit.settle(reservation, lines, more);
     for (const other of more) this.#endStream(other, closeReason.settled);
-    if (this.credit.settled.length === before) {
+    if (this.#settled.length === before) {
       this.#endStream(reservation, closeReason.settled);
       return resolved;
     }
@@ -241,11 +242,11 @@ export class LocalLink implements CreditLink {
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const draws = new Set<MonthDraws>();
     const month = this.#deps.time.periodStart(this.#deps.time.now());
-    const settlements = this.credit.settled;
+    const settlements = this.#settled;
     for (const settlement of settlements) draws.add(this.#encode(settlement, month));
     if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
-    this.credit.settled = [];
+    this.#settled = [];
     batch.rows = encoder.rows;
     this.#writing = Object.assign(batch, { settlements, draws, bytes: encoder.bytes });
     void this.#commit(this.#writing);
@@ -306,14 +307,13 @@ export class LocalLink implements CreditLink {
       log.error({ rows }, "charges could not be written to the journal");
     }
     for (const draws of this.#recorded.draws.values()) draws.takeBack();
-    for (const settlement of [...(this.#writing?.settlements ?? []), ...this.credit.settled]) {
+    for (const settlement of [...(this.#writing?.settlements ?? []), ...this.#settled]) {
       this.credit.takeBack(settlement);
       for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
     }
-    this.credit.settled = [];
+    this.#settled = [];
     this.#writing?.reject(error);
     this.#next?.reject(error);
-    this.credit.ended.length = 0;
     this.#writing = undefined;
     this.#next = undefined;
     this.#recorded.encoder.discard();
