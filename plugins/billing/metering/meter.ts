@@ -20,7 +20,7 @@ import { Journal } from "./journal.ts";
 import { LocalLink, type Recorded } from "./local-link.ts";
 import { MeterTime } from "./meter-time.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
-import { MonthDraws } from "./month-draws.ts";
+import type { MonthDraws } from "./month-draws.ts";
 import type { Durability } from "./options.ts";
 import { RecordEncoder } from "./record-encoder.ts";
 import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
