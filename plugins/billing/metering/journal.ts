@@ -28,8 +28,8 @@ export class Journal {
   /** The commit in flight. */
   #commit: PromiseWithResolvers<void> | undefined;
   #rows = 0;
-  /** Called when the journal can be written again after a failure. */
-  onRecovered: (() => void) | undefined;
+  /** Called when the journal can be written again after a failure, and when its thread has ended. */
+  onChange: (() => void) | undefined;
   /** Reason why the journal cannot be written. Undefined while it can be written. */
   failure: Error | undefined;
   #isProbing = false;
@@ -134,7 +134,7 @@ export class Journal {
       }
       case "recovered":
         this.#recover();
-        return this.onRecovered?.();
+        return this.onChange?.();
       case "ready":
     }
   }
@@ -171,6 +171,7 @@ export class Journal {
       this.failure ??= error ?? threadEnded();
     }
     this.#end()?.reject(this.failure ?? threadEnded());
+    this.onChange?.();
     this.#exited.resolve();
   }
 }

@@ -229,7 +229,8 @@ export class LocalLink implements CreditLink {
     if (this.#writing !== undefined || this.#isReopening) return;
     const { failure } = this.#recorded.journal;
     if (failure !== undefined && this.#onIdle === undefined) {
-      if (!this.#deps.isAsync && this.#next !== undefined) this.#lose(failure);
+      const isKept = this.#deps.isAsync && this.#recorded.journal.mayRecover;
+      if (!isKept && this.#next !== undefined) this.#lose(failure);
       return;
     }
     this.#isDue = false;
@@ -365,9 +366,9 @@ export class LocalLink implements CreditLink {
   #use(recorded: Recorded): void {
     this.#recorded = recorded;
     this.#startMonth(this.#deps.time.now());
-    recorded.journal.onRecovered = () => {
-      if (this.#writing !== undefined) void this.#commit(this.#writing);
-      else this.#flush();
+    recorded.journal.onChange = () => {
+      if (this.#writing === undefined) this.#flush();
+      else if (recorded.journal.writable) void this.#commit(this.#writing);
     };
   }
 
