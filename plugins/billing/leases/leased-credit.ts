@@ -31,6 +31,7 @@ export class LeasedCredit {
   #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
+  #monthEnd = 0;
   readonly #onSettled: (settlement: Settlement) => void;
 
   /** `onSettled`: called with charges that must be posted. */
@@ -47,12 +48,24 @@ export class LeasedCredit {
     return this.#scopes.all();
   }
 
+  /** Returns the credit of a scope that is granted and neither charged nor reserved. */
+  slackOf(scope: string): number {
+    return this.#scopes.get(scope)?.slackMilliCu ?? 0;
+  }
+
   /** The time of a charge is never before that of a grant that it uses, so it is drawn in the month of the grant. */
   moveTo(time: number): void {
     if (time <= this.#time) return;
-    const isNewMonth = periodOf(time).start > this.#time;
     this.#time = time;
-    if (isNewMonth) this.#scopes.touchAll((scope) => scope.startMonth());
+    if (time < this.#monthEnd) return;
+    this.#monthEnd = periodOf(time).end;
+    this.#scopes.touchAll((scope) => scope.startMonth());
+  }
+
+  /** Lets the time go back, because the ledger's clock ran ahead and has been corrected. */
+  moveBack(): void {
+    this.#time = 0;
+    this.#monthEnd = 0;
   }
 
   /** Reserves in all scopes or in none. The result is open, waiting or refused. */
@@ -139,12 +152,13 @@ export class LeasedCredit {
 
   /**
    * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to report.
+   * `due`: the scopes that it states. By default, these are all that have changed.
    */
-  request(now: number): readonly Want[] {
+  request(now: number, due?: Iterable<Lease>): readonly Want[] {
     if (this.#asked !== undefined) return [];
     const asked = new Map<Lease, readonly LeasedReservation[]>();
     const wants: Want[] = [];
-    for (const scope of this.#scopes.takeDue(now, maxWants)) {
+    for (const scope of due ?? this.#scopes.takeDue(now, maxWants)) {
       const waiting = [...scope.waiting.keys()];
       const want = scope.state(now);
       asked.set(scope, waiting.slice(0, want.needsMilliCu.length));

@@ -1,5 +1,4 @@
-/** The meter of a gateway that shares the credit of its database with other gateways. */
-import type { Clock } from "sluice-gateway/plugin";
+/** The meter of a gateway: it reserves and charges inside the credit that the authority has leased to this gateway. */
 import type {
   CuRefusal,
   KeyPrincipal,
@@ -10,41 +9,30 @@ import type {
 } from "sluice-gateway/services";
 import { isAmount, notAnAmount } from "../metering/charge-lines.ts";
 import { unlimitedMilliCu } from "./ledger.ts";
-import type { LedgerReplica } from "./replica.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import { MeterReservation, type MeterReservationDeps } from "./meter-reservation.ts";
 
 export interface LeasedMeterDeps extends MeterReservationDeps {
-  readonly replica: LedgerReplica;
-  /** Timer of the sweeps. It is disposed of with the meter. */
-  readonly sweeper: Disposable;
-  readonly clock: Clock;
+  /** Why no charge can be made while `writable` is false. */
+  readonly unavailable: MeterUnavailable;
 }
 
-/** Why no charge can be made while `writable` is false. */
-export const notAvailable = {
-  kind: "unavailable",
-  reason: "PostgreSQL does not answer",
-} as const satisfies MeterUnavailable;
 const noAnswer: MeterUnavailable = {
   kind: "unavailable",
   reason: "PostgreSQL, or a gateway that holds the credit, did not answer in time",
 };
-/** Interval at which the open reservations and the slack are measured. The slack requires a look at every lease. */
-const sampleMs = 1_000;
 
 export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit"> {
   readonly #deps: LeasedMeterDeps;
-  readonly #sampler: Disposable;
+  readonly #accounts = new WeakMap<KeyPrincipal, Account>();
 
   constructor(deps: LeasedMeterDeps) {
     this.#deps = deps;
-    this.#sampler = deps.clock.every(sampleMs, () => this.#sample());
   }
 
   /**
    * Reserves credit. Credit that this gateway already holds is reserved at once. The result is a promise if more must
-   * be requested from PostgreSQL.
+   * be requested from another host.
    */
   reserve(
     principal: KeyPrincipal,
@@ -56,11 +44,10 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     | MeterUnavailable
     | Promise<Reservation | CuRefusal | MeterUnavailable> {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
-    const { link, metrics } = this.#deps;
-    if (!link.isAvailable) return notAvailable;
-    const credit = link.reserve(accountOf(principal), costMilliCu);
+    const { link, unavailable } = this.#deps;
+    if (!link.isAvailable) return unavailable;
+    const credit = link.reserve(this.#accountOf(principal), costMilliCu);
     if (credit.state !== "waiting") return this.#resultOf(credit, about);
-    metrics.waits.add(1);
     const { promise, resolve } = Promise.withResolvers<
       Reservation | CuRefusal | MeterUnavailable
     >();
@@ -77,11 +64,11 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     about: ReservedFor,
   ): Reservation | MeterUnavailable {
     if (!isAmount(costMilliCu)) throw notAnAmount(costMilliCu);
-    const { link } = this.#deps;
-    if (!link.isAvailable) return notAvailable;
+    const { link, unavailable } = this.#deps;
+    if (!link.isAvailable) return unavailable;
     return new MeterReservation(
       this.#deps,
-      link.reserve(accountOf(principal), costMilliCu, true),
+      link.reserve(this.#accountOf(principal), costMilliCu, true),
       about,
     );
   }
@@ -91,11 +78,8 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     return this.#deps.link.isAvailable;
   }
 
-  /** Posts all charges and returns all credit, within a few seconds. */
-  async close(): Promise<void> {
-    this.#sampler[Symbol.dispose]();
-    this.#deps.sweeper[Symbol.dispose]();
-    await this.#deps.link.close();
+  close(): Promise<void> {
+    return this.#deps.link.close();
   }
 
   #resultOf(
@@ -108,37 +92,30 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     return { kind: "refused", window, usedMilliCu, limitMilliCu, clearsAt };
   }
 
-  #sample(): void {
-    const { metrics, replica } = this.#deps;
-    metrics.openReservations.set(replica.credit.reservations);
-    metrics.queuedCharges.set(replica.queuedCharges);
-    let slackMilliCu = 0;
-    let reservedMilliCu = 0;
-    let scopes = 0;
-    for (const lease of replica.credit.scopes) {
-      const slack = lease.slackMilliCu;
-      slackMilliCu += slack;
-      reservedMilliCu += lease.reserved;
-      if (slack > 0 || lease.reserved > 0) scopes++;
+  /** Most requests of a key have the same principal. */
+  #accountOf(principal: KeyPrincipal): Account {
+    let account = this.#accounts.get(principal);
+    if (account === undefined) {
+      account = accountOf(principal, this.#deps.link.leasesEveryKey);
+      this.#accounts.set(principal, account);
     }
-    metrics.slackMilliCu.set(slackMilliCu);
-    metrics.reservedMilliCu.set(reservedMilliCu);
-    metrics.scopes.set(scopes);
+    return account;
   }
 }
 
-function accountOf({ key, workspace, plan }: KeyPrincipal): Account {
+function accountOf({ key, workspace, plan }: KeyPrincipal, leasesEveryKey: boolean): Account {
   const { cuLimit24hMilli, cuLimit30dMilli } = key;
+  const hasLimit = cuLimit24hMilli !== undefined || cuLimit30dMilli !== undefined;
   return {
     keyId: key.id,
     keyLimits:
-      cuLimit24hMilli === undefined && cuLimit30dMilli === undefined
-        ? undefined
-        : {
+      hasLimit || leasesEveryKey
+        ? {
             kind: "key",
             dayMilliCu: cuLimit24hMilli ?? unlimitedMilliCu,
             monthMilliCu: cuLimit30dMilli ?? unlimitedMilliCu,
-          },
+          }
+        : undefined,
     workspaceId: workspace.id,
     workspaceLimits: {
       kind: "workspace",

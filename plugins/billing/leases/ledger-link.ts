@@ -7,6 +7,7 @@ import { guarded } from "sluice-gateway/toolkit";
 import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
+import { notRecorded, type CreditLink } from "./meter-reservation.ts";
 import type { LedgerReplica } from "./replica.ts";
 import type { Message, Reply } from "./replica-messages.ts";
 
@@ -16,6 +17,8 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
+  /** Called now and then, to delete what is no longer needed. */
+  readonly sweepDatabase?: () => void;
 }
 
 /** The replica is asked for messages at least this often. */
@@ -32,11 +35,17 @@ const offsetReplies = 4;
  */
 const leaveMs = 3_000;
 
-export class LedgerLink {
+/** Interval at which the open reservations and the slack are measured. The slack requires a look at every lease. */
+const sampleMs = 1_000;
+const sweepMs = 10_000;
+
+export class LedgerLink implements CreditLink {
+  readonly leasesEveryKey = false;
   readonly #deps: LedgerLinkDeps;
   readonly #replica: LedgerReplica;
   readonly #clock: Clock;
   readonly #wakeUp: () => void;
+  readonly #timers: readonly Disposable[];
   #ticker: Disposable | undefined;
   #batchTimer: Disposable | undefined;
   #isWoken = false;
@@ -55,6 +64,10 @@ export class LedgerLink {
       () => this.#exchangeMessages(),
       (error) => deps.log.error({ err: error }, "the exchange with the credit ledger failed"),
     );
+    this.#timers = [
+      deps.clock.every(sampleMs, () => this.#sample()),
+      deps.clock.every(sweepMs, () => deps.sweepDatabase?.()),
+    ];
   }
 
   /** Registers, and starts to exchange messages. Rejects with the failure of the ledger. */
@@ -73,23 +86,37 @@ export class LedgerLink {
     return this.#replica.isAvailable(this.#now());
   }
 
-  /**
-   * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
-   */
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
     const reservation = this.#replica.reserve(this.#now(), account, costMilliCu, isForced);
+    if (reservation.state === "waiting") this.#deps.metrics.waits.add(1);
     this.wake();
     return reservation;
   }
 
-  /** Charges a reservation. It reports with `onChange` when it is posted or lost. */
   settle(
     reservation: LeasedReservation,
     lines: readonly LeasedLine[],
     more: readonly LeasedReservation[],
-  ): void {
+  ): Promise<void> {
+    // The replica was fenced, and the credit could not be reserved again.
+    if (reservation.state === "lost") {
+      for (const other of more) this.release(other);
+      return Promise.reject(notRecorded());
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    promise.catch(() => {});
+    reservation.onChange = () => {
+      if (reservation.state === "lost") reject(notRecorded());
+      if (reservation.state !== "posted") return;
+      reservation.onChange = undefined;
+      for (const { details, costMilliCu } of lines) {
+        this.#deps.metrics.charged(details.line.surface).add(costMilliCu);
+      }
+      resolve();
+    };
     this.#replica.settle(this.#now(), reservation, lines, more);
     this.wake();
+    return promise;
   }
 
   release(reservation: LeasedReservation): void {
@@ -105,6 +132,7 @@ export class LedgerLink {
     using _limit = this.#clock.after(leaveMs, resolve);
     this.wake();
     await promise;
+    for (const timer of this.#timers) timer[Symbol.dispose]();
     this.#ticker?.[Symbol.dispose]();
     this.#batchTimer?.[Symbol.dispose]();
   }
@@ -214,5 +242,24 @@ export class LedgerLink {
     metrics.batchRows.observe(request.charges.length);
     metrics.postSeconds.observe((this.#now() - started) / 1000);
     return reply;
+  }
+
+  #sample(): void {
+    const { metrics } = this.#deps;
+    const { credit, queuedCharges } = this.#replica;
+    metrics.openReservations.set(credit.reservations);
+    metrics.queuedCharges.set(queuedCharges);
+    let slackMilliCu = 0;
+    let reservedMilliCu = 0;
+    let scopes = 0;
+    for (const lease of credit.scopes) {
+      const slack = lease.slackMilliCu;
+      slackMilliCu += slack;
+      reservedMilliCu += lease.reserved;
+      if (slack > 0 || lease.reserved > 0) scopes++;
+    }
+    metrics.slackMilliCu.set(slackMilliCu);
+    metrics.reservedMilliCu.set(reservedMilliCu);
+    metrics.scopes.set(scopes);
   }
 }

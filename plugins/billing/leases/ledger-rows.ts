@@ -1,5 +1,5 @@
 /** The rows of the ledger in memory, what a decision reads about a scope, and facts that depend on a single row. */
-import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
+import type { RollingWindow } from "../metering/windows.ts";
 import type { ReplicaMode, ReplicaState, WorkspaceLimits } from "./ledger.ts";
 import type { FixedMonth } from "./months.ts";
 
@@ -44,9 +44,9 @@ export interface Used {
 export interface ScopeRow extends ScopeState {
   /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
-  /** The windows of a key: milli-CU by step. */
-  readonly daySteps: Map<number, number>;
-  readonly monthSteps: Map<number, number>;
+  /** The windows of a key. */
+  readonly day: RollingWindow;
+  readonly month: RollingWindow;
   /** The charges of a workspace: milli-CU by the start of the month. */
   readonly months: Map<number, number>;
 }
@@ -69,23 +69,7 @@ export function addTo(sums: Map<number, number>, step: number, milliCu: number):
   sums.set(step, (sums.get(step) ?? 0) + milliCu);
 }
 
-/** Returns the posted charges that count now. Steps that have left their window are deleted. */
-export function usedOf({ daySteps, monthSteps, months }: ScopeRow, now: number): Used {
-  const dayMilliCu = windowSum(daySteps, dayWindow, now);
-  return { dayMilliCu, monthMilliCu: windowSum(monthSteps, monthWindow, now), months };
-}
-
-/** A step counts until it has left the window completely. */
-function windowSum(
-  steps: Map<number, number>,
-  { stepMs, steps: length }: WindowShape,
-  now: number,
-): number {
-  const oldest = Math.floor(now / stepMs) - length;
-  let total = 0;
-  for (const [step, milliCu] of steps) {
-    if (step < oldest) steps.delete(step);
-    else total += milliCu;
-  }
-  return total;
+/** Returns the posted charges that count now. */
+export function usedOf({ day, month, months }: ScopeRow, now: number): Used {
+  return { dayMilliCu: day.sum(now), monthMilliCu: month.sum(now), months };
 }

@@ -14,7 +14,7 @@
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
  * amounts are whole milli-CU and at most 2^53 - 1.
  */
-import type { UsageJson } from "../metering/usage-json.ts";
+import type { ChargeLine, ReservedFor } from "sluice-gateway/services";
 
 /** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
@@ -155,14 +155,11 @@ export interface LeasedCharge {
   readonly details: ChargeDetails;
 }
 
-/** The purpose of a charge. These members do not affect any limit. Their names are those of the usage export. */
-export type ChargeDetails = Omit<
-  UsageJson,
-  "id" | "time" | "workspace_id" | "key_id" | "used_cu_milli"
-> & {
-  /** Path of the route, as written in pipeline.yaml. Not in the usage export. */
-  readonly route?: string;
-};
+/** The purpose of a charge. It does not affect any limit. */
+export interface ChargeDetails {
+  readonly about: Pick<ReservedFor, "requestId" | "agent" | "route">;
+  readonly line: ChargeLine;
+}
 
 /** A batch of charges. */
 export interface PostBatch {

@@ -1,6 +1,8 @@
-/** The ledger in memory, for tests. Each map is a table of PostgresLedger. */
+/**
+ * The ledger in memory: the authority of a gateway that is alone, and of tests. Each map is a table of PostgresLedger.
+ */
 import { periodOf } from "../metering/periods.ts";
-import { dayWindow, monthWindow } from "../metering/windows.ts";
+import { dayWindow, monthWindow, RollingWindow } from "../metering/windows.ts";
 import type {
   CreditLedger,
   FeedReply,
@@ -24,6 +26,9 @@ import {
   type ScopeRow,
 } from "./ledger-rows.ts";
 
+/** Number of rows that one sweep looks at. This takes about 0.1 ms. */
+const rowsPerSweep = 1_000;
+
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
   readonly #isAlone: boolean;
@@ -32,8 +37,12 @@ export class MemoryLedger implements CreditLedger {
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
   readonly charges: LeasedCharge[] = [];
+  #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
-  /** `isAlone`: true if no second replica will share the credit with the first one. */
+  /**
+   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A charge
+   * then counts from its own time on.
+   */
   constructor(now: () => number, isAlone = false) {
     this.#now = now;
     this.#isAlone = isAlone;
@@ -68,7 +77,13 @@ export class MemoryLedger implements CreditLedger {
       return this.#standing(row);
     }
     row.posted = last;
-    for (const charge of charges) this.#record(replica, charge);
+    const now = this.#now();
+    const { start } = periodOf(now);
+    for (const charge of charges) {
+      const isOfMonth = start <= charge.time && charge.time <= now;
+      const month = isOfMonth ? start : periodOf(Math.min(charge.time, now)).start;
+      this.#record(replica, charge, this.#isAlone ? charge.time : now, month);
+    }
     return this.#standing(row);
   }
 
@@ -76,16 +91,14 @@ export class MemoryLedger implements CreditLedger {
    * The windows count from now on, by the ledger's clock. Until now the charge counted as granted, so it counts without
    * a gap, whatever the clock of the replica says.
    */
-  #record(replica: number, charge: LeasedCharge): void {
-    const now = this.#now();
+  #record(replica: number, charge: LeasedCharge, now: number, month: number): void {
     const { costMilliCu } = charge;
-    const key = this.#scope(charge.keyId);
-    addTo(key.daySteps, Math.floor(now / dayWindow.stepMs), costMilliCu);
-    addTo(key.monthSteps, Math.floor(now / monthWindow.stepMs), costMilliCu);
+    const key = this.scope(charge.keyId);
+    key.day.add(now, costMilliCu);
+    key.month.add(now, costMilliCu);
     if (charge.keyTakenMilliCu > 0) leaseOf(key, replica).spent += charge.keyTakenMilliCu;
-    const workspace = this.#scope(charge.workspaceId);
-    const { start } = periodOf(Math.min(charge.time, now));
-    addTo(workspace.months, start, costMilliCu);
+    const workspace = this.scope(charge.workspaceId);
+    addTo(workspace.months, month, costMilliCu);
     if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
     this.charges.push(charge);
   }
@@ -101,7 +114,7 @@ export class MemoryLedger implements CreditLedger {
   }
 
   #grant(replica: number, want: Want): Granted {
-    const row = this.#scope(want.scope);
+    const row = this.scope(want.scope);
     const own = row.leases.get(replica);
     const others = [...row.leases].filter(([each]) => each !== replica).map(([, each]) => each);
     let live = 0;
@@ -121,7 +134,7 @@ export class MemoryLedger implements CreditLedger {
     if (lease === undefined) row.leases.delete(replica);
     else row.leases.set(replica, lease);
     const stepsOf = (window: "day" | "month"): Map<number, number> =>
-      window === "day" ? row.daySteps : row.monthSteps;
+      (window === "day" ? row.day : row.month).amounts(this.#now());
     const reached =
       unmetMilliCu > 0 ? limitReached(decision, view, want.limits, stepsOf) : undefined;
     return { ...granted, reached };
@@ -153,6 +166,21 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
+  /** Deletes rows that are like new ones. Each call looks at the next `rowsPerSweep` and starts over at the end. */
+  sweep(): void {
+    const now = this.#now();
+    for (let n = 0; n < rowsPerSweep; n++) {
+      const { value, done } = this.#sweeping.next();
+      if (done === true) {
+        this.#sweeping = this.scopes.entries();
+        return;
+      }
+      const [id, { day, month, months, leases }] = value;
+      const isUsed = months.size > 0 || leases.size > 0;
+      if (!isUsed && day.isEmpty(now) && month.isEmpty(now)) this.scopes.delete(id);
+    }
+  }
+
   /** Returns true if the replica may post, and records the time of its message. */
   #hear(row: ReplicaRow): boolean {
     if (row.state !== "live") return false;
@@ -160,7 +188,8 @@ export class MemoryLedger implements CreditLedger {
     return true;
   }
 
-  #scope(id: string): ScopeRow {
+  /** Returns the row of a scope, and creates it if it does not exist. */
+  scope(id: string): ScopeRow {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
       scope = {
@@ -168,8 +197,8 @@ export class MemoryLedger implements CreditLedger {
         limits: undefined,
         fixed: [],
         leases: new Map(),
-        daySteps: new Map(),
-        monthSteps: new Map(),
+        day: new RollingWindow(dayWindow),
+        month: new RollingWindow(monthWindow),
         months: new Map(),
       };
       this.scopes.set(id, scope);

@@ -1,19 +1,41 @@
 /** Leased credit of one exchange, for the step `meter`. Implements `Reservation`. */
 import type { ChargeLine, Reservation, ReservedFor } from "sluice-gateway/services";
-import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { cutLines, isChargeable, notChargeable } from "../metering/charge-lines.ts";
-import { agentJson, pricingJson } from "../metering/usage-json.ts";
-import type { LedgerLink } from "./ledger-link.ts";
-import type { ChargeDetails, ReplicaMode } from "./ledger.ts";
-import type { LeasedLine, LeasedReservation } from "./leased-reservation.ts";
-import type { LeaseMetrics } from "./metrics.ts";
+import type { ChargeMetrics } from "../metering/metrics.ts";
+import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
+
+/** Connects the reservations of a meter with the authority, and records their charges. */
+export interface CreditLink {
+  /** True if a charge may be made now. */
+  readonly isAvailable: boolean;
+  /** True if a key without a limit has a lease, too, so that its open reservations count when it gets a limit. */
+  readonly leasesEveryKey: boolean;
+  /**
+   * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
+   */
+  reserve(account: Account, costMilliCu: number, isForced?: boolean): LeasedReservation;
+  /** Called when bytes of the answer will be sent before an open reservation settles. */
+  beginStream?(reservation: LeasedReservation, about: ReservedFor): void;
+  /**
+   * Charges a reservation, and releases it if there are no lines. `more`: see `Reservation.settle`. Resolves when the
+   * charge is recorded. Rejects if it certainly is not.
+   */
+  settle(
+    reservation: LeasedReservation,
+    lines: readonly LeasedLine[],
+    more: readonly LeasedReservation[],
+  ): Promise<void>;
+  release(reservation: LeasedReservation): void;
+  /** Records all charges and returns all credit, within a few seconds. */
+  close(): Promise<void>;
+}
 
 /** The objects that all reservations of a meter share. */
 export interface MeterReservationDeps {
-  readonly link: LedgerLink;
-  readonly metrics: LeaseMetrics;
-  /** `settle` waits for PostgreSQL with `settled`, and for nothing with `async`. */
-  readonly mode: ReplicaMode;
+  readonly link: CreditLink;
+  readonly metrics: Pick<ChargeMetrics, "cut">;
+  /** True if `settle` does not wait until the charge is recorded. */
+  readonly isAsync: boolean;
 }
 
 const resolved = Promise.resolve();
@@ -24,25 +46,23 @@ export class MeterReservation implements Reservation {
   readonly costMilliCu: number;
   readonly #deps: MeterReservationDeps;
   readonly #credit: LeasedReservation;
-  /** Id of the request, and the agent: see charge-text.ts. */
-  readonly #text: string;
-  readonly #route: string | undefined;
+  readonly #about: ReservedFor;
   #hasEnded = false;
   /** The result of `settle`. */
-  #posted: Promise<void> = resolved;
+  #recorded: Promise<void> = resolved;
 
   /** `credit`: an open reservation. */
   constructor(deps: MeterReservationDeps, credit: LeasedReservation, about: ReservedFor) {
     this.#deps = deps;
     this.#credit = credit;
     this.costMilliCu = credit.costMilliCu;
-    this.#text = chargeText(about.requestId, about.agent);
-    this.#route = about.route;
+    this.#about = about;
+    if (about.streamed === true) deps.link.beginStream?.(credit, about);
   }
 
   /** A second call returns the promise of the first. */
   settle(lines: readonly ChargeLine[], more: readonly Reservation[] = []): Promise<void> {
-    if (this.#hasEnded) return this.#posted;
+    if (this.#hasEnded) return this.#recorded;
     this.#hasEnded = true;
     let maxMilliCu = this.costMilliCu;
     const others: LeasedReservation[] = [];
@@ -52,8 +72,8 @@ export class MeterReservation implements Reservation {
       other.#hasEnded = true;
       others.push(other.#credit);
     }
-    this.#posted = this.#settleUpTo(maxMilliCu, lines, others);
-    return this.#posted;
+    this.#recorded = this.#settleUpTo(maxMilliCu, lines, others);
+    return this.#recorded;
   }
 
   release(): void {
@@ -72,62 +92,25 @@ export class MeterReservation implements Reservation {
     given: readonly ChargeLine[],
     others: readonly LeasedReservation[],
   ): Promise<void> {
-    const { link, metrics, mode } = this.#deps;
-    const credit = this.#credit;
+    const { link, metrics, isAsync } = this.#deps;
     const wrong = given.find((line) => !isChargeable(line));
     const lines = wrong === undefined ? given : [];
     const cut = cutLines(lines, maxMilliCu, (surface, milliCu) =>
       metrics.cut(surface).add(milliCu),
     );
-    // The replica was fenced, and the credit could not be reserved again.
-    if (credit.state === "lost") {
-      for (const other of others) link.release(other);
-      return Promise.reject(notPosted());
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    credit.onChange = () => {
-      if (credit.state === "lost") reject(notPosted());
-      if (credit.state !== "posted") return;
-      credit.onChange = undefined;
-      for (const { surface, costMilliCu } of cut) metrics.charged(surface).add(costMilliCu);
-      resolve();
-    };
-    link.settle(
-      credit,
-      cut.map((line) => this.#leasedLine(line)),
+    const about = this.#about;
+    const recorded = link.settle(
+      this.#credit,
+      cut.map((line) => ({ costMilliCu: line.costMilliCu, details: { about, line } })),
       others,
     );
-    if (wrong !== undefined) return Promise.reject(notChargeable(wrong));
-    if (lines.length === 0) return resolved;
-    if (mode !== "async") return promise;
-    promise.catch(() => {});
-    return resolved;
-  }
-
-  #leasedLine(line: ChargeLine): LeasedLine {
-    const text = withPricing(this.#text, line.pricing);
-    const { requestId, agent, pricing } = readChargeText(text);
-    const details: ChargeDetails = {
-      surface: line.surface,
-      method: line.method,
-      model: line.model ?? null,
-      request_id: requestId,
-      input_tokens: line.inputTokens ?? 0,
-      output_tokens: line.outputTokens ?? 0,
-      ...(pricing?.classes !== undefined && {
-        cached_tokens: line.cachedTokens ?? 0,
-        reasoning_tokens: line.reasoningTokens ?? 0,
-      }),
-      estimated: line.estimated === true,
-      outcome: line.outcome ?? "complete",
-      ...(agent !== undefined && { agent: agentJson(agent) }),
-      ...(pricing !== undefined && { pricing: pricingJson(pricing) }),
-      ...(this.#route !== undefined && { route: this.#route }),
-    };
-    return { costMilliCu: line.costMilliCu, details };
+    if (lines.length > 0 && !isAsync) return recorded;
+    recorded.catch(() => {});
+    return wrong === undefined ? resolved : Promise.reject(notChargeable(wrong));
   }
 }
 
-function notPosted(): Error {
+/** The reason why a charge is certainly not recorded. */
+export function notRecorded(): Error {
   return new Error("the charge could not be recorded");
 }

@@ -6,10 +6,13 @@
  */
 import type { Postgres } from "sluice-gateway/plugin";
 import { number, text } from "sluice-gateway/store";
+import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
+import { agentJson, pricingJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
 import { grant, limitReached, silenceMs, type Decision, type ScopeView } from "./authority.ts";
 import type { LeaseRow } from "./ledger-rows.ts";
 import type {
+  ChargeDetails,
   CreditLedger,
   FeedReply,
   Granted,
@@ -262,9 +265,33 @@ function rowOf(charge: LeasedCharge, seq: number): object {
     seq,
     workspace_id: charge.workspaceId,
     key_id: charge.keyId,
-    ...charge.details,
+    ...detailsJson(charge.details),
     used_cu_milli: charge.costMilliCu,
     taken: charge.takenMilliCu,
     key_taken: charge.keyTakenMilliCu,
+  };
+}
+
+/** Returns the columns that describe a charge. Their names are those of the usage export. */
+function detailsJson({ about, line }: ChargeDetails): object {
+  const { agent, pricing, requestId } = readChargeText(
+    withPricing(chargeText(about.requestId, about.agent), line.pricing),
+  );
+  return {
+    surface: line.surface,
+    method: line.method,
+    model: line.model ?? null,
+    request_id: requestId,
+    input_tokens: line.inputTokens ?? 0,
+    output_tokens: line.outputTokens ?? 0,
+    ...(pricing?.classes !== undefined && {
+      cached_tokens: line.cachedTokens ?? 0,
+      reasoning_tokens: line.reasoningTokens ?? 0,
+    }),
+    estimated: line.estimated === true,
+    outcome: line.outcome ?? "complete",
+    ...(agent !== undefined && { agent: agentJson(agent) }),
+    ...(pricing !== undefined && { pricing: pricingJson(pricing) }),
+    ...(about.route !== undefined && { route: about.route }),
   };
 }

@@ -269,6 +269,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
 }
 
 function isSame(left: Limits, right: Limits): boolean {
+  if (left === right) return true;
   if (left.kind === "key") {
     return (
       right.kind === "key" &&

@@ -1,12 +1,12 @@
 /** Starts metering with credit that is shared by all gateways on the same database. */
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
-import type { Metering } from "sluice-gateway/services";
+import type { Metering, MeterUnavailable } from "sluice-gateway/services";
 import type { Options } from "../metering/options.ts";
 import { number } from "sluice-gateway/store";
 import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { checkCopied } from "./copy-charges.ts";
-import { LeasedMeter, notAvailable } from "./leased-meter.ts";
+import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
 import { leaseMetrics } from "./metrics.ts";
@@ -19,6 +19,10 @@ type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis">;
 };
 
+const unavailable = {
+  kind: "unavailable",
+  reason: "PostgreSQL does not answer",
+} as const satisfies MeterUnavailable;
 /** See `Metering.outageMs`. The time is short, because other gateways continue to run and may have revoked keys. */
 const outageMs = 5_000;
 /** Time limit of a usage report, which may read the charges of a month. */
@@ -58,7 +62,7 @@ export async function startLeased(
       outageMs,
       usage: createDatabaseReports(reports, createMonthReader(reports), host.log),
     },
-    ready: () => ({ credit: meter.writable ? true : notAvailable.reason }),
+    ready: () => ({ credit: meter.writable ? true : unavailable.reason }),
   };
 }
 
@@ -79,8 +83,6 @@ export async function openLeasedMeter(
   const ledger = createPostgresLedger(database, version);
   const shown = leaseMetrics(metrics);
   const replica = new LedgerReplica(database.replica, mode);
-  const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown });
-  await checked(database, () => link.start());
   const showGateways = ({ live, silent, stranded }: Gateways): void => {
     shown.replicas("live").set(live);
     shown.replicas("silent").set(silent);
@@ -88,12 +90,13 @@ export async function openLeasedMeter(
     // A silent gateway may still run for a while, so it keeps its share of the request rates.
     store.redis?.setReplicas(live + silent);
   };
-  void sweep(database, showGateways);
-  const sweeper = clock.every(sweepMs, () => void sweep(database, showGateways));
-  return new LeasedMeter({ link, replica, sweeper, clock, metrics: shown, mode });
+  const sweepDatabase = (): void => void sweep(database, showGateways);
+  const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown, sweepDatabase });
+  await checked(database, () => link.start());
+  sweepDatabase();
+  const isAsync = mode === "async";
+  return new LeasedMeter({ link, metrics: shown, isAsync, unavailable });
 }
-
-const sweepMs = 10_000;
 
 const countGateways = `
   SELECT count(*) FILTER (WHERE NOT is_silent) AS live, count(*) FILTER (WHERE is_silent) AS silent,

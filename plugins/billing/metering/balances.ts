@@ -1,20 +1,34 @@
 /** Reads the used credit of every key and workspace from the sums of the charges, at start. */
 import type { DatabaseSync } from "node:sqlite";
 import { explain, number, text } from "sluice-gateway/store";
-import type { CreditBook } from "./credit.ts";
+import type { ScopeRow } from "../leases/ledger-rows.ts";
+import type { MemoryLedger } from "../leases/memory-ledger.ts";
+import { totalOf } from "../leases/months.ts";
 import { openJournalReader } from "./journal-reader.ts";
 import { chargesPath } from "./journal-schema.ts";
+import { MonthDraws } from "./month-draws.ts";
 import type { RollingWindow } from "./windows.ts";
 
 export interface Balances {
   readonly names: ReadonlyMap<string, number>;
+  /** The months of workspaces by their ids. */
+  readonly draws: Map<string, MonthDraws>;
   /** Time of the newest record, in milliseconds since 1970. 0 if the journal is empty. */
   readonly newest: number;
 }
 
-/** Fills `book` from a journal whose sums are complete (see `JournalFile.recover`). Throws StoreError. */
-export function loadBalances(dataDir: string, book: CreditBook): Balances {
+/**
+ * Sets the charges of all scopes of `ledger` to those of a journal whose sums are complete (see `JournalFile.recover`).
+ * Throws StoreError.
+ */
+export function loadBalances(dataDir: string, ledger: MemoryLedger): Balances {
   const file = chargesPath(dataDir);
+  for (const scope of ledger.scopes.values()) {
+    scope.day.clear();
+    scope.month.clear();
+    scope.months.clear();
+    Object.assign(scope, { fixed: [] });
+  }
   let db: DatabaseSync | undefined;
   try {
     db = openJournalReader(dataDir);
@@ -22,12 +36,13 @@ export function loadBalances(dataDir: string, book: CreditBook): Balances {
     for (const row of db.prepare("SELECT id, name FROM names").iterate()) {
       names.set(number(row, "id"), text(row, "name"));
     }
-    loadWindow(db, "minutes", names, book, (key) => key.day);
-    loadWindow(db, "key_hours", names, book, (key) => key.month);
-    loadPeriods(db, names, book);
+    loadWindow(db, "minutes", names, ledger, (key) => key.day);
+    loadWindow(db, "key_hours", names, ledger, (key) => key.month);
+    const draws = loadPeriods(db, names, ledger);
     const last = db.prepare("SELECT last_at FROM commits ORDER BY seq DESC LIMIT 1").get();
     return {
       names: new Map(Array.from(names, ([id, name]) => [name, id])),
+      draws,
       newest: last === undefined ? 0 : number(last, "last_at"),
     };
   } catch (error) {
@@ -41,29 +56,37 @@ function loadWindow(
   db: DatabaseSync,
   table: "minutes" | "key_hours",
   names: ReadonlyMap<number, string>,
-  book: CreditBook,
-  windowOf: (key: ReturnType<CreditBook["key"]>) => RollingWindow,
+  ledger: MemoryLedger,
+  windowOf: (key: ScopeRow) => RollingWindow,
 ): void {
   // Rows come in ascending order of steps, because the primary key begins with the step.
   for (const row of db.prepare(`SELECT step, key, ${exact("cu_milli")} FROM ${table}`).iterate()) {
-    const id = number(row, "key");
-    const key = book.key(nameOf(names, id));
-    key.number = id;
+    const key = ledger.scope(nameOf(names, number(row, "key")));
     windowOf(key).addToStep(number(row, "step"), number(row, "cu_milli"));
   }
 }
 
-function loadPeriods(db: DatabaseSync, names: ReadonlyMap<number, string>, book: CreditBook): void {
+function loadPeriods(
+  db: DatabaseSync,
+  names: ReadonlyMap<number, string>,
+  ledger: MemoryLedger,
+): Map<string, MonthDraws> {
+  const all = new Map<string, MonthDraws>();
   const drawn = ["included", "purchased", "overage"].map(exact).join(", ");
   for (const row of db.prepare(`SELECT period, workspace, ${drawn} FROM periods`).iterate()) {
-    const id = number(row, "workspace");
-    const workspace = book.workspace(nameOf(names, id));
-    workspace.number = id;
-    workspace.roll(number(row, "period"));
-    workspace.includedMilliCu = number(row, "included");
-    workspace.purchasedMilliCu = number(row, "purchased");
-    workspace.overageMilliCu = number(row, "overage");
+    const id = nameOf(names, number(row, "workspace"));
+    const month = {
+      start: number(row, "period"),
+      includedMilliCu: number(row, "included"),
+      purchasedMilliCu: number(row, "purchased"),
+      overageMilliCu: number(row, "overage"),
+    };
+    const draws = all.get(id) ?? new MonthDraws();
+    all.set(id, draws);
+    draws.load(month);
+    ledger.scope(id).months.set(month.start, totalOf(month));
   }
+  return all;
 }
 
 /**

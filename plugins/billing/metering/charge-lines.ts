@@ -28,13 +28,6 @@ export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
     : notAnAmount(costMilliCu);
 }
 
-/** Returns the sum of the lines in milli-CU. */
-export function sumOf(lines: readonly ChargeLine[]): number {
-  let sumMilliCu = 0;
-  for (const line of lines) sumMilliCu += line.costMilliCu;
-  return sumMilliCu;
-}
-
 /**
  * Returns the lines with their sum reduced to `maxMilliCu`, from the last line backwards. `onCut` is called with the
  * surface of each reduced line and the milli-CU by which it was reduced.

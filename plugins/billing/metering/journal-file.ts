@@ -37,8 +37,6 @@ export class JournalFile {
   #seq: number;
   #checkpointMinute = 0;
   #rowsSinceCheckpoint = 0;
-  /** Names in groups that could not be written. Later records use their numbers. */
-  #unsaved: (readonly [number, string])[] = [];
   readonly #insert: ReturnType<DatabaseSync["prepare"]>;
   readonly #insertName: ReturnType<DatabaseSync["prepare"]>;
 
@@ -84,11 +82,6 @@ export class JournalFile {
     }
   }
 
-  /** Number of the last commit. */
-  get seq(): number {
-    return this.#seq;
-  }
-
   /**
    * Recovers the journal after a crash: closes every open intent with an `expired` record at `now` and writes the
    * sums. Nothing is charged for these intents, because the output of an interrupted stream is unknown and the
@@ -110,9 +103,9 @@ export class JournalFile {
 
   /**
    * Appends `records` as one commit, which is on disk when the method returns. Throws, without a change, if it cannot
-   * be written. `seq` of the result is the number of the commit.
+   * be written.
    */
-  append(records: Buffer): { readonly rows: number; readonly seq: number } {
+  append(records: Buffer): void {
     const group = this.#read(records);
     const minute = Math.floor(group.last / dayWindow.stepMs);
     const due =
@@ -120,9 +113,8 @@ export class JournalFile {
       this.#rowsSinceCheckpoint >= checkpointRecords ||
       this.#sums.isLarge;
     const writesSums = due && this.#sums.dirty;
-    if (writesSums || group.names.length > 0 || this.#unsaved.length > 0) {
+    if (writesSums || group.names.length > 0) {
       transaction(this.#db, () => {
-        for (const [id, name] of this.#unsaved) this.#insertName.run(id, name);
         for (const [id, name] of group.names) this.#insertName.run(id, name);
         this.#insert.run(this.#seq + 1, group.first, group.last, records);
         // The sums include the commits up to the previous one, which has been committed.
@@ -130,12 +122,10 @@ export class JournalFile {
       });
     } else this.#insert.run(this.#seq + 1, group.first, group.last, records);
     this.#seq++;
-    this.#unsaved = [];
     if (writesSums) this.#sumsWritten();
     if (due) this.#checkpointMinute = minute;
     this.#sums.add(records);
     this.#rowsSinceCheckpoint += group.rows;
-    return { rows: group.rows, seq: this.#seq };
   }
 
   /** Writes the sums, so that the next start has no commits to replay. */
@@ -156,11 +146,6 @@ export class JournalFile {
     redateCommits(this.#db, future);
     this.#sums.newest = future.present;
     return future;
-  }
-
-  /** Skips records that will not be written. Only their names are kept for later. */
-  skip(records: Buffer): void {
-    this.#unsaved.push(...this.#read(records).names);
   }
 
   /** Writes and removes enough bytes to show whether the disk has room. Throws if it does not. */

@@ -7,13 +7,11 @@ import { periodOf } from "./periods.ts";
 
 export class MeterTime {
   readonly #clock: Clock;
-  #newest: number;
+  #newest = 0;
   #period = { start: 0, end: 0 };
 
-  /** `newest`: time of the newest record in the journal, in milliseconds since 1970. */
-  constructor(clock: Clock, newest: number) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#newest = newest;
   }
 
   /** Returns the latest time seen, in milliseconds since 1970. */
@@ -28,7 +26,7 @@ export class MeterTime {
     return Math.max(0, this.#newest - this.#clock.now());
   }
 
-  /** Continues at `newest`, the time of the newest record after the journal was corrected. */
+  /** Continues at `newest`, the time of the newest record in the journal, in milliseconds since 1970. */
   moveTo(newest: number): void {
     this.#newest = newest;
     this.#period = { start: 0, end: 0 };

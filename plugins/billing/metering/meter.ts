@@ -1,17 +1,30 @@
-/** Opens the meter: recovers the journal, loads all balances and starts the journal thread. */
+/** Opens the meter of a gateway that is alone: recovers the journal, loads all balances and starts the journal thread. */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
-import type { KeyWindows, Metering, Workspace, WorkspaceUsage } from "sluice-gateway/services";
+import type {
+  CuRefusal,
+  KeyWindows,
+  Metering,
+  MeterUnavailable,
+  Reservation,
+  Workspace,
+  WorkspaceUsage,
+} from "sluice-gateway/services";
+import { LeasedMeter } from "../leases/leased-meter.ts";
+import { outstanding } from "../leases/ledger-rows.ts";
+import { MemoryLedger } from "../leases/memory-ledger.ts";
+import { currentMonth, drawn, type CurrentMonth } from "../leases/months.ts";
 import { loadBalances } from "./balances.ts";
-import { CreditMeter } from "./credit-meter.ts";
-import { CreditBook } from "./credit.ts";
 import { JournalFile } from "./journal-file.ts";
-import { Journal } from "./journal.ts";
-import type { Durability } from "./options.ts";
 import { openJournalReader } from "./journal-reader.ts";
+import { Journal } from "./journal.ts";
+import { LocalLink, type Recorded } from "./local-link.ts";
+import { MeterTime } from "./meter-time.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
-import { periodOf } from "./periods.ts";
-import { at, kind, type RecordCursor } from "./records.ts";
+import type { MonthDraws } from "./month-draws.ts";
+import type { Durability } from "./options.ts";
+import { RecordEncoder } from "./record-encoder.ts";
 import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
+import { windowState } from "./windows.ts";
 
 export interface MeterOptions {
   /** Folder of the journal. Only one meter may use a folder; the caller holds its lock (src/store/lock.ts). */
@@ -24,35 +37,32 @@ export interface MeterOptions {
   readonly maxPages?: number;
 }
 
-/** Credit that a key has used, in milli-CU. */
-interface KeyUsage {
-  readonly dayMilliCu: number;
-  readonly monthMilliCu: number;
-  readonly openMilliCu: number;
-}
-
-/** The meter of one gateway. Its book is in memory, so no result has to be requested from a database. */
+/** The meter of one gateway. Its authority is in memory, so no result has to be requested from a database. */
 export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
-  reserve(
-    ...args: Parameters<Metering["reserve"]>
-  ): Exclude<ReturnType<Metering["reserve"]>, Promise<unknown>>;
+  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable;
   keyWindows(...args: Parameters<Metering["keyWindows"]>): KeyWindows;
   workspaceUsage(workspaceId: string): WorkspaceUsage;
   purchasedLeft(workspace: Workspace): number;
   /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   readonly writable: boolean;
-  keyUsage(keyId: string): KeyUsage;
   /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void>;
   /** Writes all pending records and ends the journal thread. */
   close(): Promise<void>;
 }
 
+/** Interval between two attempts to correct the journal. */
+const correctMs = 60_000;
+
+const unavailable: MeterUnavailable = {
+  kind: "unavailable",
+  reason: "the journal cannot be written",
+};
+
 /** Opens the journal, expires the intents that a crash left open, and loads all balances. Rejects with StoreError. */
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
-  const { dataDir, clock, log } = options;
+  const { dataDir, clock, log, durability } = options;
   const metrics = meterMetrics(options.metrics);
-  const book = new CreditBook();
   const file = JournalFile.open(dataDir, options.maxPages);
   try {
     const { expired } = file.recover(clock.now());
@@ -62,33 +72,28 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   } finally {
     file.close();
   }
-  const opened = await openJournal(options, book, metrics);
-  const behindMs = opened.newest - clock.now();
-  if (behindMs > ignoredMs) log.error({ behindMs }, clockIsBehind);
-  return new CreditMeter({
-    ...options,
-    ...opened,
-    book,
-    metrics,
-    canCorrect() {
-      const db = openJournalReader(dataDir);
-      try {
-        return findFutureCommits(db, clock.now()) !== undefined;
-      } finally {
-        db.close();
-      }
-    },
-    reopen() {
-      const closed = JournalFile.open(dataDir, options.maxPages);
-      try {
-        correct(closed, options, metrics);
-      } finally {
-        closed.close();
-      }
-      book.clear();
-      return openJournal(options, book, metrics);
-    },
-  });
+  const time = new MeterTime(clock);
+  const ledger = new MemoryLedger(() => time.now(), true);
+  const open = async (): Promise<Recorded> => {
+    const { newest, names, draws } = loadBalances(dataDir, ledger);
+    time.moveTo(newest);
+    const journal = await Journal.open({ ...options, metrics });
+    return { journal, draws, encoder: new RecordEncoder(names, journal.records) };
+  };
+  const isAsync = durability === "async";
+  const recorded = await open();
+  const link = new LocalLink({ recorded, ledger, time, clock, log, metrics, isAsync });
+  if (time.behindMs > ignoredMs) log.error({ behindMs: time.behindMs }, clockIsBehind);
+  const reopen = (): Promise<Recorded> => {
+    const closed = JournalFile.open(dataDir, options.maxPages);
+    try {
+      correct(closed, options, metrics);
+    } finally {
+      closed.close();
+    }
+    return open();
+  };
+  return new LocalMeter(options, { link, ledger, time, metrics, reopen });
 }
 
 /** Moves the charges of a clock that ran ahead to the present. Throws StoreError. */
@@ -108,30 +113,137 @@ function correct(
   );
 }
 
-/** Loads the balances into `book`, and starts the journal thread. */
-async function openJournal(
-  options: MeterOptions,
-  book: CreditBook,
-  metrics: MeterMetrics,
-): Promise<{ readonly journal: Journal; readonly newest: number }> {
-  const { names, newest } = loadBalances(options.dataDir, book);
-  const onLost = (records: RecordCursor): void => takeBack(records, book, metrics);
-  return { journal: await Journal.open({ ...options, metrics, names, onLost }), newest };
+interface LocalMeterDeps {
+  readonly link: LocalLink;
+  readonly ledger: MemoryLedger;
+  readonly time: MeterTime;
+  readonly metrics: MeterMetrics;
+  /** Corrects a journal that has been closed, and opens it again. Rejects with StoreError. */
+  readonly reopen: () => Promise<Recorded>;
 }
 
-/** Reverses charges that will never be on disk. Their `settle` promises reject, so nothing is charged. */
-function takeBack(records: RecordCursor, book: CreditBook, metrics: MeterMetrics): void {
-  const { keys, workspaces } = book.byNumber();
-  while (records.next()) {
-    if (records.kind !== kind.charge) continue;
-    const time = records.float(at.charge.time);
-    const costMilliCu = records.costMilliCu;
-    keys.get(records.uint(at.charge.key))?.takeBack(time, costMilliCu);
-    workspaces.get(records.uint(at.charge.workspace))?.takeBack(periodOf(time).start, {
-      includedMilliCu: records.float(at.charge.included),
-      purchasedMilliCu: records.float(at.charge.purchased),
-      overageMilliCu: records.float(at.charge.overage),
-    });
-    metrics.lost.add(costMilliCu);
+class LocalMeter implements MeterService {
+  readonly #options: MeterOptions;
+  readonly #deps: LocalMeterDeps;
+  readonly #meter: LeasedMeter;
+  readonly #clockCheck: Disposable;
+  #nextCorrection = 0;
+
+  constructor(options: MeterOptions, deps: LocalMeterDeps) {
+    const { link, metrics } = deps;
+    this.#options = options;
+    this.#deps = deps;
+    const isAsync = options.durability === "async";
+    this.#meter = new LeasedMeter({ link, metrics, isAsync, unavailable });
+    this.#clockCheck = options.clock.every(1_000, () => this.#checkClock());
   }
+
+  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable {
+    const taken = this.#meter.reserve(...args);
+    // The authority answers at once.
+    if (taken instanceof Promise) throw new Error("a reservation waits for the authority");
+    return taken;
+  }
+
+  /** Sums must stay exact, so a cost that they cannot hold is cut. The reservation can charge only what it holds. */
+  reserveWithoutLimit(
+    ...[principal, costMilliCu, about]: Parameters<Metering["reserveWithoutLimit"]>
+  ): Reservation | MeterUnavailable {
+    const { key, workspace } = principal;
+    const usedMilliCu = Math.max(
+      this.#deps.ledger.scopes.get(key.id)?.month.sum(this.#deps.time.now()) ?? 0,
+      this.#monthOf(workspace.id).sumMilliCu + this.#openIn(workspace.id),
+    );
+    const leftMilliCu = Math.max(0, Number.MAX_SAFE_INTEGER - usedMilliCu);
+    return this.#meter.reserveWithoutLimit(principal, Math.min(costMilliCu, leftMilliCu), about);
+  }
+
+  get writable(): boolean {
+    return this.#meter.writable;
+  }
+
+  keyWindows({
+    id,
+    cuLimit24hMilli,
+    cuLimit30dMilli,
+  }: Parameters<Metering["keyWindows"]>[0]): KeyWindows {
+    const now = this.#deps.time.now();
+    const { day, month } = this.#deps.ledger.scopes.get(id) ?? {};
+    const openMilliCu = this.#openIn(id);
+    return {
+      day: windowState(day, cuLimit24hMilli, openMilliCu, now),
+      month: windowState(month, cuLimit30dMilli, openMilliCu, now),
+      openMilliCu,
+    };
+  }
+
+  workspaceUsage(workspaceId: string): WorkspaceUsage {
+    const { start, sumMilliCu, purchasedBeforeMilliCu, limits } = this.#monthOf(workspaceId);
+    return {
+      periodStart: start,
+      ...drawn(sumMilliCu, limits, purchasedBeforeMilliCu),
+      openMilliCu: this.#openIn(workspaceId),
+    };
+  }
+
+  purchasedLeft({ id, purchasedTotalMilliCu: purchasedMilliCu }: Workspace): number {
+    const { sumMilliCu, purchasedBeforeMilliCu: before, limits } = this.#monthOf(id);
+    const { purchasedMilliCu: now } = drawn(sumMilliCu, { ...limits, purchasedMilliCu }, before);
+    return Math.max(0, purchasedMilliCu - before - now);
+  }
+
+  #monthOf(workspaceId: string): CurrentMonth & Pick<MonthDraws, "limits"> {
+    const { link, ledger, time } = this.#deps;
+    const {
+      months = new Map(),
+      fixed = [],
+      limits = link.limitsOf(workspaceId),
+    } = ledger.scopes.get(workspaceId) ?? {};
+    return { ...currentMonth(time.now(), months, fixed, limits), limits };
+  }
+
+  /** Returns the credit that is reserved, or charged and not on disk yet. */
+  #openIn(scope: string): number {
+    const { link, ledger } = this.#deps;
+    let openMilliCu = -link.credit.slackOf(scope);
+    for (const lease of ledger.scopes.get(scope)?.leases.values() ?? []) {
+      openMilliCu += outstanding(lease);
+    }
+    return Math.max(0, openMilliCu);
+  }
+
+  flush(): Promise<void> {
+    return this.#deps.link.flush();
+  }
+
+  close(): Promise<void> {
+    this.#clockCheck[Symbol.dispose]();
+    return this.#meter.close();
+  }
+
+  /** The clock is behind the charges. If it ran ahead before, they are moved to the present. */
+  #checkClock(): void {
+    const { link, metrics, time, reopen } = this.#deps;
+    const { clock, log, dataDir } = this.#options;
+    metrics.clockBehind.set(time.behindMs / 1000);
+    if (time.behindMs <= ignoredMs || !link.isAvailable) return;
+    if (clock.monotonic() < this.#nextCorrection) return;
+    this.#nextCorrection = clock.monotonic() + correctMs;
+    try {
+      if (!canCorrect(dataDir, clock.now())) {
+        return log.error({ behindMs: time.behindMs }, clockIsBehind);
+      }
+    } catch (error) {
+      return log.error({ err: error }, "cannot read the journal to correct the times of charges");
+    }
+    link.correct(reopen, (error) =>
+      log.error({ err: error }, "the journal could not be corrected; restart the gateway"),
+    );
+  }
+}
+
+/** Returns true if a correction would move charges of a clock that ran ahead. Throws StoreError. */
+function canCorrect(dataDir: string, now: number): boolean {
+  using db = openJournalReader(dataDir);
+  return findFutureCommits(db, now) !== undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The binary format of the journal's records. The main thread writes them into the ring, the journal thread stores each
- * group unchanged (one row per commit, one fsync), and readers decode them.
+ * The binary format of the journal's records. The main thread writes them, the journal thread stores those of each commit
+ * unchanged (one row per commit, one fsync), and readers decode them.
  *
  * Records are little-endian, and their length is a multiple of 8 bytes. A record starts with a word of 8 bytes: kind,
  * flags, length of the trailing text, and length of the whole record. Numbers at fixed offsets follow, then the text in
@@ -10,7 +10,7 @@
  * columns. A commit costs the same for one record and for twenty.
  */
 import { maxChargeTextChars } from "./charge-text.ts";
-import type { Split } from "./periods.ts";
+import type { Split } from "./month-draws.ts";
 
 export const kind = { padding: 0, charge: 1, intent: 2, closed: 3, name: 4 } as const;
 
@@ -184,7 +184,7 @@ function finish(
   const short = text.slice(0, maxChargeTextChars);
   const textBytes = bytes.write(short, start + textAt, "utf8");
   const length = (textAt + textBytes + 7) & ~7;
-  // The bytes after the text must be zero, because the ring still holds old data there.
+  // The bytes after the text must be zero, because the memory still holds old data there.
   for (let i = start + textAt + textBytes; i < start + length; i++) bytes[i] = 0;
   view.setUint8(start + at.kind, recordKind);
   view.setUint8(start + at.flags, flags);

@@ -76,18 +76,15 @@ export class RollingWindow {
     this.#sum += amountMilliCu;
   }
 
-  /** Reverses an `add` with the same time and amount, unless its step has left the window. */
-  takeBack(now: number, amountMilliCu: number): void {
-    const step = Math.floor(now / this.#shape.stepMs);
-    for (let i = this.#count - 1; i >= 0; i--) {
+  /** Returns the amounts that count at `now` by step, oldest first. */
+  amounts(now: number): Map<number, number> {
+    this.#evict(Math.floor(now / this.#shape.stepMs));
+    const amounts = new Map<number, number>();
+    for (let i = 0; i < this.#count; i++) {
       const at = this.#at(i);
-      if ((this.#steps[at] ?? 0) > step) continue;
-      if (this.#steps[at] === step) {
-        this.#amounts[at] = (this.#amounts[at] ?? 0) - amountMilliCu;
-        this.#sum -= amountMilliCu;
-      }
-      return;
+      amounts.set(this.#steps[at] ?? 0, this.#amounts[at] ?? 0);
     }
+    return amounts;
   }
 
   /** Removes all amounts, so that steps of any time can be added. */

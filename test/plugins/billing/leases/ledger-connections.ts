@@ -140,14 +140,8 @@ const charge = {
   takenMilliCu: 0,
   keyTakenMilliCu: 1,
   details: {
-    surface: "test",
-    method: "m",
-    model: null,
-    request_id: "r",
-    input_tokens: 0,
-    output_tokens: 0,
-    estimated: false,
-    outcome: "complete",
+    about: { requestId: "r" },
+    line: { surface: "test", method: "m", costMilliCu: 1 },
   },
 } as const;
 

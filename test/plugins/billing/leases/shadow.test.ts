@@ -32,8 +32,8 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   const shared = { replica, clock, metrics: leaseMetrics(metrics) };
   const link = new LedgerLink({ ...shared, ledger, log: fakeHost().log });
   await link.start();
-  const sweeper = { [Symbol.dispose]() {} };
-  const deps = { ...shared, link, mode: "settled", sweeper } as const;
+  const unavailableNow = { kind: "unavailable" } as const;
+  const deps = { ...shared, link, isAsync: false, unavailable: unavailableNow } as const;
   const meter = new LeasedMeter(deps);
   const pass = async (ms: number): Promise<void> => {
     for (let passed = 0; passed < ms; passed += 50) {

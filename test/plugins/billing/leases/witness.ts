@@ -153,7 +153,7 @@ export abstract class Witness {
 
   /** Notes a charge that the ledger has accepted. */
   count(charge: LeasedCharge): void {
-    const id = charge.details.request_id;
+    const id = charge.details.about.requestId;
     assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
     this.charged.set(id, charge);
     const { keyId, workspaceId, costMilliCu, takenMilliCu, keyTakenMilliCu } = charge;

@@ -15,18 +15,15 @@ import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.t
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
+import {
+  dayWindow,
+  monthWindow,
+  RollingWindow,
+  type WindowShape,
+} from "../../../../plugins/billing/metering/windows.ts";
 import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
-const details = {
-  surface: "chat",
-  method: "completions",
-  model: null,
-  request_id: "",
-  input_tokens: 1,
-  output_tokens: 2,
-  estimated: false,
-  outcome: "complete",
-} as const;
+const line = { surface: "chat", method: "completions", costMilliCu: 0 };
 
 /** The parts that a mutant replaces. */
 export interface Parts {
@@ -130,9 +127,9 @@ export class World extends Witness {
     if (opened === undefined) return;
     const lines = shares.map((share) => ({
       costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
-      details: { ...details, request_id: `${++this.#counter}` },
+      details: { about: { requestId: `${++this.#counter}` }, line },
     }));
-    opened.ids = lines.map((line) => line.details.request_id);
+    opened.ids = lines.map(({ details }) => details.about.requestId);
     process.replica.settle(this.now, opened.reservation, lines, more);
     process.open.splice(
       0,
@@ -246,14 +243,20 @@ export class World extends Witness {
 
   /** Runs a step, and then restores the ledger from a backup that was made before it. */
   restoreBefore(happens: () => void): void {
-    const { charges, replicas, scopes } = structuredClone({
+    const { charges, replicas } = structuredClone({
       charges: this.ledger.charges,
       replicas: this.ledger.replicas,
-      scopes: this.ledger.scopes,
+    });
+    const scopes = Array.from(this.ledger.scopes, ([id, { day, month, ...scope }]) => {
+      const windows = {
+        day: copyOf(day, dayWindow, this.now),
+        month: copyOf(month, monthWindow, this.now),
+      };
+      return [id, { ...structuredClone(scope), ...windows }] as const;
     });
     happens();
     for (const lost of this.ledger.charges.splice(charges.length))
-      this.charged.delete(lost.details.request_id);
+      this.charged.delete(lost.details.about.requestId);
     this.ledger.replicas.clear();
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();
@@ -288,4 +291,10 @@ export class World extends Witness {
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }
+}
+
+function copyOf(window: RollingWindow, shape: WindowShape, now: number): RollingWindow {
+  const copy = new RollingWindow(shape);
+  for (const [step, milliCu] of window.amounts(now)) copy.addToStep(step, milliCu);
+  return copy;
 }

@@ -36,6 +36,16 @@ export function charge(
   return take(meter, principal, costMilliCu).settle([line(costMilliCu)]);
 }
 
+/** Returns the credit that a key has used and reserved, in milli-CU. */
+export function keyUsage(
+  meter: MeterService,
+  id: string,
+): { readonly dayMilliCu: number; readonly monthMilliCu: number; readonly openMilliCu: number } {
+  const limits = { cuLimit24hMilli: undefined, cuLimit30dMilli: undefined };
+  const { day, month, openMilliCu } = meter.keyWindows({ id, ...limits });
+  return { dayMilliCu: day.usedMilliCu, monthMilliCu: month.usedMilliCu, openMilliCu };
+}
+
 export interface MeterFixture {
   readonly dataDir: string;
   readonly clock: ManualClock;

@@ -8,6 +8,7 @@ import {
   about,
   charge,
   day,
+  keyUsage,
   hour,
   line,
   meterFixture,
@@ -76,11 +77,14 @@ test("a reservation counts until it ends; afterwards only its charge counts", as
   const meter = await open();
   const first = take(meter, principalOf(), 500);
   const second = take(meter, principalOf(), 300);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 800 });
-  assert.equal(meter.workspaceUsage("ws_1").openMilliCu, 800);
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 800 });
   await first.settle([line(200), line(50)]);
   second.release();
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 250, monthMilliCu: 250, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 250,
+    monthMilliCu: 250,
+    openMilliCu: 0,
+  });
   assert.deepEqual(meter.workspaceUsage("ws_1"), {
     periodStart: Date.UTC(2026, 0),
     includedMilliCu: 250,
@@ -101,7 +105,11 @@ test("settling or releasing a reservation repeatedly charges and releases it onc
   released.release();
   released.release();
   await released.settle([line(100)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 100,
+    monthMilliCu: 100,
+    openMilliCu: 0,
+  });
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
@@ -109,7 +117,7 @@ test("settling without lines charges nothing", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
   await take(meter, principalOf(), 100).settle([]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await meter.flush();
   assert.deepEqual([...readUsage(dataDir)], []);
 });
@@ -119,7 +127,11 @@ test("a charge above its reservation is cut to it from the last line backwards, 
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
   await take(meter, principal, 100).settle([line(70), line(100), line(80)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 100, monthMilliCu: 100, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 100,
+    monthMilliCu: 100,
+    openMilliCu: 0,
+  });
   assert.deepEqual(refusalOf(meter, principal, 1), {
     kind: "refused",
     window: "24h",
@@ -141,10 +153,18 @@ test("several reservations can pay for one charge, and all of them end", async (
   const meter = await open();
   const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
   await one.settle([line(130)], [other]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 130, monthMilliCu: 130, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 130,
+    monthMilliCu: 130,
+    openMilliCu: 0,
+  });
   // A reservation that has ended pays for nothing more.
   await take(meter, principalOf(), 10).settle([line(40)], [other]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 140, monthMilliCu: 140, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), {
+    dayMilliCu: 140,
+    monthMilliCu: 140,
+    openMilliCu: 0,
+  });
 });
 
 test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
@@ -158,7 +178,7 @@ test("a reservation without a limit is held and charged only as far as sums stay
     assert.equal(taken.costMilliCu, expected);
     await taken.settle([line(most)]);
   }
-  assert.deepEqual(meter.keyUsage("key_1"), {
+  assert.deepEqual(keyUsage(meter, "key_1"), {
     dayMilliCu: most,
     monthMilliCu: most,
     openMilliCu: 0,
@@ -170,7 +190,7 @@ test("a refused reservation takes credit from no scope", async (t) => {
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
   assert.equal(meter.reserve(principal, 101, about).kind, "refused");
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   assert.equal(meter.workspaceUsage("ws_1").openMilliCu, 0);
   assert.equal(meter.reserve(principal, 100, about).kind, "reserved");
 });
@@ -224,12 +244,15 @@ test("a reservation of 0 is never refused", async (t) => {
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
 
-test("reserveWithoutLimit reserves credit above the limits", async (t) => {
+test("reserveWithoutLimit charges above the limits", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
-  assert.equal(meter.reserveWithoutLimit(principal, 50, about).kind, "reserved");
-  assert.equal(meter.keyUsage("key_1").openMilliCu, 50);
+  const forced = meter.reserveWithoutLimit(principal, 50, about);
+  assert.ok(forced.kind === "reserved");
+  await forced.settle([line(50)]);
+  assert.equal(keyUsage(meter, "key_1").dayMilliCu, 50);
+  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
 });
 
 test("keys of a workspace share its plan and have separate windows", async (t) => {
@@ -238,7 +261,7 @@ test("keys of a workspace share its plan and have separate windows", async (t) =
   const plan = { includedMilliCu: 100 };
   await charge(meter, principalOf({ plan, key: { id: "key_a" } }), 60);
   const other = principalOf({ plan, key: { id: "key_b", cuLimit24hMilli: 50 } });
-  assert.equal(meter.keyUsage("key_b").dayMilliCu, 0);
+  assert.equal(keyUsage(meter, "key_b").dayMilliCu, 0);
   assert.equal(meter.reserve(other, 41, about).kind, "refused");
   assert.equal(meter.reserve(other, 40, about).kind, "reserved");
 });
@@ -252,7 +275,7 @@ test("windows clear with time, and the plan clears with the month", async (t) =>
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   clock.advance(minute);
   await charge(meter, principal, 5);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 5, monthMilliCu: 15, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 5, monthMilliCu: 15, openMilliCu: 0 });
   clock.advance(2 * day);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   // February.
@@ -269,7 +292,7 @@ test("a clock that jumps back releases no credit, within the day or across month
   clock.jump(-hour);
   assert.equal(meter.reserve(principal, 1, about).kind, "refused");
   await take(meter, principalOf(), 3).settle([line(3)]);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 13, monthMilliCu: 13, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 13, monthMilliCu: 13, openMilliCu: 0 });
   assert.equal(meter.workspaceUsage("ws_1").periodStart, Date.UTC(2026, 1));
   const times = Array.from(readUsage(dataDir), (row) => row.time);
   assert.deepEqual(times, [Date.UTC(2026, 1, 1, 0, 30), Date.UTC(2026, 1, 1, 0, 30)]);
@@ -287,9 +310,9 @@ test("an amount that is not a whole number of milli-CU throws or rejects and cha
     const reservation = take(meter, principalOf(), 10);
     // This runs in handlers of sockets, where nothing catches an error.
     await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
-    assert.equal(meter.keyUsage("key_1").openMilliCu, 0);
+    assert.equal(keyUsage(meter, "key_1").openMilliCu, 0);
   }
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await meter.flush();
   assert.deepEqual([...readUsage(dataDir)], []);
 });
@@ -303,7 +326,7 @@ test("reservations that would bring a sum above 2^53 are refused", async (t) => 
   assert.equal(meter.reserve(paid, half, about).kind, "refused");
   const reservation = take(meter, paid, half - 1);
   await reservation.settle([line(Number.MAX_SAFE_INTEGER)]);
-  assert.equal(meter.keyUsage("key_1").dayMilliCu, Number.MAX_SAFE_INTEGER);
+  assert.equal(keyUsage(meter, "key_1").dayMilliCu, Number.MAX_SAFE_INTEGER);
 });
 
 test("a journal with sums above 2^53 from an earlier release opens, and inexact reservations are refused", async (t) => {
@@ -318,16 +341,16 @@ test("a journal with sums above 2^53 from an earlier release opens, and inexact 
   db.exec("UPDATE periods SET overage = 9223372036854775807");
   db.close();
   const meter = await open();
-  assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
+  assert.equal(keyUsage(meter, "key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
   assert.equal(meter.reserve(paid, 1, about).kind, "refused");
   const forced = meter.reserveWithoutLimit(paid, 1_000, about);
   assert.ok(forced.kind === "reserved");
   await forced.settle([line(1_000)]);
-  assert.equal(meter.keyUsage("key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
+  assert.equal(keyUsage(meter, "key_1").monthMilliCu, Number.MAX_SAFE_INTEGER);
   await meter.close();
   // The sums that are written at close can be read again.
   const again = await open();
-  assert.equal(again.keyUsage("key_1").openMilliCu, 0);
+  assert.equal(keyUsage(again, "key_1").openMilliCu, 0);
 });
 
 test("many charges of one turn of the event loop share few commits", async (t) => {
@@ -371,7 +394,7 @@ describe("the records for the begin and the end of a stream", () => {
     const charged = ending.settle([line(7)]);
     t.mock.timers.tick(4);
     await charged;
-    assert.equal(meter.keyUsage("key_1").dayMilliCu, 7);
+    assert.equal(keyUsage(meter, "key_1").dayMilliCu, 7);
   });
 
   test("the end of a stream and unstreamed answers do not wait if there is no other reservation", async (t) => {
@@ -381,7 +404,7 @@ describe("the records for the begin and the end of a stream", () => {
     const alone = stream(meter);
     await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
     await alone.settle([line(3)]);
-    assert.equal(meter.keyUsage("key_1").dayMilliCu, 3);
+    assert.equal(keyUsage(meter, "key_1").dayMilliCu, 3);
   });
 
   test("are written by an immediate close", async (t) => {
@@ -424,7 +447,7 @@ test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) =>
     const rows = [...readUsage(dataDir)].filter((row) => row.keyId === principal.key.id);
     assert.equal(rows.length, 100);
     assert.equal(new Set(rows.map((row) => row.id)).size, 100);
-    assert.equal(meter.keyUsage(principal.key.id).dayMilliCu, 10_000);
+    assert.equal(keyUsage(meter, principal.key.id).dayMilliCu, 10_000);
   }
 });
 
@@ -436,10 +459,10 @@ test("balances survive a clean stop and a new start", async (t) => {
   });
   const first = await open();
   await charge(first, principal, 18);
-  const before = [first.keyUsage("key_1"), first.workspaceUsage("ws_1")];
+  const before = [keyUsage(first, "key_1"), first.workspaceUsage("ws_1")];
   await first.close();
   const second = await open();
-  assert.deepEqual([second.keyUsage("key_1"), second.workspaceUsage("ws_1")], before);
+  assert.deepEqual([keyUsage(second, "key_1"), second.workspaceUsage("ws_1")], before);
   assert.equal(second.purchasedLeft(principal.workspace), 0);
 });
 
@@ -474,7 +497,7 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
     await new Promise(setImmediate);
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.deepEqual(again.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(again, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
   assert.deepEqual([...readUsage(crashed.dataDir)], []);
   // An intent expires once: the next start finds none.
@@ -493,7 +516,7 @@ test("an intent that was settled or released is not open after a crash", async (
   await meter.flush();
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.equal(again.keyUsage("key_1").dayMilliCu, 400);
+  assert.equal(keyUsage(again, "key_1").dayMilliCu, 400);
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
 });
 
@@ -508,7 +531,7 @@ test("an intent that was opened minutes before a crash is found too", async (t) 
   }
   const crashed = fixture.crashed();
   const again = await crashed.open();
-  assert.equal(again.keyUsage("key_1").dayMilliCu, 3);
+  assert.equal(keyUsage(again, "key_1").dayMilliCu, 3);
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
 });
 
@@ -519,11 +542,11 @@ test("idle keys are dropped, but keys with open reservations or counting charges
   const reservation = take(meter, holder, 5);
   await charge(meter, principalOf(), 5);
   clock.advance(31 * day);
-  assert.deepEqual(meter.keyUsage("key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
+  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   await reservation.settle([line(5)]);
-  assert.equal(meter.keyUsage("key_holder").dayMilliCu, 5);
+  assert.equal(keyUsage(meter, "key_holder").dayMilliCu, 5);
   await charge(meter, principalOf(), 5);
-  assert.equal(meter.keyUsage("key_1").dayMilliCu, 5);
+  assert.equal(keyUsage(meter, "key_1").dayMilliCu, 5);
 });
 
 test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {

@@ -1,0 +1,139 @@
+/**
+ * Encodes charges, and the begins and ends of streams, as the records of one commit, in memory that the journal thread
+ * shares. Names that recur are numbers, which the commit that first uses them introduces.
+ */
+import type { ReservedFor } from "sluice-gateway/services";
+import type { LeasedCharge } from "../leases/ledger.ts";
+import { chargeText, withPricing } from "./charge-text.ts";
+import type { Split } from "./month-draws.ts";
+import {
+  maxNameBytes,
+  maxRecordBytes,
+  writeCharge,
+  writeClosed,
+  writeIntent,
+  writeName,
+  type Target,
+} from "./records.ts";
+
+/** A charge may introduce seven names: key, workspace, surface, method, model, outcome and route. */
+const maxBytes = maxRecordBytes + 7 * maxNameBytes;
+
+export class RecordEncoder {
+  readonly #names: Map<string, number>;
+  #nextName = 1;
+  /** Names that no commit on disk has introduced yet. */
+  #newNames: string[] = [];
+  readonly #memory: SharedArrayBuffer;
+  #target: Target;
+  /** Number of bytes and of records since the last `clear`. */
+  bytes = 0;
+  rows = 0;
+
+  /** `names`: the names that are on disk, with their numbers. `memory`: it grows when it is full. */
+  constructor(names: ReadonlyMap<string, number>, memory: SharedArrayBuffer) {
+    this.#names = new Map(names);
+    this.#memory = memory;
+    this.#target = targetOf(memory);
+    for (const id of this.#names.values()) this.#nextName = Math.max(this.#nextName, id + 1);
+  }
+
+  /** `intent`: number of the stream that ends with this charge. 0 if there is none. */
+  charge({ details, keyId, workspaceId, time }: LeasedCharge, split: Split, intent: number): void {
+    this.#makeRoom();
+    const { about, line } = details;
+    const key = this.#number(keyId);
+    const workspace = this.#number(workspaceId);
+    const surface = this.#number(line.surface);
+    const method = this.#number(line.method);
+    const model = line.model === undefined ? 0 : this.#number(line.model);
+    const outcome = line.outcome === undefined ? 0 : this.#number(line.outcome);
+    const route = about.route === undefined ? 0 : this.#number(about.route);
+    this.#added(
+      writeCharge(this.#target, this.bytes, {
+        key,
+        workspace,
+        surface,
+        method,
+        model,
+        outcome,
+        time,
+        split,
+        inputTokens: line.inputTokens ?? 0,
+        outputTokens: line.outputTokens ?? 0,
+        cachedTokens: line.cachedTokens ?? 0,
+        reasoningTokens: line.reasoningTokens ?? 0,
+        estimated: line.estimated === true,
+        route,
+        intent,
+        text: withPricing(chargeText(about.requestId, about.agent), line.pricing),
+      }),
+    );
+  }
+
+  /** Adds the begin of a stream. `account`: its payer. */
+  begin(
+    intent: number,
+    time: number,
+    account: { readonly keyId: string; readonly workspaceId: string },
+    reservedMilliCu: number,
+    { requestId, surface: surfaceName }: ReservedFor,
+  ): void {
+    this.#makeRoom();
+    const key = this.#number(account.keyId);
+    const workspace = this.#number(account.workspaceId);
+    const surface = this.#number(surfaceName);
+    const fields = { key, workspace, surface, time, intent, reservedMilliCu, requestId };
+    this.#added(writeIntent(this.#target, this.bytes, fields));
+  }
+
+  /** Adds the end of a stream without a charge. */
+  end(intent: number, time: number, why: number): void {
+    this.#makeRoom();
+    this.#added(writeClosed(this.#target, this.bytes, time, intent, why));
+  }
+
+  /** Called before the records of the next commit. */
+  clear(): void {
+    this.bytes = 0;
+    this.rows = 0;
+  }
+
+  /** Called when the records are on disk. */
+  saved(): void {
+    this.#newNames = [];
+  }
+
+  /** Called when the records will never be on disk. Names that they introduce are introduced again. */
+  discard(): void {
+    for (const name of this.#newNames) this.#names.delete(name);
+    this.#newNames = [];
+  }
+
+  #number(name: string): number {
+    const known = this.#names.get(name);
+    if (known !== undefined) return known;
+    const id = this.#nextName++;
+    this.#names.set(name, id);
+    this.#newNames.push(name);
+    this.bytes += writeName(this.#target, this.bytes, id, name);
+    return id;
+  }
+
+  #added(bytes: number): void {
+    this.bytes += bytes;
+    this.rows++;
+  }
+
+  /** Makes room for the next record. Throws RangeError if the memory can grow no more. */
+  #makeRoom(): void {
+    const { byteLength } = this.#memory;
+    if (this.bytes + maxBytes <= byteLength) return;
+    this.#memory.grow(2 * byteLength);
+    this.#target = targetOf(this.#memory);
+  }
+}
+
+function targetOf(memory: SharedArrayBuffer): Target {
+  return { bytes: Buffer.from(memory), view: new DataView(memory) };
+}
