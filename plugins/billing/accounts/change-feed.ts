@@ -18,34 +18,35 @@ export class ChangeFeed {
     this.#query = query;
   }
 
-  /** Number of the last change that `changed` has returned. */
-  get seen(): number {
-    return this.#seen;
-  }
-
   /** Marks all existing changes as read, so that `changed` does not return them. */
   async skip(): Promise<void> {
     this.#seen = await newestChange(this.#query);
   }
 
-  /** Returns the changes since the last call. If there are none, it reads only the end of the log. */
-  async changed(): Promise<StoreChanges> {
+  /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
+  async changed(known?: number): Promise<StoreChanges> {
+    if (known === this.#seen) return this.#nothing();
     const [row = {}] = await this.#query(readNewest, [this.#seen]);
     const newest = optionalNumber(row, "newest") ?? 0;
     if (newest < this.#seen) {
       const overrides = await readOverrides(this.#query);
       await this.skip();
-      return { keys: [], overrides, hasLostChanges: true };
+      return { keys: [], overrides, hasLostChanges: true, seenChange: this.#seen };
     }
-    if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
+    if (newest === this.#seen) return this.#nothing();
     const overridesAt = optionalNumber(row, "overrides") ?? 0;
     const changes = {
       keys: await keysChangedAfter(this.#query, this.#seen),
       overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
       hasLostChanges: false,
+      seenChange: newest,
     };
     this.#seen = newest;
     return changes;
+  }
+
+  #nothing(): StoreChanges {
+    return { keys: [], overrides: undefined, hasLostChanges: false, seenChange: this.#seen };
   }
 }
 

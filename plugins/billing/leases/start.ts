@@ -16,7 +16,7 @@ import { LedgerReplica } from "./replica.ts";
 import { createUsageQueries } from "./usage-queries.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
-  readonly store: Pick<Host["store"], "redis">;
+  readonly store: Pick<Host["store"], "redis" | "session">;
 };
 
 /** See `Metering.outageMs`. The time is short, because other gateways continue to run and may have revoked keys. */
@@ -76,7 +76,7 @@ export async function openLeasedMeter(
   mode: ReplicaMode,
   { clock, log, metrics, version, store }: LeasedHost,
 ): Promise<LeasedMeter> {
-  const ledger = createPostgresLedger(database, version);
+  const ledger = createPostgresLedger(database, version, store.session);
   const shown = leaseMetrics(metrics);
   const replica = new LedgerReplica(database.replica, mode);
   const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown });

@@ -10,7 +10,9 @@ import type {
   Standing,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import type { Postgres } from "../../../../src/plugin.ts";
+import { systemClock } from "../../../../src/clock.ts";
+import type { Clock, Postgres, RunSql, Session } from "../../../../src/plugin.ts";
+import { createSession } from "../../../../src/store/session.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
@@ -104,8 +106,16 @@ export function databaseOn(client: Client, changed = (text: string): string => t
   return database;
 }
 
+/** Looks at the database all the time, so that a test does not wait for them. */
+export function sessionOn(client: Client, changed = (text: string): string => text): Session {
+  const query: RunSql = async (text, values = []) =>
+    (await client.query(changed(text), [...values])).rows;
+  const every: Clock["every"] = (_ms, task) => systemClock.every(1, task);
+  return createSession(query, { ...systemClock, every });
+}
+
 async function connectionOf(client: Client): Promise<Connection> {
-  const ledger = createPostgresLedger(databaseOn(client), "test");
+  const ledger = createPostgresLedger(databaseOn(client), "test", sessionOn(client));
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return {
     pid: rows[0]?.pid ?? 0,

@@ -15,7 +15,7 @@ import { chargeMigrations } from "../../../../plugins/billing/leases/schema.ts";
 import { postgresDialect } from "../../../../src/store/sql/dialect.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { histories, runHistory } from "./histories.ts";
-import { databaseOn, numberTypes } from "./ledger-connections.ts";
+import { databaseOn, sessionOn, numberTypes } from "./ledger-connections.ts";
 import { correctParts } from "./world.ts";
 
 const ledgerSchema = `CREATE SCHEMA sluice; ${postgresDialect.functions}
@@ -125,7 +125,11 @@ async function compare(
   numRuns: number,
   changed?: (text: string) => string,
 ): Promise<void> {
-  const postgres = createPostgresLedger(databaseOn(client, changed), "test");
+  const postgres = createPostgresLedger(
+    databaseOn(client, changed),
+    "test",
+    sessionOn(client, changed),
+  );
   for (const steps of fc.sample(histories(kind, 150), { numRuns, seed: 21 })) {
     const recorded: Recorded[] = [];
     const ledger = (now: () => number) => new RecordingLedger(now, recorded);
