@@ -51,8 +51,6 @@ export interface StoreChanges {
    * was read from it may then be wrong.
    */
   readonly hasLostChanges: boolean;
-  /** Number of the last of the changes that have been returned. 0 if there were none. */
-  readonly seenChange: number;
 }
 
 /** The gateways that read the changes of a store from other processes. */
@@ -115,6 +113,8 @@ export interface AccountStore {
    * change, if it is known. No statement is needed if it has been returned.
    */
   changed(newest?: number): Promise<StoreChanges>;
+  /** Returns the number of the last change that `changed` has returned. */
+  seenChange(): number;
   /** Returns the gateways that report which changes they have applied. Undefined if gateways do not report it. */
   followers(): Promise<Followers | undefined>;
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */

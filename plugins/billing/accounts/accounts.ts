@@ -137,11 +137,11 @@ class StoredAccounts implements AccountsService {
       clock,
       log,
       maxStaleMs,
-      apply: ({ keys, overrides: changed, hasLostChanges, seenChange }) => {
+      apply: ({ keys, overrides: changed, hasLostChanges }) => {
         if (hasLostChanges) this.#keys.forgetAll();
         for (const stored of keys) this.#keys.update(stored, clock.now());
         if (changed !== undefined) this.#overrides = changed;
-        onApplied?.(seenChange);
+        onApplied?.(store.seenChange());
       },
     });
     this.#claimed = new ClaimedCallers({
@@ -151,6 +151,7 @@ class StoredAccounts implements AccountsService {
       plans: () => this.#keys.plans,
       feed: this.#feed,
     });
+    onApplied?.(store.seenChange());
     store.onCommit(() => this.refresh());
     this.#timers = [
       session.watch({

@@ -10,12 +10,19 @@ const readNewest = `SELECT max(id) AS newest,
     max(CASE WHEN action = 'network.models' THEN id END) AS overrides
   FROM sluice.changes WHERE id >= $1`;
 
+const nothing: StoreChanges = { keys: [], overrides: undefined, hasLostChanges: false };
+
 export class ChangeFeed {
   readonly #query: RunSql;
   #seen = 0;
 
   constructor(query: RunSql) {
     this.#query = query;
+  }
+
+  /** Number of the last change that `changed` has returned. */
+  get seen(): number {
+    return this.#seen;
   }
 
   /** Marks all existing changes as read, so that `changed` does not return them. */
@@ -25,28 +32,23 @@ export class ChangeFeed {
 
   /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
   async changed(known?: number): Promise<StoreChanges> {
-    if (known === this.#seen) return this.#nothing();
+    if (known === this.#seen) return nothing;
     const [row = {}] = await this.#query(readNewest, [this.#seen]);
     const newest = optionalNumber(row, "newest") ?? 0;
     if (newest < this.#seen) {
       const overrides = await readOverrides(this.#query);
       await this.skip();
-      return { keys: [], overrides, hasLostChanges: true, seenChange: this.#seen };
+      return { keys: [], overrides, hasLostChanges: true };
     }
-    if (newest === this.#seen) return this.#nothing();
+    if (newest === this.#seen) return nothing;
     const overridesAt = optionalNumber(row, "overrides") ?? 0;
     const changes = {
       keys: await keysChangedAfter(this.#query, this.#seen),
       overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
       hasLostChanges: false,
-      seenChange: newest,
     };
     this.#seen = newest;
     return changes;
-  }
-
-  #nothing(): StoreChanges {
-    return { keys: [], overrides: undefined, hasLostChanges: false, seenChange: this.#seen };
   }
 }
 

@@ -58,7 +58,12 @@ const nothing: AskedOfLook = { feeds: [], fences: [] };
 export function joinLooks(session: Session): Pick<CreditLedger, "feed" | "fence"> {
   let next = nothing;
   let sent = nothing;
-  let isFirst = true;
+  let isStarting = { feed: true, fence: true };
+  /** A start waits for the first message of each kind, so they do not wait for the interval. */
+  const lookAtStart = (kind: "feed" | "fence"): void => {
+    if (isStarting[kind]) session.look().catch(() => {});
+    isStarting = { ...isStarting, [kind]: false };
+  };
   session.watch({
     with: changes,
     columns: { feeds, fenced },
@@ -86,14 +91,13 @@ export function joinLooks(session: Session): Pick<CreditLedger, "feed" | "fence"
     feed(replica) {
       const { promise, resolve, reject } = Promise.withResolvers<FeedReply>();
       next = { ...next, feeds: [...next.feeds, { replica, resolve, reject }] };
-      // A start does not wait for the interval.
-      if (isFirst) session.look().catch(() => {});
-      isFirst = false;
+      lookAtStart("feed");
       return promise;
     },
     fence(replica) {
       const { promise, resolve, reject } = Promise.withResolvers<readonly number[]>();
       next = { ...next, fences: [...next.fences, { replica, resolve, reject }] };
+      lookAtStart("fence");
       return promise;
     },
   };

@@ -9,7 +9,7 @@ test("lost changes are logged, because keys that were revoked last may be valid 
   let hasLostChanges = false;
   const feed = new AccountFeed({
     store: {
-      changed: async () => ({ keys: [], overrides: undefined, hasLostChanges, seenChange: 0 }),
+      changed: async () => ({ keys: [], overrides: undefined, hasLostChanges }),
     },
     clock: manualClock(),
     log,

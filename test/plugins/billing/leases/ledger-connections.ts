@@ -4,15 +4,16 @@ import { Client, types, type CustomTypesConfig } from "pg";
 import { heldSql } from "../../../../plugins/billing/leases/ledger-statements.ts";
 import { createPostgresLedger } from "../../../../plugins/billing/leases/postgres-ledger.ts";
 import type {
+  CreditLedger,
   KeyLimits,
   LeaseReply,
   Registered,
   Standing,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import { systemClock } from "../../../../src/clock.ts";
-import type { Clock, Postgres, RunSql, Session } from "../../../../src/plugin.ts";
+import type { Postgres, RunSql } from "../../../../src/plugin.ts";
 import { createSession } from "../../../../src/store/session.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql, startPgBouncer } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
@@ -106,16 +107,25 @@ export function databaseOn(client: Client, changed = (text: string): string => t
   return database;
 }
 
-/** Looks at the database all the time, so that a test does not wait for them. */
-export function sessionOn(client: Client, changed = (text: string): string => text): Session {
-  const query: RunSql = async (text, values = []) =>
-    (await client.query(changed(text), [...values])).rows;
-  const every: Clock["every"] = (_ms, task) => systemClock.every(1, task);
-  return createSession(query, { ...systemClock, every });
+/** A ledger whose looks run when they are needed and at no other time. `changed`: changes the texts of statements. */
+export function ledgerOn(client: Client, changed?: (text: string) => string): CreditLedger {
+  const database = databaseOn(client, changed);
+  const query: RunSql = (text, values) => database.query("session", text, values);
+  const session = createSession(query, manualClock());
+  const ledger = createPostgresLedger(database, "test", session);
+  const withLook = <T>(reply: T): T => {
+    session.look().catch(() => {});
+    return reply;
+  };
+  return {
+    ...ledger,
+    feed: (replica) => withLook(ledger.feed(replica)),
+    fence: (replica) => withLook(ledger.fence(replica)),
+  };
 }
 
 async function connectionOf(client: Client): Promise<Connection> {
-  const ledger = createPostgresLedger(databaseOn(client), "test", sessionOn(client));
+  const ledger = ledgerOn(client);
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return {
     pid: rows[0]?.pid ?? 0,
