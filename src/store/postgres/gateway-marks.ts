@@ -5,6 +5,7 @@ import { number, text } from "../row.ts";
 export interface GatewayMark {
   /** Name of the gateway. */
   readonly name: string;
+  /** 0 if it has not shown the mark yet. */
   readonly mark: number;
   /** Time since the gateway was last heard. It is heard every second. */
   readonly silentMs: number;
@@ -13,8 +14,8 @@ export interface GatewayMark {
 /** Returns the marks of the gateways that have been heard in the last ten minutes and that have not been stopped. */
 export async function gatewayMarks(query: RunSql, mark: string): Promise<readonly GatewayMark[]> {
   const rows = await query(
-    `SELECT name, CAST(marks ->> $1 AS bigint) AS mark, sluice.now_ms() - heard_at AS silent_ms
-     FROM sluice.gateways WHERE marks ->> $1 IS NOT NULL ORDER BY name, id`,
+    `SELECT name, coalesce(CAST(marks ->> $1 AS bigint), 0) AS mark, sluice.now_ms() - heard_at AS silent_ms
+     FROM sluice.gateways ORDER BY name, id`,
     [mark],
   );
   return rows.map((row) => ({
