@@ -166,7 +166,7 @@ describeMeter("embedded", async (t) => {
       method: row.method,
       model: row.model,
       agentName: row.agent?.name,
-      splitMilliCu: [row.includedMilliCu, row.purchasedMilliCu, row.overageMilliCu],
+      costMilliCu: row.includedMilliCu + row.purchasedMilliCu + row.overageMilliCu,
       inputTokens: row.inputTokens,
       outcome: row.outcome,
     }));

@@ -2,7 +2,10 @@
 import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
-import { createUsageQueries } from "../../plugins/billing/leases/usage-queries.ts";
+import {
+  createMonthReader,
+  createUsageQueries,
+} from "../../plugins/billing/leases/usage-queries.ts";
 import { createDatabaseReports } from "../../plugins/billing/metering/usage/reports.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -53,7 +56,10 @@ function describeLeased(name: string, port: () => number | undefined): void {
       reserveWithoutLimit: (...args) => meter.reserveWithoutLimit(...args),
       ...createUsageQueries(database),
     };
-    return { meter: opened, usage: createDatabaseReports(database, silentLog) };
+    return {
+      meter: opened,
+      usage: createDatabaseReports(database, createMonthReader(database), silentLog),
+    };
   };
   describeMeter(name, async (t) => {
     const { url, through } = await databaseOf(t);
@@ -77,11 +83,7 @@ async function recorded(url: string): Promise<RecordedCharge[]> {
     method: String(row["method"]),
     model: (row["model"] as string | null) ?? undefined,
     agentName: (row["agent"] as { name?: string } | null)?.name,
-    splitMilliCu: [
-      Number(row["included_cu_milli"]),
-      Number(row["purchased_cu_milli"]),
-      Number(row["overage_cu_milli"]),
-    ],
+    costMilliCu: Number(row["used_cu_milli"]),
     inputTokens: Number(row["input_tokens"]),
     outcome: String(row["outcome"]),
   }));

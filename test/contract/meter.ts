@@ -17,7 +17,7 @@ export interface RecordedCharge {
   readonly method: string;
   readonly model: string | undefined;
   readonly agentName: string | undefined;
-  readonly splitMilliCu: readonly [number, number, number];
+  readonly costMilliCu: number;
   readonly inputTokens: number;
   readonly outcome: string;
 }
@@ -68,14 +68,14 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
         {
           ...common,
           model: "A/b",
-          splitMilliCu: [4, 0, 0],
+          costMilliCu: 4,
           inputTokens: 3,
           outcome: "complete",
         },
         {
           ...common,
           model: undefined,
-          splitMilliCu: [5, 0, 0],
+          costMilliCu: 5,
           inputTokens: 0,
           outcome: "clientLeft",
         },
@@ -93,8 +93,8 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       await second.settle([line(5)]);
       await (await take(one, principalOf(), 10)).settle([]);
       assert.deepEqual(
-        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
-        [[4, 0, 0]],
+        (await charges()).map(({ costMilliCu }) => costMilliCu),
+        [4],
       );
     });
 
@@ -102,7 +102,7 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       const { one, charges } = await open(t);
       await (await take(one, principalOf(), 10)).settle([line(6), line(5), line(3)]);
       assert.deepEqual(
-        (await charges()).map(({ splitMilliCu: [included] }) => included),
+        (await charges()).map(({ costMilliCu }) => costMilliCu),
         [6, 4, 0],
       );
     });
@@ -115,7 +115,7 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       await first.settle([line(90)], [second]);
       await second.settle([line(1)]);
       assert.deepEqual(
-        (await charges()).map(({ splitMilliCu: [included] }) => included),
+        (await charges()).map(({ costMilliCu }) => costMilliCu),
         [90],
       );
       await (await take(one, principal, 10)).settle([line(10)]);
@@ -173,20 +173,16 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       assert.match(new Date(at).toISOString(), /-01T00:00:00\.000Z$/);
     });
 
-    test("a charge draws included credit, then purchased credit, then overage", async (t) => {
-      const { one, charges } = await open(t);
+    test("a month draws included credit, then purchased credit, then overage", async (t) => {
+      const { one } = await open(t);
       const principal = principalOf({
         workspace: { purchasedTotalMilliCu: 20, overageLimitCuMilli: 30 },
         plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
       });
       await (await take(one, principal, 60)).settle([line(15), line(40)]);
-      assert.deepEqual(
-        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
-        [
-          [10, 5, 0],
-          [0, 15, 25],
-        ],
-      );
+      const { includedMilliCu, purchasedMilliCu, overageMilliCu } =
+        await one.workspaceUsage("ws_1");
+      assert.deepEqual([includedMilliCu, purchasedMilliCu, overageMilliCu], [10, 20, 25]);
       assert.equal(await one.purchasedLeft(principal.workspace), 0);
       const { refusal } = await refuse(one, principal, 6);
       assert.deepEqual(refusal, {
@@ -205,8 +201,8 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       assert.equal(forced.kind, "reserved");
       if (forced.kind === "reserved") await forced.settle([line(8)]);
       assert.deepEqual(
-        (await charges()).map(({ splitMilliCu }) => splitMilliCu),
-        [[8, 0, 0]],
+        (await charges()).map(({ costMilliCu }) => costMilliCu),
+        [8],
       );
     });
 

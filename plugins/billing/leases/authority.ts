@@ -3,24 +3,9 @@
  * and PostgresLedger with rows of the database.
  */
 import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
-import { periodOf } from "../metering/periods.ts";
-import { add, difference, sum, takeInOrder } from "./amounts.ts";
-import {
-  nothing,
-  outstanding,
-  outstandingBySource,
-  type LeaseRow,
-  type ScopeState,
-  type Used,
-} from "./ledger-rows.ts";
-import {
-  unlimitedMilliCu,
-  type Amounts,
-  type Granted,
-  type LimitReached,
-  type Limits,
-  type Want,
-} from "./ledger.ts";
+import { outstanding, type LeaseRow, type ScopeState, type Used } from "./ledger-rows.ts";
+import type { Granted, LimitReached, Want } from "./ledger.ts";
+import { currentMonth, monthLimit } from "./months.ts";
 
 /** A replica that has sent nothing for this time is fenced. */
 export const silenceMs = 10_000;
@@ -56,99 +41,91 @@ export interface Decision {
 
 /** Grants what fits. At most what is left is granted, so charges plus leases never exceed a limit. */
 export function grant(view: ScopeView, want: Want): Decision {
-  const { own, used, now } = view;
+  const { own, now } = view;
+  const { state, leftMilliCu } = capacityOf(view, want);
   const others = view.others.filter((each) => outstanding(each) > 0);
-  const zero = want.grantedMilliCu.map(() => 0);
-  const spent = want.isNew || own === undefined ? zero : own.spent;
+  const spent = want.isNew || own === undefined ? 0 : own.spent;
   let { grantedMilliCu: granted, slackMilliCu: slack, recall: answers } = want;
   // A backup may have been restored, so the replica may have seen a later recall.
   let recall = Math.max(view.scope.recall, want.recall);
   let { isTight, unmetAt } = view.scope;
-  let left = notPosted(used, want.limits, now);
-  for (const each of [{ granted, spent }, ...others]) {
-    left = difference(left, outstandingBySource(each));
+  let heldMilliCu = 0;
+  let otherSlack = 0;
+  for (const each of others) {
+    heldMilliCu += outstanding(each);
+    otherSlack += each.slack;
   }
-  left = left.map((amount) => Math.max(0, amount));
-
-  // Credit of a later source is granted only when no replica holds unused credit of an earlier one.
-  let otherSlack: Amounts = zero;
-  for (const each of others) otherSlack = add(otherSlack, each.slack);
-  const firstSlack = want.anySource ? -1 : otherSlack.findIndex((amount) => amount > 0);
-  const reach = firstSlack === -1 ? left.length : firstSlack + 1;
+  let left = Math.max(0, leftMilliCu - heldMilliCu - outstanding({ granted, spent }));
 
   let unmetMilliCu = 0;
   let leastUnmetMilliCu = Infinity;
   for (const need of want.needsMilliCu) {
-    const taken = takeInOrder(left.slice(0, reach), need);
-    if (sum(taken) === need) {
-      granted = add(granted, taken);
-      left = difference(left, taken);
+    if (need <= left) {
+      granted += need;
+      left -= need;
     } else {
       unmetMilliCu ||= need;
       leastUnmetMilliCu = Math.min(leastUnmetMilliCu, need);
     }
   }
-  const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - sum(left);
-  const heldMilliCu = sum(others.map(outstanding));
+  const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - left;
   // The need would not fit even if the others returned everything, so they are not asked.
   const isHopeless = missingMilliCu > heldMilliCu;
   if (unmetMilliCu > 0 && !isHopeless) {
     unmetAt = now;
     // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
-    const hasNewSlack = others.some((each) => sum(each.slack) > 0 && each.recall === recall);
+    const hasNewSlack = others.some((each) => each.slack > 0 && each.recall === recall);
     if (want.hasNewNeeds || hasNewSlack) {
       // The caller has just stated what it keeps, so it has answered its own recall.
-      if (sum(slack) === 0 && answers === recall) answers++;
+      if (slack === 0 && answers === recall) answers++;
       recall++;
       isTight = true;
     }
   }
   if (unmetMilliCu === 0 && want.extraMilliCu > 0) {
-    // Slack comes from the first source that has credit left. No replica gets more than its share of half of what is
-    // left, so that a replica that crashes withholds little from the others.
-    const source = left.slice(0, reach).findIndex((amount) => amount > 0);
-    const share = Math.floor((left[source] ?? 0) / (2 * view.live));
+    // No replica gets more than its share of half of what is left, so that a replica that crashes withholds little from
+    // the others.
+    const share = Math.floor(left / (2 * view.live));
     if (share >= want.extraMilliCu && now - unmetAt >= unmetMs) isTight = false;
     if (!isTight && share > 0) {
-      const extra = zero.map((_, at) => (at === source ? Math.min(share, want.extraMilliCu) : 0));
-      granted = add(granted, extra);
-      slack = add(slack, extra);
+      const extra = Math.min(share, want.extraMilliCu);
+      granted += extra;
+      slack += extra;
     }
   }
   const lease = { granted, spent, slack, recall: answers };
   const answered = isHopeless
     ? recall
-    : missingMilliCu <= sum(otherSlack)
+    : missingMilliCu <= otherSlack
       ? 0
       : Math.min(recall, ...others.map((each) => each.recall));
   return {
-    scope: { recall, isTight, unmetAt },
-    lease: want.isNew && sum(granted) === 0 ? undefined : lease,
+    scope: { ...state, recall, isTight, unmetAt },
+    lease: want.isNew && granted === 0 ? undefined : lease,
     granted: { scope: want.scope, grantedMilliCu: granted, recall, answered, isTight },
     unmetMilliCu,
     openMilliCu: heldMilliCu + outstanding(lease),
   };
 }
 
-/** Returns the draws of this month, by source. Purchased credit does not expire, so its draws always count. */
-export function drawnBySource(draws: Used["draws"], now: number): Amounts {
-  const [included = 0, , overage = 0] = draws.get(periodOf(now).start) ?? nothing;
-  let purchased = 0;
-  for (const amounts of draws.values()) purchased += amounts[1] ?? 0;
-  return [included, purchased, overage];
-}
-
-/** Returns the limits minus the posted charges, by source. */
-function notPosted(
-  { dayMilliCu, monthMilliCu, draws }: Used,
-  limits: Limits,
-  now: number,
-): Amounts {
+/** Returns the limits minus the posted charges, and the state of the scope with these limits and without open months. */
+function capacityOf(
+  { scope, used, now }: ScopeView,
+  { limits }: Want,
+): { readonly state: ScopeState; readonly leftMilliCu: number } {
   if (limits.kind === "key") {
-    return [Math.min(limits.dayMilliCu - dayMilliCu, limits.monthMilliCu - monthMilliCu)];
+    const { dayMilliCu, monthMilliCu } = used;
+    const leftMilliCu = Math.min(
+      limits.dayMilliCu - dayMilliCu,
+      limits.monthMilliCu - monthMilliCu,
+    );
+    return { state: scope, leftMilliCu };
   }
-  const { includedMilliCu, purchasedMilliCu, overageMilliCu } = limits;
-  return difference([includedMilliCu, purchasedMilliCu, overageMilliCu], drawnBySource(draws, now));
+  const month = currentMonth(now, used.months, scope.fixed, limits);
+  return {
+    state: { ...scope, fixed: month.fixed, limits },
+    leftMilliCu: monthLimit(limits, month.purchasedBeforeMilliCu) - month.sumMilliCu,
+  };
 }
 
 /**
@@ -157,8 +134,8 @@ function notPosted(
  */
 export function limitReached(
   { unmetMilliCu, openMilliCu }: Pick<Decision, "unmetMilliCu" | "openMilliCu">,
-  { used, now }: Pick<ScopeView, "used" | "now">,
-  limits: Limits,
+  { used, now, scope }: Pick<ScopeView, "used" | "now" | "scope">,
+  limits: Want["limits"],
   stepsOf: (window: "day" | "month") => ReadonlyMap<number, number>,
 ): LimitReached {
   if (limits.kind === "key") {
@@ -174,14 +151,13 @@ export function limitReached(
       clearsAt: windowClearsAt(steps, shape, limitMilliCu, openMilliCu),
     };
   }
-  const { start, end } = periodOf(now);
-  const thisMonth = used.draws.get(start) ?? nothing;
-  const purchasedBefore = (drawnBySource(used.draws, now)[1] ?? 0) - (thisMonth[1] ?? 0);
-  const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
-  const allSources = limits.includedMilliCu + purchased + limits.overageMilliCu;
-  const limitMilliCu = Math.min(allSources, unlimitedMilliCu);
-  const usedMilliCu = sum(thisMonth) + openMilliCu;
-  return { window: undefined, usedMilliCu, limitMilliCu, clearsAt: end };
+  const month = currentMonth(now, used.months, scope.fixed, limits);
+  return {
+    window: undefined,
+    usedMilliCu: month.sumMilliCu + openMilliCu,
+    limitMilliCu: monthLimit(limits, month.purchasedBeforeMilliCu),
+    clearsAt: month.end,
+  };
 }
 
 /**
@@ -195,7 +171,8 @@ function windowClearsAt(
   limitMilliCu: number,
   openMilliCu: number,
 ): number | undefined {
-  let left = sum([...steps.values()]);
+  let left = 0;
+  for (const milliCu of steps.values()) left += milliCu;
   const room = limitMilliCu === 0 ? left : Math.max(0, limitMilliCu - 1 - openMilliCu);
   const wanted = Math.min(room, left - 1);
   for (const [step, milliCu] of [...steps].toSorted(([a], [b]) => a - b)) {

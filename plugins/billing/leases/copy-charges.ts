@@ -9,11 +9,13 @@ import {
   newestCommit,
   openJournalReader,
 } from "../metering/journal-reader.ts";
+import { periodOf } from "../metering/periods.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { usageJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
 import type { Standing } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
+import { addDrawn, type Drawn } from "./months.ts";
 
 const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
 /** Registers the data folder, once. A replica with the mode `local` holds no credit. */
@@ -22,6 +24,13 @@ const register = `
   SELECT $1::text, $2::text, '', 'local', 'gone', begun.now, begun.now
   FROM (SELECT sluice.now_ms() AS now, ${registerLock}) AS begun
   ON CONFLICT DO NOTHING`;
+/** Adds months that are divided as the folder has divided them, unless the database has divided them before. */
+const keepMonths = `
+  INSERT INTO sluice.scopes AS known (id, limits, fixed)
+  SELECT id, limits, fixed FROM json_to_recordset($1) AS m (id text, limits jsonb, fixed jsonb)
+  ON CONFLICT (id) DO UPDATE SET version = known.version + 1, fixed = known.fixed || (
+    SELECT coalesce(jsonb_agg(month), '[]') FROM jsonb_array_elements(excluded.fixed) AS each (month)
+    WHERE NOT known.fixed @> jsonb_build_array(jsonb_build_object('start', month -> 'start')))`;
 /** Maximum number of charges in a batch. */
 const batchCharges = 1_000;
 
@@ -70,7 +79,9 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
     copied += rows.length;
   };
   let rows: string[] = [];
+  const months = new Map<string, Map<number, Drawn>>();
   for (const row of readUsage(dataDir)) {
+    addDrawn(months, row.workspaceId, periodOf(row.time).start, row);
     const seq = seqOf(row);
     if (seq <= posted) continue;
     rows.push(encoded(row, seq));
@@ -80,6 +91,10 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   }
   // The journal may end with commits that have no charges.
   if (last > end) await post(rows, last);
+  const [clock = {}] = await database.query("migrate", "SELECT sluice.now_ms() AS now");
+  const { start } = periodOf(number(clock, "now"));
+  const scopes = [...months].map(([id, of]) => scopeOf(id, of, start));
+  await database.query("migrate", keepMonths, [JSON.stringify(scopes)]);
   return copied;
 }
 
@@ -103,13 +118,24 @@ function seqOf({ id }: UsageRow): number {
 
 /** Returns a charge as a JSON object with the columns of the table `charges`. */
 function encoded(row: UsageRow, seq: number): string {
-  const { id: _, used_cu_milli: __, ...columns } = usageJson(row);
+  const { id: _, ...columns } = usageJson(row);
   return storableJson({
     seq,
     ...columns,
-    included_cu_milli: row.includedMilliCu,
-    purchased_cu_milli: row.purchasedMilliCu,
-    overage_cu_milli: row.overageMilliCu,
     ...(row.route !== undefined && { route: row.route }),
   });
+}
+
+/** The current month is not fixed. Its limits give the same amounts, until a request states the real ones. */
+function scopeOf(id: string, months: ReadonlyMap<number, Drawn>, current: number): object {
+  const { includedMilliCu = 0, overageMilliCu = 0 } = months.get(current) ?? {};
+  let purchasedMilliCu = 0;
+  for (const month of months.values()) purchasedMilliCu += month.purchasedMilliCu;
+  return {
+    id,
+    limits: { kind: "workspace", includedMilliCu, purchasedMilliCu, overageMilliCu },
+    fixed: [...months]
+      .filter(([start]) => start < current)
+      .map(([start, month]) => ({ start, ...month })),
+  };
 }

@@ -2,7 +2,6 @@
  * Reserves and charges credit inside what the ledger has leased to this replica. It has no timers and sends nothing:
  * its owner passes the time and the replies, and sends the statements that it returns.
  */
-import { add } from "./amounts.ts";
 import { LeaseSet } from "./lease-set.ts";
 import type {
   Lease,
@@ -16,11 +15,6 @@ import type { Granted, LeasedCharge, Want } from "./ledger.ts";
 import { periodOf } from "../metering/periods.ts";
 
 /**
- * After this waiting time, credit of a later source is requested even though another replica may hold slack of an
- * earlier one.
- */
-const anySourceMs = 300;
-/**
  * After this waiting time, a reservation ends, because the ledger or another replica has not answered. It is not
  * refused, because another replica may hold unused credit. An answer to a recall takes up to 430 ms if every message
  * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
@@ -28,10 +22,6 @@ const anySourceMs = 300;
 const giveUpMs = 2_000;
 /** Maximum number of scopes in one lease request. */
 const maxWants = 500;
-
-/** Sorts workspaces first: they have three sources, and keys have one. */
-const bySources = (left: Granted, right: Granted): number =>
-  right.grantedMilliCu.length - left.grantedMilliCu.length;
 
 export class LeasedCredit {
   readonly #scopes = new LeaseSet();
@@ -133,7 +123,7 @@ export class LeasedCredit {
     const [workspace, key] = reservation.scopes;
     for (const { takenMilliCu, keyTakenMilliCu } of charges) {
       workspace?.giveBack(takenMilliCu);
-      key?.giveBack([keyTakenMilliCu]);
+      key?.giveBack(keyTakenMilliCu);
     }
     for (const scope of reservation.scopes) {
       scope.unposted--;
@@ -152,10 +142,7 @@ export class LeasedCredit {
     const wants: Want[] = [];
     for (const scope of this.#scopes.takeDue(now, maxWants)) {
       const waiting = [...scope.waiting.keys()];
-      const want = scope.state(
-        now,
-        waiting.some((each) => now - each.waitsSince >= anySourceMs),
-      );
+      const want = scope.state(now);
       asked.set(scope, waiting.slice(0, want.needsMilliCu.length));
       wants.push(want);
     }
@@ -174,11 +161,19 @@ export class LeasedCredit {
       this.#scopes.touch(scope);
       if (reply === undefined) scope.stateAgain();
     }
-    for (const granted of reply ?? []) this.#scopes.get(granted.scope)?.receive(now, granted);
-    // If a workspace and its key both refuse, the workspace is reported, because it takes longer to clear.
-    for (const granted of (reply ?? []).toSorted(bySources)) {
+    const served: (readonly [Lease, Granted])[] = [];
+    for (const granted of reply ?? []) {
       const scope = this.#scopes.get(granted.scope);
-      if (scope !== undefined) this.#serve(now, scope, granted, asked.get(scope) ?? []);
+      if (scope === undefined) continue;
+      scope.receive(now, granted);
+      served.push([scope, granted]);
+    }
+    // If a workspace and its key both refuse, the workspace is reported, because it takes longer to clear.
+    for (const isWorkspace of [true, false]) {
+      for (const [scope, granted] of served) {
+        if (scope.isWorkspace !== isWorkspace) continue;
+        this.#serve(now, scope, granted, asked.get(scope) ?? []);
+      }
     }
   }
 
@@ -277,16 +272,13 @@ export class LeasedCredit {
     this.#reservations.delete(reservation);
     for (const scope of reservation.scopes) scope.unposted++;
     const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
-      const takenMilliCu = workspace?.take(costMilliCu) ?? [];
-      const covered = takenMilliCu.reduce((total, each) => total + each, 0);
-      const uncovered = costMilliCu - covered;
       return {
         keyId: account.keyId,
         workspaceId: account.workspaceId,
         time: this.#time,
-        splitMilliCu: add(takenMilliCu, account.hasOverage ? [0, 0, uncovered] : [uncovered]),
-        takenMilliCu,
-        keyTakenMilliCu: key?.take(costMilliCu)[0] ?? 0,
+        costMilliCu,
+        takenMilliCu: workspace?.take(costMilliCu) ?? 0,
+        keyTakenMilliCu: key?.take(costMilliCu) ?? 0,
         details,
       };
     });

@@ -129,7 +129,6 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
 
 function accountOf({ key, workspace, plan }: KeyPrincipal): Account {
   const { cuLimit24hMilli, cuLimit30dMilli } = key;
-  const hasOverage = plan.overageUsdPerCu !== undefined;
   return {
     keyId: key.id,
     keyLimits:
@@ -145,8 +144,10 @@ function accountOf({ key, workspace, plan }: KeyPrincipal): Account {
       kind: "workspace",
       includedMilliCu: plan.includedMilliCu,
       purchasedMilliCu: workspace.purchasedTotalMilliCu,
-      overageMilliCu: hasOverage ? (workspace.overageLimitCuMilli ?? unlimitedMilliCu) : 0,
+      overageMilliCu:
+        plan.overageUsdPerCu === undefined
+          ? 0
+          : (workspace.overageLimitCuMilli ?? unlimitedMilliCu),
     },
-    hasOverage,
   };
 }

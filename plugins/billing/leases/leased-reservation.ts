@@ -15,8 +15,6 @@ export interface Account {
   readonly keyLimits: Limits | undefined;
   readonly workspaceId: string;
   readonly workspaceLimits: WorkspaceLimits;
-  /** True if a charge that nothing covers is billed as overage. Otherwise it overdraws the included amount. */
-  readonly hasOverage: boolean;
 }
 
 /** One line of the charge of a reservation. */

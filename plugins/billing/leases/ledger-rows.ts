@@ -1,7 +1,7 @@
 /** The rows of the ledger in memory, what a decision reads about a scope, and facts that depend on a single row. */
 import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
-import { difference, sum } from "./amounts.ts";
-import type { Amounts, ReplicaMode, ReplicaState } from "./ledger.ts";
+import type { ReplicaMode, ReplicaState, WorkspaceLimits } from "./ledger.ts";
+import type { FixedMonth } from "./months.ts";
 
 export interface ReplicaRow {
   readonly name: string;
@@ -13,13 +13,13 @@ export interface ReplicaRow {
   leaseNo: number;
 }
 
-/** The credit that one replica holds in one scope: totals since the replica started to count this scope, by source. */
+/** The credit that one replica holds in one scope: totals since the replica started to count this scope. */
 export interface LeaseRow {
-  granted: Amounts;
+  granted: number;
   /** The part of `granted` that its posted charges took. */
-  spent: Amounts;
+  spent: number;
   /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
-  slack: Amounts;
+  slack: number;
   /** The newest recall that the replica has answered. */
   recall: number;
 }
@@ -30,13 +30,17 @@ export interface ScopeState {
   readonly isTight: boolean;
   /** Time of the last need that did not fit. */
   readonly unmetAt: number;
+  /** The limits of the last request. Undefined for a key, and for a workspace before its first request. */
+  readonly limits: WorkspaceLimits | undefined;
+  /** The months of a workspace that had ended at the last request. */
+  readonly fixed: readonly FixedMonth[];
 }
 
-/** The posted charges of a scope: those in the windows of a key, or the draws of a workspace by the start of the month. */
+/** The posted charges of a scope: those in the windows of a key, or those of a workspace by the start of the month. */
 export interface Used {
   readonly dayMilliCu: number;
   readonly monthMilliCu: number;
-  readonly draws: ReadonlyMap<number, Amounts>;
+  readonly months: ReadonlyMap<number, number>;
 }
 
 export interface ScopeRow extends ScopeState {
@@ -45,42 +49,32 @@ export interface ScopeRow extends ScopeState {
   /** The windows of a key: milli-CU by step. */
   readonly daySteps: Map<number, number>;
   readonly monthSteps: Map<number, number>;
-  /** The draws of a workspace: amounts by the start of the month. */
-  readonly draws: Map<number, Amounts>;
+  /** The charges of a workspace: milli-CU by the start of the month. */
+  readonly months: Map<number, number>;
 }
 
-/** Amounts of a scope with three sources. */
-export const nothing: Amounts = [0, 0, 0];
-
-export function outstandingBySource({
-  granted,
-  spent,
-}: Pick<LeaseRow, "granted" | "spent">): Amounts {
-  return difference(granted, spent).map((amount) => Math.max(0, amount));
+/** Returns the credit that a lease holds. */
+export function outstanding({ granted, spent }: Pick<LeaseRow, "granted" | "spent">): number {
+  return Math.max(0, granted - spent);
 }
 
-export function outstanding(lease: LeaseRow): number {
-  return sum(outstandingBySource(lease));
-}
-
-export function leaseOf(scope: ScopeRow, replica: number, sources: number): LeaseRow {
+export function leaseOf(scope: ScopeRow, replica: number): LeaseRow {
   let lease = scope.leases.get(replica);
   if (lease === undefined) {
-    const none = nothing.slice(0, sources);
-    lease = { granted: none, spent: none, slack: none, recall: 0 };
+    lease = { granted: 0, spent: 0, slack: 0, recall: 0 };
     scope.leases.set(replica, lease);
   }
   return lease;
 }
 
-export function addTo(steps: Map<number, number>, step: number, milliCu: number): void {
-  steps.set(step, (steps.get(step) ?? 0) + milliCu);
+export function addTo(sums: Map<number, number>, step: number, milliCu: number): void {
+  sums.set(step, (sums.get(step) ?? 0) + milliCu);
 }
 
 /** Returns the posted charges that count now. Steps that have left their window are deleted. */
-export function usedOf({ daySteps, monthSteps, draws }: ScopeRow, now: number): Used {
+export function usedOf({ daySteps, monthSteps, months }: ScopeRow, now: number): Used {
   const dayMilliCu = windowSum(daySteps, dayWindow, now);
-  return { dayMilliCu, monthMilliCu: windowSum(monthSteps, monthWindow, now), draws };
+  return { dayMilliCu, monthMilliCu: windowSum(monthSteps, monthWindow, now), months };
 }
 
 /** A step counts until it has left the window completely. */

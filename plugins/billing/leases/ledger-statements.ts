@@ -2,9 +2,11 @@
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 
 /** The credit that a lease holds, in milli-CU. `lease`: the table or its alias. */
-export const heldSql = (lease: string): string =>
-  `(SELECT coalesce(sum(greatest(g - s, 0)), 0)::bigint
-    FROM unnest(${lease}.granted, ${lease}.spent) AS each (g, s))`;
+export const heldSql = (lease: string): string => `greatest(${lease}.granted - ${lease}.spent, 0)`;
+
+/** A condition: the lease is one of a workspace. */
+export const ofWorkspaceSql = (lease: string): string =>
+  `EXISTS (SELECT FROM sluice.scopes WHERE id = ${lease}.scope AND limits IS NOT NULL)`;
 
 /**
  * Serializes registrations, so that the ids of replicas are in the order of their commits. Readers of the charges of
@@ -12,39 +14,42 @@ export const heldSql = (lease: string): string =>
  */
 export const registerLock = "pg_advisory_xact_lock(7582150)";
 
+/** A condition on a row of `used`: it counts at a time. */
+export const isCountedSql = (now: string): string =>
+  `step >= CASE kind WHEN 'day' THEN ${now} / ${dayWindow.stepMs} - ${dayWindow.steps}
+    WHEN 'month' THEN ${now} / ${monthWindow.stepMs} - ${monthWindow.steps} ELSE 0 END`;
+
 /**
  * Reads everything that decisions about some scopes depend on. It is one statement, because a post moves an amount from
- * what is held to what is charged. Parameters: the scopes, and `key` or `workspace` for each.
+ * what is held to what is charged. Parameter: the scopes.
  */
 export const readScopes = `
   SELECT w.scope, coalesce(s.version, -1) AS version, coalesce(s.recall, 0) AS recall,
     coalesce(s.is_tight, false) AS is_tight, coalesce(s.unmet_at, 0) AS unmet_at,
+    s.limits, coalesce(s.fixed, '[]') AS fixed,
     coalesce((SELECT jsonb_agg(jsonb_build_object('replica', replica, 'granted', granted,
       'spent', spent, 'slack', slack, 'recall', recall)) FROM sluice.leases WHERE scope = w.scope), '[]') AS leases,
-    coalesce(k.day, 0)::bigint AS day, coalesce(k.month, 0)::bigint AS month,
-    coalesce(d.draws, '[]') AS draws, at.now, at.live
-  FROM unnest($1::text[], $2::text[]) AS w (scope, kind)
+    coalesce(u.day, 0)::bigint AS day, coalesce(u.month, 0)::bigint AS month,
+    coalesce(u.periods, '[]') AS periods, at.now, at.live
+  FROM unnest($1::text[]) AS w (scope)
   CROSS JOIN (SELECT sluice.now_ms() AS now,
     (SELECT count(*) FROM sluice.replicas WHERE state = 'live') AS live OFFSET 0) AS at
   LEFT JOIN sluice.scopes s ON s.id = w.scope
   LEFT JOIN LATERAL (
     SELECT sum(milli_cu) FILTER (WHERE kind = 'day') AS day,
-      sum(milli_cu) FILTER (WHERE kind = 'month') AS month
-    FROM sluice.key_steps WHERE w.kind = 'key' AND key_id = w.scope AND step >= CASE kind
-      WHEN 'day' THEN at.now / ${dayWindow.stepMs} - ${dayWindow.steps}
-      ELSE at.now / ${monthWindow.stepMs} - ${monthWindow.steps} END) AS k ON true
-  LEFT JOIN LATERAL (
-    SELECT jsonb_agg(jsonb_build_array(period, drawn)) AS draws FROM (
-      SELECT period, jsonb_build_array(sum(amounts[1]), sum(amounts[2]), sum(amounts[3])) AS drawn
-      FROM sluice.draws WHERE w.kind = 'workspace' AND workspace_id = w.scope GROUP BY period) AS each
-    ) AS d ON true`;
+      sum(milli_cu) FILTER (WHERE kind = 'month') AS month,
+      jsonb_agg(jsonb_build_array(step, milli_cu)) FILTER (WHERE kind = 'period') AS periods
+    FROM (
+      SELECT kind, step, sum(milli_cu) AS milli_cu FROM sluice.used
+      WHERE scope = w.scope AND ${isCountedSql("at.now")} GROUP BY kind, step) AS each
+    ) AS u ON true`;
 
-/** Parameters: keys, and for each the oldest step of the window of a day and of a month. */
+/** Parameters: keys, and the time of the decision about each. */
 export const readSteps = `
-  SELECT key_id, kind, step, sum(milli_cu)::bigint AS milli_cu
-  FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (id, day, month)
-  JOIN sluice.key_steps ON key_id = w.id AND step >= CASE kind WHEN 'day' THEN day ELSE month END
-  GROUP BY key_id, kind, step`;
+  SELECT scope, kind, step, sum(milli_cu)::bigint AS milli_cu
+  FROM unnest($1::text[], $2::bigint[]) AS w (scope, now)
+  JOIN sluice.used USING (scope) WHERE ${isCountedSql("now")}
+  GROUP BY scope, kind, step`;
 
 /**
  * Common table expressions that write decisions. `mine` has a row if the replica is live and the request is newer than
@@ -58,24 +63,24 @@ export const writeLeases = `
     WHERE id = $1 AND state = 'live' AND (lease_no < $2 OR ($4 AND lease_no = $2)) RETURNING id
   ), given AS MATERIALIZED (
     SELECT d.* FROM mine, json_to_recordset($3::json) AS d (scope text, version bigint, recall bigint,
-      is_tight boolean, unmet_at bigint, is_new boolean, ends boolean, granted bigint[],
-      slack bigint[], answered bigint)
+      is_tight boolean, unmet_at bigint, limits jsonb, fixed jsonb, is_new boolean, ends boolean,
+      granted bigint, slack bigint, answered bigint)
   ), locked AS MATERIALIZED (
     SELECT s.id FROM sluice.scopes s JOIN given d ON d.scope = s.id AND d.version = s.version
     ORDER BY s.id FOR UPDATE OF s
   ), changed AS (
     UPDATE sluice.scopes s SET version = s.version + 1, recall = d.recall, is_tight = d.is_tight,
-      unmet_at = d.unmet_at
+      unmet_at = d.unmet_at, limits = d.limits, fixed = d.fixed
     FROM locked, given d WHERE s.id = locked.id AND d.scope = s.id RETURNING s.id
   ), added AS (
-    INSERT INTO sluice.scopes (id, recall, is_tight, unmet_at)
-    SELECT scope, recall, is_tight, unmet_at FROM given WHERE version = -1 ORDER BY scope
+    INSERT INTO sluice.scopes (id, recall, is_tight, unmet_at, limits, fixed)
+    SELECT scope, recall, is_tight, unmet_at, limits, fixed FROM given WHERE version = -1 ORDER BY scope
     ON CONFLICT DO NOTHING RETURNING id
   ), done AS MATERIALIZED (
     SELECT id FROM changed UNION ALL SELECT id FROM added
   ), kept AS (
     INSERT INTO sluice.leases AS known (scope, replica, granted, spent, slack, recall)
-    SELECT scope, $1, granted, array_fill(0::bigint, ARRAY[cardinality(granted)]), slack, answered
+    SELECT scope, $1, granted, 0, slack, answered
     FROM given JOIN done ON id = scope WHERE NOT ends
     -- A replica that counts from zero has no charges of this scope on their way.
     ON CONFLICT (scope, replica) DO UPDATE

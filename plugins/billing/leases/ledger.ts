@@ -2,21 +2,14 @@
  * The contract between a replica and the ledger, which is the authority for the credit of all replicas.
  *
  * The ledger grants credit to replicas (`lease`). A replica reserves and charges within the credit that it holds, in
- * memory, and reports its charges in numbered batches (`post`). At every grant, for every source of every scope, the
- * posted charges plus the credit that all replicas hold and have not posted are at most the limit. So no order of
- * messages can exceed a limit.
+ * memory, and reports its charges in numbered batches (`post`). At every grant, the posted charges of a scope plus the
+ * credit that all replicas hold and have not posted are at most the limit. So no order of messages can exceed a limit.
  *
  * Every message may be lost, delayed, doubled or overtaken by a later one. Messages therefore state totals and numbers,
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
  * amounts are whole milli-CU and at most 2^53 - 1.
  */
 import type { UsageJson } from "../metering/usage-json.ts";
-
-/**
- * One amount per source of a scope, in the order in which sources are drawn: [included, purchased, overage] for a
- * workspace, [window] for a key.
- */
-export type Amounts = readonly number[];
 
 /** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
@@ -90,9 +83,9 @@ export interface Want {
    * All credit that the replica was granted since it started to count this scope, without the credit that it returns
    * with this message.
    */
-  readonly grantedMilliCu: Amounts;
+  readonly grantedMilliCu: number;
   /** The part of `grantedMilliCu` that is neither charged nor reserved. */
-  readonly slackMilliCu: Amounts;
+  readonly slackMilliCu: number;
   /** Costs of the waiting reservations, oldest first. Each is granted completely or not at all. */
   readonly needsMilliCu: readonly number[];
   /** Further credit that the replica would like to hold as slack. */
@@ -101,8 +94,6 @@ export interface Want {
   readonly recall: number;
   /** True if a waiting reservation is stated for the first time. Other replicas are then recalled if it does not fit. */
   readonly hasNewNeeds: boolean;
-  /** True if a later source may be granted even though another replica may hold slack of an earlier one. */
-  readonly anySource: boolean;
 }
 
 /** The limit that a need exceeds, for the 429. `window` is undefined for a workspace. */
@@ -121,7 +112,7 @@ export interface LimitReached {
 /** The credit that a replica may spend in one scope. */
 export interface Granted {
   readonly scope: string;
-  readonly grantedMilliCu: Amounts;
+  readonly grantedMilliCu: number;
   /** Number of the newest recall. */
   readonly recall: number;
   /** Every other live replica that holds credit of this scope has answered this recall, and holds no slack. */
@@ -150,10 +141,9 @@ export interface LeasedCharge {
   readonly workspaceId: string;
   /** Time of the charge in milliseconds since 1970. Its month is the month of the bill. */
   readonly time: number;
-  /** The charge divided by the sources of the workspace. */
-  readonly splitMilliCu: Amounts;
-  /** The part that the leases of the workspace cover, by source. The rest had no reservation. */
-  readonly takenMilliCu: Amounts;
+  readonly costMilliCu: number;
+  /** The part that the lease of the workspace covers. The rest had no reservation. */
+  readonly takenMilliCu: number;
   /** The part that the lease of the key covers. */
   readonly keyTakenMilliCu: number;
   readonly details: ChargeDetails;

@@ -2,7 +2,6 @@
 import { periodOf } from "../metering/periods.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import type {
-  Amounts,
   CreditLedger,
   FeedReply,
   Granted,
@@ -15,12 +14,10 @@ import type {
   Standing,
   Want,
 } from "./ledger.ts";
-import { add, sum } from "./amounts.ts";
 import { grant, limitReached, silenceMs } from "./authority.ts";
 import {
   addTo,
   leaseOf,
-  nothing,
   outstanding,
   usedOf,
   type ReplicaRow,
@@ -78,21 +75,16 @@ export class MemoryLedger implements CreditLedger {
    */
   #record(replica: number, charge: LeasedCharge): void {
     const now = this.#now();
-    const costMilliCu = sum(charge.splitMilliCu);
+    const { costMilliCu } = charge;
     const key = this.#scope(charge.keyId);
     addTo(key.daySteps, Math.floor(now / dayWindow.stepMs), costMilliCu);
     addTo(key.monthSteps, Math.floor(now / monthWindow.stepMs), costMilliCu);
-    if (charge.keyTakenMilliCu > 0) this.#spend(key, replica, [charge.keyTakenMilliCu]);
+    if (charge.keyTakenMilliCu > 0) leaseOf(key, replica).spent += charge.keyTakenMilliCu;
     const workspace = this.#scope(charge.workspaceId);
     const { start } = periodOf(Math.min(charge.time, now));
-    workspace.draws.set(start, add(workspace.draws.get(start) ?? nothing, charge.splitMilliCu));
-    if (sum(charge.takenMilliCu) > 0) this.#spend(workspace, replica, charge.takenMilliCu);
+    addTo(workspace.months, start, costMilliCu);
+    if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
     this.charges.push(charge);
-  }
-
-  #spend(scope: ScopeRow, replica: number, taken: Amounts): void {
-    const lease = leaseOf(scope, replica, taken.length);
-    lease.spent = add(lease.spent, taken);
   }
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
@@ -171,10 +163,12 @@ export class MemoryLedger implements CreditLedger {
         recall: 0,
         isTight: false,
         unmetAt: 0,
+        limits: undefined,
+        fixed: [],
         leases: new Map(),
         daySteps: new Map(),
         monthSteps: new Map(),
-        draws: new Map(),
+        months: new Map(),
       };
       this.scopes.set(id, scope);
     }

@@ -6,13 +6,11 @@
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text } from "sluice-gateway/store";
-import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { storableJson } from "../storable-json.ts";
 import { grant, limitReached, type Decision, type ScopeView } from "./authority.ts";
 import { joinLooks } from "./feeds.ts";
 import type { LeaseRow } from "./ledger-rows.ts";
 import type {
-  Amounts,
   CreditLedger,
   Granted,
   LeasedCharge,
@@ -22,7 +20,9 @@ import type {
   ReplicaState,
   Standing,
   Want,
+  WorkspaceLimits,
 } from "./ledger.ts";
+import type { FixedMonth } from "./months.ts";
 import { readScopes, readSteps, registerLock, writeLeases } from "./ledger-statements.ts";
 
 /** A message without a reply is sent again after this time, so the reply to its statement is no longer needed. */
@@ -143,8 +143,7 @@ async function decide(
   replica: number,
   wants: readonly Want[],
 ): Promise<Decided[]> {
-  const values = [wants.map(({ scope }) => scope), wants.map(({ limits }) => limits.kind)];
-  const rows = await database.query("lease", readScopes, values);
+  const rows = await database.query("lease", readScopes, [wants.map(({ scope }) => scope)]);
   const found = new Map(rows.map((row) => [text(row, "scope"), row]));
   return wants.map((want) => {
     const row = found.get(want.scope) ?? {};
@@ -156,19 +155,21 @@ async function decide(
 function viewOf(row: Row, replica: number): ScopeView {
   // Only `readScopes` writes these columns.
   const leases = row["leases"] as readonly (LeaseRow & { readonly replica: number })[];
-  const draws = row["draws"] as readonly (readonly [period: number, drawn: Amounts])[];
+  const periods = row["periods"] as readonly (readonly [start: number, milliCu: number])[];
   return {
     scope: {
       recall: number(row, "recall"),
       isTight: row["is_tight"] === true,
       unmetAt: number(row, "unmet_at"),
+      limits: (row["limits"] as WorkspaceLimits | null) ?? undefined,
+      fixed: row["fixed"] as readonly FixedMonth[],
     },
     own: leases.find((each) => each.replica === replica),
     others: leases.filter((each) => each.replica !== replica),
     used: {
       dayMilliCu: number(row, "day"),
       monthMilliCu: number(row, "month"),
-      draws: new Map(draws),
+      months: new Map(periods),
     },
     live: number(row, "live"),
     now: number(row, "now"),
@@ -185,8 +186,10 @@ function rowOfLease({ want, version, decision }: Decided): object {
     unmet_at: scope.unmetAt,
     is_new: want.isNew,
     ends: kept === undefined,
-    granted: kept?.granted ?? [],
-    slack: kept?.slack ?? [],
+    limits: scope.limits,
+    fixed: scope.fixed,
+    granted: kept?.granted ?? 0,
+    slack: kept?.slack ?? 0,
     answered: kept?.recall ?? 0,
   };
 }
@@ -200,13 +203,12 @@ async function replies(database: Postgres, done: readonly Decided[]): Promise<Gr
       ? []
       : await database.query("lease", readSteps, [
           keys.map(({ want }) => want.scope),
-          keys.map(({ view }) => Math.floor(view.now / dayWindow.stepMs) - dayWindow.steps),
-          keys.map(({ view }) => Math.floor(view.now / monthWindow.stepMs) - monthWindow.steps),
+          keys.map(({ view }) => view.now),
         ]);
   const stepsOf = (key: string, window: string): Map<number, number> =>
     new Map(
       rows
-        .filter((row) => row["key_id"] === key && row["kind"] === window)
+        .filter((row) => row["scope"] === key && row["kind"] === window)
         .map((row) => [number(row, "step"), number(row, "milli_cu")]),
     );
   return done.map(({ want, view, decision }) => {
@@ -224,16 +226,13 @@ export function encodeCharges({ first, charges }: Pick<PostRequest, "first" | "c
 }
 
 function rowOf(charge: LeasedCharge, seq: number): object {
-  const [included = 0, purchased = 0, overage = 0] = charge.splitMilliCu;
   return {
     time: new Date(charge.time).toISOString(),
     seq,
     workspace_id: charge.workspaceId,
     key_id: charge.keyId,
     ...charge.details,
-    included_cu_milli: included,
-    purchased_cu_milli: purchased,
-    overage_cu_milli: overage,
+    used_cu_milli: charge.costMilliCu,
     taken: charge.takenMilliCu,
     key_taken: charge.keyTakenMilliCu,
   };

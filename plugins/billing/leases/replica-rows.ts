@@ -1,6 +1,6 @@
 /** The gateways in the database, for operators. */
 import type { Postgres } from "sluice-gateway/plugin";
-import { heldSql } from "./ledger-statements.ts";
+import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { number, optionalText, text } from "sluice-gateway/store";
 
 /** A row of `sluice store status`. */
@@ -31,7 +31,7 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
        to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
        , coalesce((SELECT sum(${heldSql("l")}) FROM sluice.leases l
-         WHERE replica = r.id AND cardinality(granted) = 3), 0)::bigint AS held
+         WHERE replica = r.id AND ${ofWorkspaceSql("l")}), 0)::bigint AS held
      FROM sluice.replicas r
      WHERE mode = 'local' OR state = 'live' OR sluice.now_ms() - heard_at < 86400000
      ORDER BY heard_at DESC, id DESC`,
@@ -67,7 +67,7 @@ export async function endReplicas(
     return run(
       `WITH freed AS (
          DELETE FROM sluice.leases l WHERE replica = ANY ($1::bigint[])
-         RETURNING replica, CASE cardinality(granted) WHEN 3 THEN ${heldSql("l")} ELSE 0 END AS held
+         RETURNING replica, CASE WHEN ${ofWorkspaceSql("l")} THEN ${heldSql("l")} ELSE 0 END AS held
        )
        SELECT r.name, coalesce((SELECT sum(held) FROM freed WHERE replica = r.id), 0)::bigint AS held
        FROM sluice.replicas r WHERE id = ANY ($1) ORDER BY id`,

@@ -1,24 +1,30 @@
 /**
- * Tables of the replicas, their charges and the credit of several replicas. Amounts are in milli-CU, in arrays with one
- * entry per source; times are in milliseconds since 1970.
+ * Tables of the replicas, their charges and the credit of several replicas. Amounts are in milli-CU, and times are in
+ * milliseconds since 1970.
  */
 import { placesPerCommit } from "../metering/charge-number.ts";
 
-/** The functions of the first release. The scripts below create those that are still needed. */
+/** The functions of earlier versions. The scripts below create those that are still needed. */
 const earlierFunctions = `
   state_heard credit_register credit_register_start credit_feed credit_fence credit_leave credit_lease
   credit_post grant_want standing credit_end credit_sweep key_usage workspace_usage reserved_in
   drawn_in limit_reached window_clears_at left_in not_posted drawn windows window_sum add_spend
   end_silent record_charges lock_registration make_partition held minus take_in_order plus total
-  amounts period_of period_end started_ms
+  amounts period_of period_end started_ms find_slot take_slot
 `;
 
+/** Returns the start of the month (UTC) of a time, both in milliseconds since 1970. */
+export const monthOfSql = (time: string): string =>
+  `(extract(epoch FROM date_trunc('month', to_timestamp(${time} / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint`;
+
 /**
- * Takes over the tables of the first release. Its gateways should have ended, because they call functions that no longer
- * exist. A gateway with `durability: local` must have ended: it may have charges in its data folder that are not posted,
- * and keeps its credit for them.
+ * Ends the gateways of an earlier version, because they call functions that no longer exist. A gateway with `durability:
+ * local` must have ended: it may have charges in its data folder that are not posted, and keeps its credit for them. In
+ * the first version, `posted` of a data folder was the number of its last commit.
  *
- * In the second statement, the number of the last charge of a data folder replaces the number of its last commit.
+ * A charge was divided by sources, and so were the sums of a workspace. Those of months that have ended stay divided, in
+ * `fixed` of its scope. The sum of the current month is divided by `limits`, which give the same amounts until the next
+ * request states the real ones.
  */
 const takeOver = `
 DO $$
@@ -33,10 +39,18 @@ BEGIN
     RAISE EXCEPTION E'gateways with durability: local have not ended: %\\n%', v_names,
       'Start them with the earlier release, wait until sluice_ship_lag_seconds is 0, and stop them. If a data folder is lost, run sluice store forget NAME of that release.';
   END IF;
-  UPDATE sluice.replicas SET posted = (posted + 1) * ${placesPerCommit} - 1 WHERE mode = 'local';
+  IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'sluice.replicas'::regclass AND attname = 'session' AND NOT attisdropped) THEN
+    UPDATE sluice.replicas SET posted = (posted + 1) * ${placesPerCommit} - 1 WHERE mode = 'local';
+    ALTER TABLE sluice.replicas DROP COLUMN session, DROP COLUMN starts, DROP COLUMN posted_check;
+  END IF;
+  UPDATE sluice.replicas SET state = 'fenced' WHERE state = 'live';
   DROP FUNCTION IF EXISTS ${earlierFunctions.trim().replaceAll(/\s+/g, ", ").replaceAll(/(\w+)/g, "sluice.$1")};
-  ALTER TABLE sluice.scopes ADD COLUMN version bigint NOT NULL DEFAULT 0;
-  ALTER TABLE sluice.replicas DROP COLUMN session, DROP COLUMN starts, DROP COLUMN posted_check;
+  DROP VIEW sluice.usage;
+  UPDATE sluice.charges SET included_cu_milli = included_cu_milli + purchased_cu_milli + overage_cu_milli
+    WHERE purchased_cu_milli + overage_cu_milli > 0;
+  ALTER TABLE sluice.charges DROP COLUMN purchased_cu_milli, DROP COLUMN overage_cu_milli;
+  ALTER TABLE sluice.charges RENAME COLUMN included_cu_milli TO used_cu_milli;
+  DROP TABLE sluice.scopes, sluice.leases;
 END $$;
 `;
 
@@ -74,9 +88,7 @@ CREATE TABLE IF NOT EXISTS sluice.charges (
   request_id text NOT NULL,
   agent jsonb,
   pricing jsonb,
-  included_cu_milli bigint NOT NULL,
-  purchased_cu_milli bigint NOT NULL,
-  overage_cu_milli bigint NOT NULL,
+  used_cu_milli bigint NOT NULL,
   input_tokens bigint NOT NULL,
   output_tokens bigint NOT NULL,
   estimated boolean NOT NULL,
@@ -86,35 +98,56 @@ CREATE TABLE IF NOT EXISTS sluice.charges (
 ) PARTITION BY RANGE (time);
 CREATE INDEX IF NOT EXISTS charges_by_workspace ON sluice.charges (workspace_id, time);
 
-CREATE OR REPLACE VIEW sluice.usage AS
+CREATE VIEW sluice.usage AS
   SELECT format('chg_%s_%s_%s', r.journal, c.seq / ${placesPerCommit}, c.seq % ${placesPerCommit}) AS id,
-    c.*, c.included_cu_milli + c.purchased_cu_milli + c.overage_cu_milli AS used_cu_milli
-  FROM sluice.charges c JOIN sluice.replicas r ON r.id = c.replica;
+    c.* FROM sluice.charges c JOIN sluice.replicas r ON r.id = c.replica;
 `;
 
-/** `version` of a scope is incremented with every decision about it: see ledger-statements.ts. */
+/**
+ * `version` of a scope is incremented with every decision about it: see ledger-statements.ts. `limits` and `fixed` are
+ * those of `ScopeState`.
+ *
+ * `used` has the posted charges by replica: for a key those of each step of its windows (kinds `day` and `month`), and for
+ * a workspace those of each month, by its start (kind `period`).
+ */
 const credit = `
-CREATE TABLE IF NOT EXISTS sluice.scopes (
+CREATE TABLE sluice.scopes (
   id text PRIMARY KEY,
   version bigint NOT NULL DEFAULT 0,
   recall bigint NOT NULL DEFAULT 0,
   is_tight boolean NOT NULL DEFAULT false,
-  unmet_at bigint NOT NULL DEFAULT 0
+  unmet_at bigint NOT NULL DEFAULT 0,
+  limits jsonb,
+  fixed jsonb NOT NULL DEFAULT '[]'
 );
-CREATE TABLE IF NOT EXISTS sluice.leases (
-  scope text, replica bigint, granted bigint[] NOT NULL, spent bigint[] NOT NULL,
-  slack bigint[] NOT NULL, recall bigint NOT NULL,
+CREATE TABLE sluice.leases (
+  scope text, replica bigint, granted bigint NOT NULL, spent bigint NOT NULL, slack bigint NOT NULL,
+  recall bigint NOT NULL,
   PRIMARY KEY (scope, replica)
 );
-CREATE INDEX IF NOT EXISTS leases_replica_idx ON sluice.leases (replica);
-CREATE TABLE IF NOT EXISTS sluice.key_steps (
-  key_id text, kind text, step bigint, replica bigint, milli_cu bigint NOT NULL,
-  PRIMARY KEY (key_id, kind, step, replica)
+CREATE INDEX leases_replica_idx ON sluice.leases (replica);
+CREATE TABLE sluice.used (
+  scope text, kind text, step bigint, replica bigint, milli_cu bigint NOT NULL,
+  PRIMARY KEY (scope, kind, step, replica)
 ) WITH (fillfactor = 70);
-CREATE TABLE IF NOT EXISTS sluice.draws (
-  workspace_id text, period bigint, replica bigint, amounts bigint[] NOT NULL,
-  PRIMARY KEY (workspace_id, period, replica)
-) WITH (fillfactor = 70);
+DO $$
+BEGIN
+  IF to_regclass('sluice.draws') IS NULL THEN RETURN; END IF;
+  INSERT INTO sluice.used SELECT key_id, kind, step, replica, milli_cu FROM sluice.key_steps
+    UNION ALL SELECT workspace_id, 'period', period, replica, amounts[1] + amounts[2] + amounts[3] FROM sluice.draws;
+  INSERT INTO sluice.scopes (id, limits, fixed)
+    SELECT workspace_id,
+      jsonb_build_object('kind', 'workspace', 'purchasedMilliCu', sum(purchased),
+        'includedMilliCu', coalesce(sum(included) FILTER (WHERE NOT has_ended), 0),
+        'overageMilliCu', coalesce(sum(overage) FILTER (WHERE NOT has_ended), 0)),
+      coalesce(jsonb_agg(jsonb_build_object('start', period, 'includedMilliCu', included,
+        'purchasedMilliCu', purchased, 'overageMilliCu', overage)) FILTER (WHERE has_ended), '[]')
+    FROM (SELECT workspace_id, period, period < ${monthOfSql("sluice.now_ms()")} AS has_ended,
+        sum(amounts[1]) AS included, sum(amounts[2]) AS purchased, sum(amounts[3]) AS overage
+      FROM sluice.draws GROUP BY 1, 2) AS months
+    GROUP BY 1;
+  DROP TABLE sluice.draws, sluice.key_steps;
+END $$;
 `;
 
 /** The type of the amounts that replicas send. */

@@ -8,8 +8,9 @@
 import type { Migration } from "sluice-gateway/postgres";
 import { exportMigrations } from "../metering/export/schema.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
+import { isCountedSql } from "./ledger-statements.ts";
 import { addToHours, hours } from "./schema-hours.ts";
-import { tables } from "./schema-tables.ts";
+import { monthOfSql, tables } from "./schema-tables.ts";
 
 /** Every wait for a lock has a time limit. */
 const entryPoint =
@@ -46,9 +47,9 @@ END $$;
 `;
 
 /**
- * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the draws of their
- * workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the database, because until now they
- * counted as granted.
+ * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the months of their
+ * workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the database,
+ * because until now they counted as granted.
  *
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
  * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database;
@@ -74,55 +75,46 @@ BEGIN
     END LOOP;
     WITH posted AS MATERIALIZED (
       SELECT time, seq, workspace_id, key_id, surface, method, model, request_id, agent, pricing,
-        included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens, output_tokens,
+        used_cu_milli, input_tokens, output_tokens,
         coalesce(cached_tokens, 0) AS cached_tokens, coalesce(reasoning_tokens, 0) AS reasoning_tokens,
         estimated, outcome, route, taken, key_taken,
-        included_cu_milli + purchased_cu_milli + overage_cu_milli AS used,
         (extract(epoch FROM time) * 1000)::bigint AS at
       FROM json_to_recordset(p_rows) AS r (
         time timestamptz, seq bigint, workspace_id text, key_id text, surface text, method text,
-        model text, request_id text, agent jsonb, pricing jsonb, included_cu_milli sluice.amount,
-        purchased_cu_milli sluice.amount, overage_cu_milli sluice.amount, input_tokens bigint,
-        output_tokens bigint, cached_tokens bigint, reasoning_tokens bigint, estimated boolean,
-        outcome text, route text, taken sluice.amount[], key_taken sluice.amount)
+        model text, request_id text, agent jsonb, pricing jsonb, used_cu_milli sluice.amount,
+        input_tokens bigint, output_tokens bigint, cached_tokens bigint, reasoning_tokens bigint,
+        estimated boolean, outcome text, route text, taken sluice.amount, key_taken sluice.amount)
     ), kept AS (
       INSERT INTO sluice.charges (time, replica, seq, workspace_id, key_id, surface, method, model,
-          request_id, agent, pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli,
-          input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route)
+          request_id, agent, pricing, used_cu_milli, input_tokens, output_tokens, cached_tokens,
+          reasoning_tokens, estimated, outcome, route)
         SELECT time, p_replica, seq, workspace_id, key_id, surface, method, model, request_id, agent,
-          pricing, included_cu_milli, purchased_cu_milli, overage_cu_milli, input_tokens,
-          output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, route
+          pricing, used_cu_milli, input_tokens, output_tokens, cached_tokens, reasoning_tokens,
+          estimated, outcome, route
         FROM posted
     ), summed AS (${addToHours("posted", "p_replica")}
-    ), stepped AS (
-      INSERT INTO sluice.key_steps
+    ), counted AS (
+      INSERT INTO sluice.used AS known
         SELECT key_id, kind, CASE WHEN taken IS NULL THEN least(at, v_now) ELSE v_now END / length,
-          p_replica, sum(used)
+          p_replica, sum(used_cu_milli)
         FROM posted,
           (VALUES ('day', ${dayWindow.stepMs}), ('month', ${monthWindow.stepMs})) AS windows (kind, length)
         GROUP BY 1, 2, 3
-        ON CONFLICT (key_id, kind, step, replica)
-          DO UPDATE SET milli_cu = key_steps.milli_cu + excluded.milli_cu
-    ), drawn AS (
-      INSERT INTO sluice.draws AS known
-        SELECT workspace_id, (extract(epoch FROM date_trunc('month',
-            to_timestamp(least(at, v_now) / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint,
-          p_replica, ARRAY[sum(included_cu_milli), sum(purchased_cu_milli), sum(overage_cu_milli)]
-        FROM posted GROUP BY 1, 2
-        ON CONFLICT (workspace_id, period, replica) DO UPDATE SET amounts = ${added("known.amounts", "excluded.amounts")}
+        UNION ALL
+        SELECT workspace_id, 'period', ${monthOfSql("least(at, v_now)")}, p_replica, sum(used_cu_milli)
+        FROM posted GROUP BY 1, 3
+        ON CONFLICT (scope, kind, step, replica)
+          DO UPDATE SET milli_cu = known.milli_cu + excluded.milli_cu
     )
     INSERT INTO sluice.leases AS known
-      SELECT scope, p_replica, zero, taken, zero, 0
+      SELECT scope, p_replica, 0, spent, 0, 0
       FROM (
-        SELECT key_id, ARRAY[sum(key_taken)]::bigint[], ARRAY[0]::bigint[], sum(key_taken)
-        FROM posted GROUP BY 1
+        SELECT key_id, sum(key_taken) FROM posted GROUP BY 1
         UNION ALL
-        SELECT workspace_id, ARRAY[sum(taken[1]), sum(taken[2]), sum(taken[3])]::bigint[],
-          ARRAY[0, 0, 0]::bigint[], sum(taken[1] + taken[2] + taken[3])
-        FROM posted GROUP BY 1
-      ) AS sums (scope, taken, zero, total)
-      WHERE total > 0
-      ON CONFLICT (scope, replica) DO UPDATE SET spent = ${added("known.spent", "excluded.spent")};
+        SELECT workspace_id, sum(taken) FROM posted GROUP BY 1
+      ) AS sums (scope, spent)
+      WHERE spent > 0
+      ON CONFLICT (scope, replica) DO UPDATE SET spent = known.spent + excluded.spent;
   END IF;
   SELECT jsonb_build_object('state', state, 'posted', posted, 'leaseNo', lease_no) INTO v_standing
     FROM sluice.replicas WHERE id = p_replica;
@@ -131,14 +123,9 @@ BEGIN
 END $$;
 `;
 
-/** The sum of two arrays, entry by entry. */
-function added(left: string, right: string): string {
-  return `ARRAY(SELECT l + r FROM unnest(${left}, ${right}) WITH ORDINALITY AS each (l, r, place) ORDER BY place)`;
-}
-
 /**
  * Deletes what is not needed any more: steps that have left their window, and leases of replicas that have ended while
- * they asked for credit. Draws of replicas that have ended are added to those of replica 0, so that the rows per
+ * they asked for credit. Months of replicas that have ended are added to those of replica 0, so that the rows per
  * workspace do not grow with every start. A grant sees all of it or nothing.
  */
 const sweep = `
@@ -147,20 +134,16 @@ DECLARE
   v_now bigint := sluice.now_ms();
 BEGIN
   IF NOT pg_try_advisory_xact_lock(7582148) THEN RETURN; END IF;
-  DELETE FROM sluice.key_steps WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM sluice.key_steps WHERE step < CASE kind
-      WHEN 'day' THEN v_now / ${dayWindow.stepMs} - ${dayWindow.steps}
-      ELSE v_now / ${monthWindow.stepMs} - ${monthWindow.steps} END
-    LIMIT 10000));
+  DELETE FROM sluice.used WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM sluice.used WHERE NOT (${isCountedSql("v_now")}) LIMIT 10000));
   DELETE FROM sluice.leases l USING sluice.replicas r WHERE r.id = l.replica AND r.state <> 'live';
   WITH ended AS (
-    DELETE FROM sluice.draws d USING sluice.replicas r
-    WHERE r.id = d.replica AND r.state <> 'live' RETURNING d.*
+    DELETE FROM sluice.used u USING sluice.replicas r
+    WHERE r.id = u.replica AND r.state <> 'live' AND kind = 'period' RETURNING u.*
   )
-  INSERT INTO sluice.draws AS known
-    SELECT workspace_id, period, 0, ARRAY[sum(amounts[1]), sum(amounts[2]), sum(amounts[3])]::bigint[]
-    FROM ended GROUP BY 1, 2
-    ON CONFLICT (workspace_id, period, replica) DO UPDATE SET amounts = ${added("known.amounts", "excluded.amounts")};
+  INSERT INTO sluice.used AS known
+    SELECT scope, kind, step, 0, sum(milli_cu) FROM ended GROUP BY 1, 2, 3
+    ON CONFLICT (scope, kind, step, replica) DO UPDATE SET milli_cu = known.milli_cu + excluded.milli_cu;
 END $$;
 `;
 
@@ -168,6 +151,6 @@ const script = [tables, hours, startedAt, makePartition, post, sweep].join("\n")
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [
-  { name: "shared credit", sql: script, excludesOlder: true },
+  { name: "credit with one amount per charge", sql: script, excludesOlder: true },
   ...exportMigrations,
 ];

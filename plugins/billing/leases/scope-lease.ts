@@ -1,8 +1,7 @@
 /**
  * The lease of a replica in one scope: its granted, spent and reserved credit, and the reservations that wait for more.
  */
-import { add, difference, sum, takeFromEnd, takeInOrder } from "./amounts.ts";
-import type { Amounts, Granted, LimitReached, Limits, Want } from "./ledger.ts";
+import type { Granted, LimitReached, Limits, Want } from "./ledger.ts";
 
 /** A lease that was not used for this time is returned. */
 const idleMs = 30_000;
@@ -21,9 +20,9 @@ const maxNeeds = 100;
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   #limits: Limits;
-  /** Totals since the replica started to count the scope, by source. */
-  granted: Amounts = [];
-  #spent: Amounts = [];
+  /** Totals since the replica started to count the scope. */
+  granted = 0;
+  #spent = 0;
   /** Sum of the open reservations that this lease covers. */
   reserved = 0;
   /**
@@ -75,14 +74,18 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   #countFromZero(): void {
-    this.granted = this.#limits.kind === "key" ? [0] : [0, 0, 0];
-    this.#spent = this.granted;
+    this.granted = 0;
+    this.#spent = 0;
     this.#isNew = true;
   }
 
   /** The credit that is granted and neither charged nor reserved. */
   get slackMilliCu(): number {
-    return sum(this.granted) - sum(this.#spent) - this.reserved;
+    return this.granted - this.#spent - this.reserved;
+  }
+
+  get isWorkspace(): boolean {
+    return this.#limits.kind === "workspace";
   }
 
   /** Records a request for `costMilliCu` under `limits`. */
@@ -96,9 +99,9 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = undefined;
   }
 
-  /** Marks the slack as stale. It must not be used in the next month, whose included amount is drawn first. */
+  /** Marks the slack as stale, so that the ledger is asked at once in the new month, and fixes the last one. */
   startMonth(): void {
-    if (this.#limits.kind === "workspace") this.#isStale = true;
+    if (this.isWorkspace) this.#isStale = true;
   }
 
   /** Called when the ledger may have lost the granted slack, which is then stated again. */
@@ -143,20 +146,16 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = { costMilliCu, until: now + rememberMs, reached };
   }
 
-  /**
-   * Takes a charge from the credit that is not reserved, the first source first. Returns the part that the lease
-   * covers.
-   */
-  take(costMilliCu: number): Amounts {
-    const covered = Math.min(costMilliCu, this.slackMilliCu);
-    const taken = takeInOrder(difference(this.granted, this.#spent), covered);
-    this.#spent = add(this.#spent, taken);
+  /** Takes a charge from the credit that is not reserved. Returns the part that the lease covers. */
+  take(costMilliCu: number): number {
+    const taken = Math.min(costMilliCu, this.slackMilliCu);
+    this.#spent += taken;
     return taken;
   }
 
   /** Reverses `take`, because the charge will never be posted. */
-  giveBack(taken: Amounts): void {
-    this.#spent = difference(this.#spent, taken);
+  giveBack(taken: number): void {
+    this.#spent -= taken;
   }
 
   /** Returns true if this scope should be reported to the ledger now. */
@@ -178,12 +177,12 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.#isNew && !this.#isUncertain && this.#isUnused(now);
   }
 
-  /** Returns unneeded credit to the ledger, in the statement that it returns. `anySource`: see Want. */
-  state(now: number, anySource: boolean): Want {
+  /** Returns unneeded credit to the ledger, in the statement that it returns. */
+  state(now: number): Want {
     const { isAsking } = this;
     const keepsSlack = this.waiting.size === 0 && !this.#isTight && !this.#isIdle(now);
     if (!keepsSlack || this.#isStale || this.#isRecalled) {
-      this.granted = difference(this.granted, this.#slackBySource());
+      this.granted -= this.slackMilliCu;
     }
     if (this.#isUnused(now)) this.#countFromZero();
     this.#isStale = false;
@@ -195,18 +194,17 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
       limits: this.#limits,
       isNew: this.#isNew,
       grantedMilliCu: this.granted,
-      slackMilliCu: this.#slackBySource(),
+      slackMilliCu: this.slackMilliCu,
       needsMilliCu: needs.map(([{ costMilliCu }]) => costMilliCu),
       extraMilliCu: isAsking ? Math.max(0, this.#target - this.slackMilliCu) : 0,
       recall: this.#recall,
       hasNewNeeds: needs.some(([, recall]) => recall === 0),
-      anySource,
     };
   }
 
   receive(now: number, granted: Granted): void {
     this.granted = granted.grantedMilliCu;
-    if (sum(this.granted) > 0) this.#isNew = false;
+    if (this.granted > 0) this.#isNew = false;
     this.#isTight = granted.isTight;
     this.#recall = Math.max(this.#recall, granted.recall);
     const isShort = granted.reached !== undefined || this.#asksAhead;
@@ -228,11 +226,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   /** Returns true if no part of the lease is in use, and no charge is in flight. */
   #isUnused(now: number): boolean {
     return this.#isIdle(now) && this.reserved === 0 && this.unposted === 0;
-  }
-
-  /** Open reservations will draw the first sources, so the slack is in the last ones. */
-  #slackBySource(): Amounts {
-    return takeFromEnd(difference(this.granted, this.#spent), this.slackMilliCu);
   }
 
   #moveTo(now: number): void {

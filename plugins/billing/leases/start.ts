@@ -10,10 +10,10 @@ import { LeasedMeter, notAvailable } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
 import { leaseMetrics } from "./metrics.ts";
-import { heldSql } from "./ledger-statements.ts";
+import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
-import { createUsageQueries } from "./usage-queries.ts";
+import { createMonthReader, createUsageQueries } from "./usage-queries.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
   readonly store: Pick<Host["store"], "redis" | "session">;
@@ -56,7 +56,7 @@ export async function startLeased(
       keyWindows: (key) => queries.keyWindows(key),
       workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
       outageMs,
-      usage: createDatabaseReports(reports, host.log),
+      usage: createDatabaseReports(reports, createMonthReader(reports), host.log),
     },
     ready: () => ({ credit: meter.writable ? true : notAvailable.reason }),
   };
@@ -98,7 +98,7 @@ const sweepMs = 10_000;
 const countGateways = `
   SELECT count(*) FILTER (WHERE NOT is_silent) AS live, count(*) FILTER (WHERE is_silent) AS silent,
     coalesce(sum((SELECT sum(${heldSql("l")}) FROM sluice.leases l
-      WHERE replica = r.id AND is_silent AND cardinality(granted) = 3)), 0)::bigint AS stranded
+      WHERE replica = r.id AND is_silent AND ${ofWorkspaceSql("l")})), 0)::bigint AS stranded
   FROM (SELECT id, sluice.now_ms() - heard_at > 2000 AS is_silent
     FROM sluice.replicas WHERE state = 'live') AS r`;
 

@@ -2,11 +2,12 @@
 import type { Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
-import { number, type Row } from "sluice-gateway/store";
-import { periodOf } from "../metering/periods.ts";
+import { number, text, type Row } from "sluice-gateway/store";
+import type { ReadMonths } from "../metering/usage/read-charges.ts";
 import { dayWindow, monthWindow, RollingWindow, windowState } from "../metering/windows.ts";
-import type { Amounts } from "./ledger.ts";
-import { heldSql } from "./ledger-statements.ts";
+import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
+import { heldSql, isCountedSql } from "./ledger-statements.ts";
+import { currentMonth, drawn, type CurrentMonth, type Drawn, type FixedMonth } from "./months.ts";
 
 /** All methods reject with StoreError. */
 export interface UsageQueries {
@@ -16,34 +17,33 @@ export interface UsageQueries {
 }
 
 /** What replicas hold of a scope and do not show as slack, which is about the sum of the open reservations. */
-const openSql = `(SELECT coalesce(sum(greatest(${heldSql("l")} - (SELECT sum(s) FROM unnest(slack) AS s), 0)), 0)::bigint
+const openSql = `(SELECT coalesce(sum(greatest(${heldSql("l")} - slack, 0)), 0)::bigint
   FROM sluice.leases l WHERE scope = $1)`;
 
-/** A step is the kind of its window, its number and its milli-CU. */
-const keyUsage = `
-  SELECT at.now, ${openSql} AS open, (
+/** The months of all workspaces that have charges. Parameter: a workspace, or null. */
+const workspaceMonths = `
+  SELECT scope, at.now, s.limits, coalesce(s.fixed, '[]') AS fixed,
+    jsonb_agg(jsonb_build_array('period', step, milli_cu)) AS used
+  FROM (SELECT sluice.now_ms() AS now OFFSET 0) AS at, (
+    SELECT scope, step, sum(milli_cu) AS milli_cu FROM sluice.used
+    WHERE kind = 'period' AND ($1::text IS NULL OR scope = $1) GROUP BY scope, step) AS each
+  LEFT JOIN sluice.scopes s ON s.id = scope
+  GROUP BY scope, at.now, s.limits, s.fixed`;
+
+/** An entry of `used` is its kind, its step and its milli-CU. */
+const scopeUsage = `
+  SELECT at.now, ${openSql} AS open, s.limits, coalesce(s.fixed, '[]') AS fixed, (
     SELECT coalesce(jsonb_agg(jsonb_build_array(kind, step, milli_cu) ORDER BY step), '[]') FROM (
-      SELECT kind, step, sum(milli_cu) AS milli_cu FROM sluice.key_steps
-      WHERE key_id = $1 AND step >= CASE kind
-        WHEN 'day' THEN at.now / ${dayWindow.stepMs} - ${dayWindow.steps}
-        ELSE at.now / ${monthWindow.stepMs} - ${monthWindow.steps} END
-      GROUP BY kind, step) AS each) AS steps
-  FROM (SELECT sluice.now_ms() AS now OFFSET 0) AS at`;
+      SELECT kind, step, sum(milli_cu) AS milli_cu FROM sluice.used
+      WHERE scope = $1 AND ${isCountedSql("at.now")} GROUP BY kind, step) AS each) AS used
+  FROM (SELECT sluice.now_ms() AS now OFFSET 0) AS at LEFT JOIN sluice.scopes s ON s.id = $1`;
 
-/** The draws by month. */
-const workspaceUsage = `
-  SELECT sluice.now_ms() AS now, ${openSql} AS open, (
-    SELECT coalesce(jsonb_agg(jsonb_build_array(period, drawn)), '[]') FROM (
-      SELECT period, jsonb_build_array(sum(amounts[1]), sum(amounts[2]), sum(amounts[3])) AS drawn
-      FROM sluice.draws WHERE workspace_id = $1 GROUP BY period) AS each) AS draws`;
-
-type Steps = readonly (readonly ["day" | "month", number, number])[];
-type DrawsByMonth = readonly (readonly [number, Amounts])[];
+type Steps = readonly (readonly ["day" | "month" | "period", number, number])[];
 
 export function createUsageQueries(database: Postgres): UsageQueries {
-  const query = async (statement: string, id: string): Promise<Row> => {
+  const query = async (scope: string): Promise<Row> => {
     try {
-      const [row = {}] = await database.query("usage", statement, [id]);
+      const [row = {}] = await database.query("usage", scopeUsage, [scope]);
       return row;
     } catch (error) {
       throw explainPostgres(error, database.place);
@@ -51,13 +51,13 @@ export function createUsageQueries(database: Postgres): UsageQueries {
   };
   return {
     async keyWindows({ id, cuLimit24hMilli, cuLimit30dMilli }) {
-      const row = await query(keyUsage, id);
+      const row = await query(id);
       const time = number(row, "now");
       const open = number(row, "open");
       const windows = { day: new RollingWindow(dayWindow), month: new RollingWindow(monthWindow) };
       // Only the statement above writes the column.
-      for (const [kind, step, milliCu] of row["steps"] as Steps) {
-        windows[kind].addToStep(step, milliCu);
+      for (const [kind, step, milliCu] of row["used"] as Steps) {
+        if (kind !== "period") windows[kind].addToStep(step, milliCu);
       }
       return {
         day: windowState(windows.day, cuLimit24hMilli, open, time),
@@ -66,21 +66,56 @@ export function createUsageQueries(database: Postgres): UsageQueries {
       };
     },
     async workspaceUsage(workspaceId) {
-      const row = await query(workspaceUsage, workspaceId);
-      const { start } = periodOf(number(row, "now"));
-      // Only the statement above writes the column.
-      const draws = new Map(row["draws"] as DrawsByMonth);
-      const [includedMilliCu = 0, purchasedMilliCu = 0, overageMilliCu = 0] =
-        draws.get(start) ?? [];
+      const row = await query(workspaceId);
+      const { month, limits } = monthOf(row);
+      const { start, sumMilliCu, purchasedBeforeMilliCu } = month;
       const openMilliCu = number(row, "open");
-      return { periodStart: start, includedMilliCu, purchasedMilliCu, overageMilliCu, openMilliCu };
+      return {
+        periodStart: start,
+        ...drawn(sumMilliCu, limits, purchasedBeforeMilliCu),
+        openMilliCu,
+      };
     },
-    async purchasedLeft({ id, purchasedTotalMilliCu }) {
-      const row = await query(workspaceUsage, id);
-      let purchasedEver = 0;
-      // Only the statement above writes the column.
-      for (const [, drawn] of row["draws"] as DrawsByMonth) purchasedEver += drawn[1] ?? 0;
-      return Math.max(0, purchasedTotalMilliCu - purchasedEver);
+    async purchasedLeft({ id, purchasedTotalMilliCu: purchasedMilliCu }) {
+      const { month, limits } = monthOf(await query(id));
+      const { sumMilliCu, purchasedBeforeMilliCu: before } = month;
+      const { purchasedMilliCu: now } = drawn(sumMilliCu, { ...limits, purchasedMilliCu }, before);
+      return Math.max(0, purchasedMilliCu - before - now);
     },
   };
+}
+
+/** Returns what of each month is included, purchased and overage. Rejects with DatabaseFailure. */
+export function createMonthReader(database: Postgres): ReadMonths {
+  return async (workspaceId) => {
+    const rows = await database.query("usage", workspaceMonths, [workspaceId ?? null]);
+    return new Map(
+      rows.map((row) => {
+        const { month, limits } = monthOf(row);
+        const { start, sumMilliCu, purchasedBeforeMilliCu, fixed } = month;
+        const months = new Map<number, Drawn>(fixed.map((each) => [each.start, each]));
+        months.set(start, drawn(sumMilliCu, limits, purchasedBeforeMilliCu));
+        return [text(row, "scope"), months];
+      }),
+    );
+  };
+}
+
+/** Before the first request of a workspace, its limits are unknown, and everything counts as included. */
+const unknownLimits: WorkspaceLimits = {
+  kind: "workspace",
+  includedMilliCu: unlimitedMilliCu,
+  purchasedMilliCu: 0,
+  overageMilliCu: 0,
+};
+
+function monthOf(row: Row): { readonly month: CurrentMonth; readonly limits: WorkspaceLimits } {
+  const sums = new Map<number, number>();
+  // Only the statement above writes this column, and only the ledger writes the two others.
+  for (const [kind, step, milliCu] of row["used"] as Steps) {
+    if (kind === "period") sums.set(step, milliCu);
+  }
+  const limits = (row["limits"] as WorkspaceLimits | null) ?? unknownLimits;
+  const fixed = row["fixed"] as readonly FixedMonth[];
+  return { month: currentMonth(number(row, "now"), sums, fixed, limits), limits };
 }

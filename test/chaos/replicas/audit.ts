@@ -12,8 +12,8 @@ import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "../../che
  */
 const audit = `
 CREATE SCHEMA audit;
-CREATE FUNCTION audit.held(granted bigint[], spent bigint[]) RETURNS bigint LANGUAGE sql AS $$
-  SELECT coalesce(sum(greatest(g - s, 0)), 0)::bigint FROM unnest(granted, spent) AS each (g, s);
+CREATE FUNCTION audit.held(granted bigint, spent bigint) RETURNS bigint LANGUAGE sql AS $$
+  SELECT greatest(granted - spent, 0);
 $$;
 CREATE TABLE audit.limits (scope text PRIMARY KEY, kind text NOT NULL, milli bigint NOT NULL);
 CREATE TABLE audit.holdings (at bigint, scope text, replica bigint, held bigint);
@@ -46,10 +46,8 @@ BEGIN
   INSERT INTO audit.exceeded
     SELECT * FROM (
       SELECT scope,
-        CASE kind WHEN 'key' THEN
-          (SELECT coalesce(sum(milli_cu), 0) FROM sluice.key_steps s WHERE s.key_id = l.scope AND s.kind = 'day')
-        ELSE (SELECT coalesce(sum(amounts[1] + amounts[2] + amounts[3]), 0) FROM sluice.draws WHERE workspace_id = l.scope)
-        END AS charged,
+        (SELECT coalesce(sum(milli_cu), 0) FROM sluice.used u WHERE u.scope = l.scope
+          AND u.kind = CASE l.kind WHEN 'key' THEN 'day' ELSE 'period' END) AS charged,
         (SELECT coalesce(sum(audit.held(granted, spent)), 0) FROM sluice.leases s WHERE s.scope = l.scope) AS held,
         milli + (SELECT coalesce(sum(amount_cu_milli), 0) FROM sluice.purchases WHERE workspace_id = l.scope) AS capacity
       FROM audit.limits l WHERE scope = NEW.scope) AS now
@@ -117,11 +115,7 @@ export async function readAudit(url: string): Promise<Audit> {
       FROM audit.states s JOIN sluice.replicas r ON r.id = s.replica ORDER BY at`),
     exceeded: await read(`SELECT scope, charged AS "chargedMilliCu", held AS "heldMilliCu",
       capacity AS "limitMilliCu" FROM audit.exceeded`),
-    sums: [
-      ...(await read<KeptSum>(`SELECT 'key_steps, ' || kind AS of, key_id AS id,
-        sum(milli_cu)::bigint AS "milliCu" FROM sluice.key_steps GROUP BY kind, key_id`)),
-      ...(await read<KeptSum>(`SELECT 'draws' AS of, workspace_id AS id,
-        sum(amounts[1] + amounts[2] + amounts[3])::bigint AS "milliCu" FROM sluice.draws GROUP BY workspace_id`)),
-    ],
+    sums: await read<KeptSum>(`SELECT 'used, ' || kind AS of, scope AS id,
+      sum(milli_cu)::bigint AS "milliCu" FROM sluice.used GROUP BY kind, scope`),
   };
 }

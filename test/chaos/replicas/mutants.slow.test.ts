@@ -16,14 +16,12 @@ const row = {
   surface: "s",
   method: "m",
   request_id: "r",
-  included_cu_milli: 7,
-  purchased_cu_milli: 0,
-  overage_cu_milli: 0,
+  used_cu_milli: 7,
   input_tokens: 0,
   output_tokens: 0,
   estimated: false,
   outcome: "complete",
-  taken: [7, 0, 0],
+  taken: 7,
   key_taken: 7,
 };
 const post = `SELECT sluice.credit_post(1, 1, 1, '${JSON.stringify([row])}')`;

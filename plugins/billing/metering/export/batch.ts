@@ -34,8 +34,8 @@ export async function makeBatch(
   for await (const { charges, positionAfter, hasMore } of pages(range)) {
     const events: string[] = [];
     let chars = 0;
-    for (const { charge, draws } of charges.slice(0, range.limit)) {
-      const event = JSON.stringify(eventOf(charge, draws, form));
+    for (const { charge } of charges.slice(0, range.limit)) {
+      const event = JSON.stringify(eventOf(charge, form));
       chars += event.length;
       if (events.length > 0 && chars > maxChars) break;
       events.push(event);

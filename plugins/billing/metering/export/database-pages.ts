@@ -28,9 +28,8 @@ const chargesQuery = `SELECT r.id AS replica, c.seq,
     format('chg_%s_%s_%s', r.journal, c.seq / ${placesPerCommit}, c.seq % ${placesPerCommit}) AS id,
     to_char(c.time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time,
     workspace_id, key_id, surface, method, model, request_id,
-    included_cu_milli + purchased_cu_milli + overage_cu_milli AS used_cu_milli,
-    input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome, agent, pricing,
-    included_cu_milli, purchased_cu_milli, overage_cu_milli
+    used_cu_milli, input_tokens, output_tokens, cached_tokens, reasoning_tokens, estimated, outcome,
+    agent, pricing
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS p (id, after, last)
   JOIN sluice.replicas r USING (id)
   CROSS JOIN LATERAL (
@@ -148,11 +147,6 @@ function chargeOf(row: Row): SharedCharge {
       outcome: text(row, "outcome"),
       ...(agent !== null && { agent }),
       ...(pricing !== null && { pricing }),
-    },
-    draws: {
-      included_cu_milli: number(row, "included_cu_milli"),
-      purchased_cu_milli: number(row, "purchased_cu_milli"),
-      overage_cu_milli: number(row, "overage_cu_milli"),
     },
   };
 }

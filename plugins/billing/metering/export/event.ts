@@ -10,13 +10,6 @@ export interface EventForm {
   readonly subject: "workspace" | "key";
 }
 
-/** The parts of a charge, which show how much is owed beyond the amount that the plan includes. */
-export interface DrawsJson {
-  readonly included_cu_milli: number;
-  readonly purchased_cu_milli: number;
-  readonly overage_cu_milli: number;
-}
-
 /**
  * Maximum size of the events of a batch in characters. Further events go into the next batch, because sinks limit the
  * size of a request body.
@@ -26,7 +19,6 @@ export const maxChars = 512 * 1024;
 /** Returns a charge as a CloudEvent. */
 export function eventOf(
   { id, time, ...charge }: UsageJson,
-  draws: DrawsJson,
   { source, type, subject }: EventForm,
 ): object {
   return {
@@ -37,6 +29,6 @@ export function eventOf(
     subject: subject === "key" ? charge.key_id : charge.workspace_id,
     time,
     datacontenttype: "application/json",
-    data: { ...charge, ...draws },
+    data: charge,
   };
 }

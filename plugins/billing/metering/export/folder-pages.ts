@@ -22,12 +22,5 @@ function pageOf(charges: readonly ExportedCharge[], hasMore: boolean): ChargePag
 }
 
 function exported(row: UsageRow): ExportedCharge {
-  return {
-    charge: usageJson(row),
-    draws: {
-      included_cu_milli: row.includedMilliCu,
-      purchased_cu_milli: row.purchasedMilliCu,
-      overage_cu_milli: row.overageMilliCu,
-    },
-  };
+  return { charge: usageJson(row) };
 }

@@ -1,11 +1,9 @@
 /** The contract through which exports read settled charges, from the data folder or from PostgreSQL. */
 import type { UsageRange } from "../read-usage.ts";
 import type { UsageJson } from "../usage-json.ts";
-import type { DrawsJson } from "./event.ts";
 
 export interface ExportedCharge {
   readonly charge: UsageJson;
-  readonly draws: DrawsJson;
 }
 
 export interface ChargePage {

@@ -1,11 +1,15 @@
 /** Reads the charges of the data folder with SQL, even while a gateway writes them. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { blob, explain, number, sqliteText } from "sluice-gateway/store";
+import { blob, explain, number, sqliteText, text } from "sluice-gateway/store";
+import { addDrawn, type Drawn } from "../../leases/months.ts";
 import { commitsWithin, NameReader } from "../commits.ts";
 import { openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";
 import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
-import type { ChargeBounds, ReadCharges } from "./read-charges.ts";
+import { periodOf } from "../periods.ts";
+import type { ChargeBounds, ReadCharges, ReadMonths } from "./read-charges.ts";
+
+const hourMs = 3_600_000;
 
 /** The columns of `hours` that are numbers of names. */
 const names = ["workspace", "key", "surface", "method", "model", "route"] as const;
@@ -21,7 +25,8 @@ const namesInText: Readonly<Record<(typeof names)[number], string>> = {
 /** The stored sums and those of the charges since the last checkpoint, with names instead of numbers. */
 const hoursView = `
   CREATE TEMP TABLE recent AS SELECT * FROM main.hours WHERE false;
-  CREATE TEMP VIEW hours AS SELECT hour, tag, calls, included, purchased, overage, input_tokens,
+  CREATE TEMP VIEW hours AS SELECT hour, tag, calls, included, purchased, overage,
+    included + purchased + overage AS used, input_tokens,
     output_tokens, cached_tokens, reasoning_tokens,
     ${names
       .map(
@@ -39,9 +44,7 @@ const chargeColumns = [
   "surface",
   "method",
   "model",
-  "included_cu_milli",
-  "purchased_cu_milli",
-  "overage_cu_milli",
+  "used_cu_milli",
   "input_tokens",
   "output_tokens",
 ] as const;
@@ -57,7 +60,7 @@ const chargesView = `
  */
 export async function withFolderCharges<T>(
   dataDir: string,
-  work: (read: ReadCharges) => Promise<T>,
+  work: (read: ReadCharges, readMonths: ReadMonths) => Promise<T>,
 ): Promise<T> {
   const db = openJournalReader(dataDir);
   try {
@@ -70,16 +73,37 @@ export async function withFolderCharges<T>(
     db.function("to_timestamp", (seconds) => Math.round(Number(seconds) * 1000));
     db.function("charges_within", () => JSON.stringify(chargesWithin(db, bounds)));
     db.exec(chargesView);
-    return await work(async (statement, values, given) => {
+    const read: ReadCharges = async (statement, values, given) => {
       bounds = given;
       // SQLite refuses values of other types.
       return db.prepare(sqliteText(statement)).all(...(values as SQLInputValue[]));
-    });
+    };
+    return await work(read, async (workspaceId) => monthsOf(db, workspaceId));
   } catch (error) {
     throw explain(error, writtenPath(dataDir));
   } finally {
     db.close();
   }
+}
+
+/** Adds up the amounts of each month, which are divided in this file. */
+function monthsOf(
+  db: DatabaseSync,
+  workspaceId: string | undefined,
+): Map<string, Map<number, Drawn>> {
+  const months = new Map<string, Map<number, Drawn>>();
+  const rows = db.prepare(
+    `SELECT workspace_id, hour, sum(included) AS included, sum(purchased) AS purchased, sum(overage) AS overage
+     FROM temp.hours WHERE ?1 IS NULL OR workspace_id = ?1 GROUP BY 1, 2`,
+  );
+  for (const row of rows.iterate(workspaceId ?? null)) {
+    addDrawn(months, text(row, "workspace_id"), periodOf(number(row, "hour") * hourMs).start, {
+      includedMilliCu: number(row, "included"),
+      purchasedMilliCu: number(row, "purchased"),
+      overageMilliCu: number(row, "overage"),
+    });
+  }
+  return months;
 }
 
 /** Adds up the charges since the last checkpoint. */
@@ -107,9 +131,7 @@ function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unkn
         row.surface,
         row.method,
         row.model ?? null,
-        row.includedMilliCu,
-        row.purchasedMilliCu,
-        row.overageMilliCu,
+        row.includedMilliCu + row.purchasedMilliCu + row.overageMilliCu,
         row.inputTokens,
         row.outputTokens,
       ]);

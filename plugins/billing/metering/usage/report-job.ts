@@ -3,7 +3,7 @@ import { transferredResult } from "sluice-gateway/compute";
 import type { SpendQuery, UsageRange } from "sluice-gateway/services";
 import { hasJournal } from "../journal-reader.ts";
 import { withFolderCharges } from "./folder-charges.ts";
-import type { ReadCharges } from "./read-charges.ts";
+import type { ReadCharges, ReadMonths } from "./read-charges.ts";
 import { usageReport } from "./report.ts";
 import { readSpend } from "./spend.ts";
 
@@ -22,13 +22,20 @@ export default async function run(job: ReportJob): Promise<unknown> {
 
 /** Returns the report as JSON. Undefined if it has too many groups. Rejects with StoreError. */
 export function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
-  return onCharges(dataDir, async (read) => {
+  return onCharges(dataDir, async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);
-    return spend && JSON.stringify(await readSpend(read, spend));
+    return spend && JSON.stringify(await readSpend(read, readMonths, spend));
   });
 }
 
 /** A folder in which no gateway has metered has no charges. */
-function onCharges<T>(dataDir: string, work: (read: ReadCharges) => Promise<T>): Promise<T> {
-  return hasJournal(dataDir) ? withFolderCharges(dataDir, work) : work(async () => []);
+function onCharges<T>(
+  dataDir: string,
+  work: (read: ReadCharges, readMonths: ReadMonths) => Promise<T>,
+): Promise<T> {
+  if (hasJournal(dataDir)) return withFolderCharges(dataDir, work);
+  return work(
+    async () => [],
+    async () => new Map(),
+  );
 }

@@ -12,8 +12,8 @@ const dayMs = hoursPerDay * hourMs;
 const sumsOf = (calls: string, used: string): string =>
   `CAST(${calls} AS float8) AS calls, CAST(sum(${used}) AS float8) AS used,
    CAST(sum(input_tokens) AS float8) AS input_tokens, CAST(sum(output_tokens) AS float8) AS output_tokens`;
-const hourSums = sumsOf("sum(calls)", "included + purchased + overage");
-const chargeSums = sumsOf("count(*)", "included_cu_milli + purchased_cu_milli + overage_cu_milli");
+const hourSums = sumsOf("sum(calls)", "used");
+const chargeSums = sumsOf("count(*)", "used_cu_milli");
 
 const hourColumns: Readonly<Record<UsageMember, string>> = {
   key: "key_id",

@@ -2,7 +2,7 @@
 import { threadModule } from "sluice-gateway/package-files";
 import type { ComputeThreads, Log, Postgres } from "sluice-gateway/plugin";
 import type { Spend, UsageReports } from "sluice-gateway/services";
-import type { ReadCharges } from "./read-charges.ts";
+import type { ReadCharges, ReadMonths } from "./read-charges.ts";
 import type { ReportJob } from "./report-job.ts";
 import { maxGroups } from "./report-json.ts";
 import { usageReport } from "./report.ts";
@@ -40,7 +40,11 @@ export function createFolderReports(
 }
 
 /** Reports of the charges of all gateways on a database. */
-export function createDatabaseReports(database: Postgres, log: Log): UsageReports {
+export function createDatabaseReports(
+  database: Postgres,
+  readMonths: ReadMonths,
+  log: Log,
+): UsageReports {
   const read: ReadCharges = (text, values) => database.query("usage", text, values);
   const failed = (err: unknown): { readonly kind: "unavailable" } => {
     log.error({ err }, notMade);
@@ -58,7 +62,7 @@ export function createDatabaseReports(database: Postgres, log: Log): UsageReport
     },
     async spend(query) {
       try {
-        return { kind: "done", spend: await readSpend(read, query) };
+        return { kind: "done", spend: await readSpend(read, readMonths, query) };
       } catch (error) {
         return failed(error);
       }

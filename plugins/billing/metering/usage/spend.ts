@@ -1,4 +1,8 @@
-/** The spend of a range of days by one member, from the sums of the hours, the same for every store. */
+/**
+ * The spend of a range of days by one member, from the sums of the hours, the same for every store. A charge has one
+ * amount. What is included, purchased and overage is known of the month of a workspace, and each of its groups has its
+ * share of the three.
+ */
 import type {
   Spend,
   SpendAmounts,
@@ -7,7 +11,9 @@ import type {
   SpendQuery,
 } from "sluice-gateway/services";
 import { number, optionalText, text, type Row } from "sluice-gateway/store";
-import type { ReadCharges } from "./read-charges.ts";
+import { totalOf, type Drawn } from "../../leases/months.ts";
+import { periodOf } from "../periods.ts";
+import type { ReadCharges, ReadMonths } from "./read-charges.ts";
 import { maxSeries } from "./report-json.ts";
 
 const hourMs = 3_600_000;
@@ -26,8 +32,8 @@ const columns: Readonly<Record<SpendMember, string>> = {
   tag: "tag",
 };
 
-const used = "CAST(sum(included + purchased + overage) AS float8) AS used";
-const sums = ["calls", "included", "purchased", "overage", "input_tokens", "output_tokens"]
+const used = "CAST(sum(used) AS float8) AS used";
+const sums = ["calls", "used", "input_tokens", "output_tokens"]
   .map((column) => `CAST(sum(${column}) AS float8) AS ${column}`)
   .join(", ");
 
@@ -39,13 +45,24 @@ function within({ from, to, workspaceId }: SpendQuery): readonly [string, readon
   return [`${condition} AND workspace_id = $3`, [...hours, workspaceId]];
 }
 
-export async function readSpend(read: ReadCharges, query: SpendQuery): Promise<Spend> {
+export async function readSpend(
+  read: ReadCharges,
+  readMonths: ReadMonths,
+  query: SpendQuery,
+): Promise<Spend> {
   const [condition, values] = within(query);
   const rows = await read(
-    `SELECT ${columns[query.by]} AS name, ${sums} FROM sluice.hours WHERE ${condition} GROUP BY 1`,
+    `SELECT ${columns[query.by]} AS name, workspace_id, ${monthColumn(query)} AS month, ${sums}
+     FROM sluice.hours WHERE ${condition} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
     values,
   );
-  const groups = rows.map(groupOf).toSorted(inOrder);
+  const shares = new Shares(await readMonths(query.workspaceId));
+  const byName = new Map<string, SpendGroup>();
+  for (const row of rows) {
+    const name = text(row, "name");
+    byName.set(name, added(byName.get(name), groupOf(name, row, shares)));
+  }
+  const groups = [...byName.values()].toSorted(inOrder);
   const total: Record<keyof SpendAmounts, number> = { ...none };
   for (const { name: _, ...amounts } of groups) {
     for (const [member, amount] of Object.entries(amounts)) {
@@ -101,21 +118,68 @@ async function readSteps(
 /** Not the text of any name. */
 const noName = "\u0000";
 
-function groupOf(row: Row): SpendGroup {
-  const name = text(row, "name");
-  const includedMilliCu = number(row, "included");
-  const purchasedMilliCu = number(row, "purchased");
-  const overageMilliCu = number(row, "overage");
+/** The start of the month of an hour. */
+function monthColumn({ from, to }: SpendQuery): string {
+  let column = "";
+  let month = periodOf(from);
+  for (; month.end < to; month = periodOf(month.end)) {
+    column += `WHEN hour < ${month.end / hourMs} THEN ${month.start} `;
+  }
+  return `CASE ${column}WHEN true THEN ${month.start} END`;
+}
+
+function groupOf(name: string, row: Row, shares: Shares): SpendGroup {
+  const usedMilliCu = number(row, "used");
   return {
     name: name === "" ? undefined : name,
     calls: number(row, "calls"),
-    usedMilliCu: includedMilliCu + purchasedMilliCu + overageMilliCu,
-    includedMilliCu,
-    purchasedMilliCu,
-    overageMilliCu,
+    usedMilliCu,
+    ...shares.take(text(row, "workspace_id"), number(row, "month"), usedMilliCu),
     inputTokens: number(row, "input_tokens"),
     outputTokens: number(row, "output_tokens"),
   };
+}
+
+function added(sum: SpendGroup | undefined, group: SpendGroup): SpendGroup {
+  if (sum === undefined) return group;
+  return {
+    name: group.name,
+    calls: sum.calls + group.calls,
+    usedMilliCu: sum.usedMilliCu + group.usedMilliCu,
+    includedMilliCu: sum.includedMilliCu + group.includedMilliCu,
+    purchasedMilliCu: sum.purchasedMilliCu + group.purchasedMilliCu,
+    overageMilliCu: sum.overageMilliCu + group.overageMilliCu,
+    inputTokens: sum.inputTokens + group.inputTokens,
+    outputTokens: sum.outputTokens + group.outputTokens,
+  };
+}
+
+/** Divides the months of workspaces among groups, in proportion to their amounts. The shares add up to the month. */
+class Shares {
+  readonly #months: Awaited<ReturnType<ReadMonths>>;
+  /** The amounts that have their share. */
+  readonly #taken = new Map<Drawn, number>();
+
+  constructor(months: Awaited<ReturnType<ReadMonths>>) {
+    this.#months = months;
+  }
+
+  take(workspaceId: string, month: number, usedMilliCu: number): Drawn {
+    const drawn = this.#months.get(workspaceId)?.get(month);
+    if (drawn === undefined) {
+      return { includedMilliCu: usedMilliCu, purchasedMilliCu: 0, overageMilliCu: 0 };
+    }
+    const before = this.#taken.get(drawn) ?? 0;
+    this.#taken.set(drawn, before + usedMilliCu);
+    const total = Math.max(1, totalOf(drawn));
+    const upTo = (part: number, amount: number): number =>
+      Math.round(part * Math.min(1, amount / total));
+    const shareOf = (part: number): number => upTo(part, before + usedMilliCu) - upTo(part, before);
+    const purchasedMilliCu = Math.min(usedMilliCu, shareOf(drawn.purchasedMilliCu));
+    const overageMilliCu = Math.min(usedMilliCu - purchasedMilliCu, shareOf(drawn.overageMilliCu));
+    const includedMilliCu = usedMilliCu - purchasedMilliCu - overageMilliCu;
+    return { includedMilliCu, purchasedMilliCu, overageMilliCu };
+  }
 }
 
 /** The largest group first. */

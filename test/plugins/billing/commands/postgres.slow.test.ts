@@ -63,13 +63,15 @@ test("purchased credit that gateways have drawn in PostgreSQL is shown as used, 
   await json(workspaces, "purchase", workspace, "--cu", "70");
   await runSql(
     url,
-    `INSERT INTO sluice.draws (workspace_id, period, replica, amounts)
-     VALUES ('${workspace}', 0, 1, '{5,20,0}'), ('${workspace}', 0, 2, '{0,7,0}')`,
+    `INSERT INTO sluice.used VALUES
+     ('${workspace}', 'period', 0, 1, 25), ('${workspace}', 'period', 0, 2, 7)`,
+    `INSERT INTO sluice.scopes (id, fixed) VALUES ('${workspace}',
+     '[{"start": 0, "includedMilliCu": 5, "purchasedMilliCu": 27, "overageMilliCu": 0}]')`,
   );
   assert.equal((await json(workspaces, "show", workspace))["purchased_cu_milli"], 43);
   const listed = await run(workspaces, "list");
   assert.match(listed.out.join("\n"), /Acme +free +- +43/);
-  // No charges were posted with these draws.
+  // No charges were posted with these sums.
   const exported = await run(usage, "export");
   assert.deepEqual([exported.code, exported.out], [0, []]);
 });

@@ -99,7 +99,7 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
     await one.lease(replica, 1, { needsMilliCu: [10] });
     const begun = {
       post: (on: Connection) => on.post(replica, 1, 2),
-      lease: (on: Connection) => on.lease(replica, 2, { isNew: false, grantedMilliCu: [30] }),
+      lease: (on: Connection) => on.lease(replica, 2, { isNew: false, grantedMilliCu: 30 }),
     };
     for (const send of [begun.post, begun.lease]) {
       const broken = await connect();
@@ -134,7 +134,7 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
       on.lease(replica, 1, { needsMilliCu: [10] }),
     );
     assert.deepEqual([leased.leaseNo, leased.granted], [1, undefined], "it has been accepted");
-    const restated = { isNew: false, grantedMilliCu: [0], needsMilliCu: [20] };
+    const restated = { isNew: false, grantedMilliCu: 0, needsMilliCu: [20] };
     assert.equal(grantedOf(await (await connect()).lease(replica, 2, restated)), 20);
     const posted = await sendTwice("sluice.credit_post", (on) => on.post(replica, 1, 5));
     assert.deepEqual([posted.state, posted.posted], ["live", 5]);
@@ -166,7 +166,7 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
       for (let leaseNo = 1; ; leaseNo++) {
         const reply = await connection.lease(replica, leaseNo, {
           isNew: granted === 0,
-          grantedMilliCu: [granted],
+          grantedMilliCu: granted,
           needsMilliCu: [cost],
         });
         const now = grantedOf(reply) ?? assert.fail("ignored");
@@ -182,7 +182,7 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
     assert.deepEqual(await totals(), { charges: 100, held: 0 });
     const [row] = await runSql(
       database,
-      "SELECT sum(milli_cu)::int AS day FROM sluice.key_steps WHERE kind = 'day'",
+      "SELECT sum(milli_cu)::int AS day FROM sluice.used WHERE kind = 'day'",
     );
     assert.equal(row?.["day"], 100);
   });

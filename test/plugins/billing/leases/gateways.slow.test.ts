@@ -255,7 +255,10 @@ test("charges of a data folder count for gateways that share credit after they w
     rows.map((row) => ({ id: row["id"], requestId: row["request_id"] })),
     expected,
   );
-  const drawn = await runSql(database, "SELECT sum(amounts[1])::int AS included FROM sluice.draws");
-  assert.deepEqual(drawn, [{ included: 15 }]);
+  const used = await runSql(
+    database,
+    "SELECT sum(milli_cu)::int AS milli FROM sluice.used WHERE kind = 'period'",
+  );
+  assert.deepEqual(used, [{ milli: 15 }]);
   await using _gateway = await start(database, { DATA_DIR: dataDir });
 });

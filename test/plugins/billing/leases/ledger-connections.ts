@@ -147,21 +147,20 @@ const noWant: Want = {
   scope: "key_1",
   limits,
   isNew: true,
-  grantedMilliCu: [0],
-  slackMilliCu: [0],
+  grantedMilliCu: 0,
+  slackMilliCu: 0,
   needsMilliCu: [],
   extraMilliCu: 0,
   recall: 0,
   hasNewNeeds: false,
-  anySource: false,
 };
 
 const charge = {
   keyId: "key_1",
   workspaceId: "ws_1",
   time: Date.now(),
-  splitMilliCu: [1, 0, 0],
-  takenMilliCu: [0, 0, 0],
+  costMilliCu: 1,
+  takenMilliCu: 0,
   keyTakenMilliCu: 1,
   details: {
     surface: "test",
@@ -187,7 +186,7 @@ export async function untilBlocked(database: string): Promise<void> {
 }
 
 export function grantedOf({ granted }: LeaseReply): number | undefined {
-  return granted?.[0]?.grantedMilliCu[0];
+  return granted?.[0]?.grantedMilliCu;
 }
 
 /** Sets back the last message of a replica, as if it had been silent for 11 seconds. */

@@ -1,7 +1,6 @@
 /** Wrong versions of the protocol. The model test must find each of them. */
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LeaseReply, LeaseRequest, Want } from "../../../../plugins/billing/leases/ledger.ts";
-import { sum } from "../../../../plugins/billing/leases/amounts.ts";
 import type { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { correctParts, type Parts } from "./world.ts";
 import { importChanged, type Change } from "./wrong-version.ts";
@@ -50,7 +49,7 @@ class WaitingCountsAsUse extends MemoryLedger {
     const at = this.#clock();
     for (const [each, other] of waiting) if (at - other.at > 100) waiting.delete(each);
     const isNew = !waiting.has(replica);
-    waiting.set(replica, { needsMilliCu: sum(needsMilliCu), at });
+    waiting.set(replica, { needsMilliCu: needsMilliCu.reduce((sum, each) => sum + each, 0), at });
     if (isNew) return { ...want, needsMilliCu: [] };
     let others = 0;
     for (const [each, other] of waiting) if (each !== replica) others += other.needsMilliCu;
@@ -72,8 +71,8 @@ export const mutants: Readonly<Record<string, Parts>> = {
     {
       file: "authority.ts",
       from: "let { grantedMilliCu: granted, slackMilliCu",
-      to: `let granted = add(own?.granted ?? zero,
-        difference(want.grantedMilliCu, own?.stated ?? own?.granted ?? zero));
+      to: `let granted = (own?.granted ?? 0) +
+        want.grantedMilliCu - (own?.stated ?? own?.granted ?? 0);
       let { slackMilliCu`,
     },
     {

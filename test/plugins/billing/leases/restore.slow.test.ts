@@ -31,9 +31,9 @@ function start(url: string, name: string): Promise<TestGateway> {
 
 /** The amounts that the key and its workspace have spent and that gateways hold, according to each table. */
 const sums = `SELECT
-  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.key_steps WHERE kind = 'day') AS day,
-  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.key_steps WHERE kind = 'month') AS month,
-  (SELECT coalesce(sum(amounts[1] + amounts[2] + amounts[3]), 0)::int FROM sluice.draws) AS drawn,
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'day') AS day,
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'month') AS month,
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'period') AS drawn,
   (SELECT count(*)::int FROM sluice.leases) AS leases,
   (SELECT count(*)::int FROM sluice.replicas WHERE state = 'live') AS live`;
 

@@ -94,27 +94,27 @@ function comparable(reply: unknown): unknown {
 /** Returns the tables as sums over the replicas, in the form of `totalsOf`. */
 const totals = `
 SELECT jsonb_build_object(
-  'draws', (SELECT coalesce(jsonb_object_agg(name, amounts), '{}') FROM (
-    SELECT workspace_id || ' ' || period, ARRAY[sum(amounts[1]), sum(amounts[2]), sum(amounts[3])]
-    FROM sluice.draws GROUP BY 1) AS each (name, amounts)),
-  'windows', (SELECT coalesce(jsonb_object_agg(key_id, used), '{}') FROM (
-    SELECT key_id, sum(milli_cu) FROM sluice.key_steps
+  'months', (SELECT coalesce(jsonb_object_agg(name, used), '{}') FROM (
+    SELECT scope || ' ' || step, sum(milli_cu)
+    FROM sluice.used WHERE kind = 'period' GROUP BY 1) AS each (name, used)),
+  'windows', (SELECT coalesce(jsonb_object_agg(scope, used), '{}') FROM (
+    SELECT scope, sum(milli_cu) FROM sluice.used
     WHERE kind = 'month' AND step >= sluice.now_ms() / 3600000 - 720
-    GROUP BY 1) AS each (key_id, used) WHERE used > 0),
+    GROUP BY 1) AS each (scope, used) WHERE used > 0),
   'leases', (SELECT count(*) FROM sluice.leases)) AS totals;
 `;
 
 function totalsOf(ledger: MemoryLedger, now: number): unknown {
-  const draws: Record<string, unknown> = {};
+  const months: Record<string, number> = {};
   const windows: Record<string, number> = {};
   let leases = 0;
   for (const [id, scope] of ledger.scopes) {
-    for (const [period, amounts] of scope.draws) draws[`${id} ${period}`] = amounts;
+    for (const [start, milliCu] of scope.months) months[`${id} ${start}`] = milliCu;
     const { monthMilliCu } = usedOf(scope, now);
     if (monthMilliCu > 0) windows[id] = monthMilliCu;
     leases += scope.leases.size;
   }
-  return { draws, windows, leases };
+  return { months, windows, leases };
 }
 
 /** Runs random histories on the ledger in memory, and compares the replies of PostgreSQL to the same messages. */
@@ -129,8 +129,7 @@ async function compare(
     const recorded: Recorded[] = [];
     const ledger = (now: () => number) => new RecordingLedger(now, recorded);
     const world = runHistory(steps, { replicas: 3, parts: { ...correctParts, ledger } });
-    const tables =
-      "replicas, sluice.charges, sluice.scopes, sluice.leases, sluice.key_steps, sluice.draws";
+    const tables = "replicas, sluice.charges, sluice.scopes, sluice.leases, sluice.used";
     await client.query(
       `TRUNCATE sluice.${tables} RESTART IDENTITY;
        UPDATE sluice.test_clock SET started = ${recorded[0]?.now ?? 0}`,

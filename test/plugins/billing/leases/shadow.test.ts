@@ -22,9 +22,9 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   const clock = manualClock();
   const ledger = new MemoryLedger(() => clock.now());
   const { replica: silent } = ledger.register("silent");
-  const want = { scope: "ws_1", limits, isNew: true, anySource: false, recall: 0 } as const;
+  const want = { scope: "ws_1", limits, isNew: true, recall: 0 } as const;
   const needs = { needsMilliCu: [800], extraMilliCu: 0, hasNewNeeds: true } as const;
-  const nothing = { grantedMilliCu: [0, 0, 0], slackMilliCu: [0, 0, 0] } as const;
+  const nothing = { grantedMilliCu: 0, slackMilliCu: 0 } as const;
   ledger.lease({ replica: silent, leaseNo: 1, wants: [{ ...want, ...needs, ...nothing }] });
 
   const metrics = createMetrics();
@@ -65,8 +65,8 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   await pass(100);
   assert.equal(await ended, undefined);
   assert.deepEqual(
-    ledger.charges.map(({ splitMilliCu }) => splitMilliCu),
-    [[300, 0, 0]],
+    ledger.charges.map(({ costMilliCu }) => costMilliCu),
+    [300],
   );
   const text = async (): Promise<string> => metrics.render();
   const unavailable = /sluice_meter_shadow_refusals_total\{scope="unavailable"\} 1/;

@@ -2,7 +2,6 @@
  * Records every charge, reservation and limit of a world, and checks the invariants of the lease protocol against them.
  */
 import assert from "node:assert/strict";
-import { sum } from "../../../../plugins/billing/leases/amounts.ts";
 import type {
   LeasedCharge,
   Limits,
@@ -12,8 +11,12 @@ import type {
   Account,
   LeasedReservation,
 } from "../../../../plugins/billing/leases/leased-reservation.ts";
-import { drawnBySource } from "../../../../plugins/billing/leases/authority.ts";
-import { usedOf, type ScopeRow } from "../../../../plugins/billing/leases/ledger-rows.ts";
+import {
+  outstanding,
+  usedOf,
+  type ScopeRow,
+} from "../../../../plugins/billing/leases/ledger-rows.ts";
+import { currentMonth, monthLimit } from "../../../../plugins/billing/leases/months.ts";
 import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 
@@ -51,6 +54,7 @@ interface Refused {
 
 export abstract class Witness {
   now = Date.UTC(2026, 0, 15, 12);
+  readonly #startedAt = this.now;
   readonly ledger: MemoryLedger;
   readonly processes: Process[] = [];
   readonly opened = new Map<LeasedReservation, Opened>();
@@ -72,6 +76,17 @@ export abstract class Witness {
     fenced: 0,
     recalls: 0,
   };
+
+  /** Number of calendar months since the start. */
+  get #months(): number {
+    const [start, now] = [this.#startedAt, this.now].map((time) => new Date(time));
+    return (
+      (now!.getUTCFullYear() - start!.getUTCFullYear()) * 12 +
+      now!.getUTCMonth() -
+      start!.getUTCMonth() +
+      1
+    );
+  }
 
   constructor(makeLedger: (now: () => number) => MemoryLedger) {
     this.ledger = makeLedger(() => this.now);
@@ -97,42 +112,43 @@ export abstract class Witness {
         keyLimits: this.#limits.get(keyId),
         workspaceId,
         workspaceLimits,
-        hasOverage: workspaceLimits.overageMilliCu > 0,
       };
       this.#accounts.set(keyId, account);
     }
     return account;
   }
 
-  grantedAt(scope: string): readonly number[] {
-    const leases = this.ledger.scopes.get(scope)?.leases.values() ?? [];
-    const total = [0, 0, 0];
-    for (const { granted } of leases) granted.forEach((amount, at) => (total[at]! += amount));
+  grantedAt(scope: string): number {
+    let total = 0;
+    for (const { granted } of this.ledger.scopes.get(scope)?.leases.values() ?? [])
+      total += granted;
     return total;
   }
 
   /** Where a grant has risen, the posted and held amounts stay within the limits of the request. */
-  checkGrant(id: string, limits: Limits, before: readonly number[]): void {
-    const after = this.grantedAt(id);
+  checkGrant(id: string, limits: Limits, before: number): void {
     const scope = this.ledger.scopes.get(id);
-    if (scope === undefined) return;
-    const posted = this.#posted(scope, limits.kind);
-    for (const [at, capacity] of capacities(limits).entries()) {
-      const isWindow = limits.kind === "key";
-      const source = isWindow ? 0 : at;
-      if (after[source]! <= before[source]!) continue;
-      const held = heldIn(scope, source);
+    if (scope === undefined || this.grantedAt(id) <= before) return;
+    const held = heldIn(scope);
+    for (const [posted, capacity] of this.#posted(scope, limits)) {
       assert.ok(
-        posted[at]! + held <= capacity,
-        `${id}: ${posted[at]} posted and ${held} held of ${capacity}, source ${at}`,
+        posted + held <= capacity,
+        `${id}: ${posted} posted and ${held} held of ${capacity}`,
       );
     }
   }
 
-  #posted(scope: ScopeRow, kind: Limits["kind"]): readonly number[] {
-    if (kind === "workspace") return drawnBySource(scope.draws, this.now);
-    const { dayMilliCu, monthMilliCu } = usedOf(scope, this.now);
-    return [dayMilliCu, monthMilliCu];
+  /** Returns what is posted and its limit, for each window of a key, or for the month of a workspace. */
+  #posted(scope: ScopeRow, limits: Limits): readonly (readonly [number, number])[] {
+    const { dayMilliCu, monthMilliCu, months } = usedOf(scope, this.now);
+    if (limits.kind === "key") {
+      return [
+        [dayMilliCu, limits.dayMilliCu],
+        [monthMilliCu, limits.monthMilliCu],
+      ];
+    }
+    const month = currentMonth(this.now, months, scope.fixed, limits);
+    return [[month.sumMilliCu, monthLimit(limits, month.purchasedBeforeMilliCu)]];
   }
 
   /** Notes a charge that the ledger has accepted. */
@@ -140,12 +156,12 @@ export abstract class Witness {
     const id = charge.details.request_id;
     assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
     this.charged.set(id, charge);
-    const { keyId, workspaceId, splitMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
+    const { keyId, workspaceId, costMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
     const add = (scope: string, amount: number): void => {
       this.#uncovered.set(scope, (this.#uncovered.get(scope) ?? 0) + amount);
     };
-    add(workspaceId, sum(splitMilliCu) - sum(takenMilliCu));
-    add(keyId, sum(splitMilliCu) - keyTakenMilliCu);
+    add(workspaceId, costMilliCu - takenMilliCu);
+    add(keyId, costMilliCu - keyTakenMilliCu);
   }
 
   /** Looks at the reservations of a process whose state has changed. */
@@ -189,16 +205,18 @@ export abstract class Witness {
 
   /** The limits may have changed since the reservation was made, so the lower ones count. */
   #isScopeFull(id: string, limits: Limits): boolean {
-    return [limits, this.#limits.get(id) ?? limits].some(
-      (each) => this.#usedNow(id, each) > totalOf(each),
-    );
+    return [limits, this.#limits.get(id) ?? limits].some((each) => {
+      const scope = this.ledger.scopes.get(id);
+      const posted =
+        scope === undefined ? [[0, totalOf(each)] as const] : this.#posted(scope, each);
+      const asked = this.#asked(id);
+      return posted.some(([used, limit]) => used + asked > limit);
+    });
   }
 
-  /** Returns what is posted, what clients have reserved or settled, and what they ask for. */
-  #usedNow(id: string, limits: Limits): number {
-    const scope = this.ledger.scopes.get(id);
-    let total =
-      scope === undefined ? 0 : Math.max(...left(limits, this.#posted(scope, limits.kind)));
+  /** Returns what clients have reserved or settled, and what they ask for. */
+  #asked(id: string): number {
+    let total = 0;
     for (const { reservation, ids } of this.opened.values()) {
       if (reservation.account.workspaceId !== id && reservation.account.keyId !== id) continue;
       if (reservation.state === "waiting" || reservation.state === "open")
@@ -231,14 +249,22 @@ export abstract class Witness {
     for (const [id, scope] of this.ledger.scopes) {
       const limits = this.#limits.get(id);
       if (limits === undefined) continue;
-      const highest = this.#highest.get(id)!;
       const uncovered = this.#uncovered.get(id) ?? 0;
-      for (const [at, posted] of this.#posted(scope, limits.kind).entries()) {
-        assert.ok(
-          posted <= highest[at]! + uncovered,
-          `${id}: ${posted} posted of ${highest[at]}, source ${at}`,
-        );
+      const highest = this.#highest.get(id)!;
+      if (limits.kind === "key") {
+        for (const [at, [posted]] of this.#posted(scope, limits).entries()) {
+          assert.ok(
+            posted <= highest[at]! + uncovered,
+            `${id}: ${posted} posted of ${highest[at]}`,
+          );
+        }
+        continue;
       }
+      const [included = 0, purchased = 0, overage = 0] = highest;
+      let posted = 0;
+      for (const milliCu of scope.months.values()) posted += milliCu;
+      const most = this.#months * (included + overage) + purchased;
+      assert.ok(posted <= most + uncovered, `${id}: ${posted} posted of ${most}`);
     }
     for (const { replica } of this.processes) this.#checkKnown(replica);
   }
@@ -248,12 +274,10 @@ export abstract class Witness {
     const number = replica.replica;
     if (number === undefined || this.ledger.replicas.get(number)?.state !== "live") return;
     for (const scope of replica.credit.scopes) {
-      const known: readonly number[] =
-        this.ledger.scopes.get(scope.id)?.leases.get(number)?.granted ?? [];
+      const lease = this.ledger.scopes.get(scope.id)?.leases.get(number);
+      const known: number = lease?.granted ?? 0;
       assert.ok(scope.slackMilliCu >= 0, `${scope.id}: more reserved than granted`);
-      for (const [at, granted] of scope.granted.entries()) {
-        assert.ok(granted <= (known[at] ?? 0), `${scope.id}: the ledger does not know of a grant`);
-      }
+      assert.ok(scope.granted <= known, `${scope.id}: the ledger does not know of a grant`);
     }
   }
 
@@ -281,11 +305,11 @@ export abstract class Witness {
     assert.equal(ids.size, this.charged.size);
     for (const [id, scope] of this.ledger.scopes) {
       if (!id.startsWith("ws")) continue;
-      const draws = [...scope.draws.values()].reduce((all, amounts) => all + sum(amounts), 0);
+      const kept = [...scope.months.values()].reduce((all, milliCu) => all + milliCu, 0);
       const charges = this.ledger.charges.filter(({ workspaceId }) => workspaceId === id);
       assert.equal(
-        draws,
-        charges.reduce((all, { splitMilliCu }) => all + sum(splitMilliCu), 0),
+        kept,
+        charges.reduce((all, { costMilliCu }) => all + costMilliCu, 0),
       );
     }
   }
@@ -300,20 +324,12 @@ function capacities(limits: Limits): readonly number[] {
 function totalOf(limits: Limits): number {
   return limits.kind === "key"
     ? Math.min(limits.dayMilliCu, limits.monthMilliCu)
-    : sum(capacities(limits));
+    : monthLimit(limits, 0);
 }
 
-/** Returns the used part of the smaller limit for a key, and of all sources for a workspace. */
-function left(limits: Limits, posted: readonly number[]): readonly number[] {
-  if (limits.kind === "workspace") return [sum(posted)];
-  const least = totalOf(limits);
-  return [least - limits.dayMilliCu + posted[0]!, least - limits.monthMilliCu + posted[1]!];
-}
-
-function heldIn(scope: ScopeRow, source: number): number {
+function heldIn(scope: ScopeRow): number {
   let held = 0;
-  for (const { granted, spent } of scope.leases.values())
-    held += Math.max(0, granted[source]! - spent[source]!);
+  for (const lease of scope.leases.values()) held += outstanding(lease);
   return held;
 }
 

@@ -231,7 +231,7 @@ export class World extends Witness {
     const before = new Map(request.wants.map(({ scope }) => [scope, this.grantedAt(scope)]));
     const reply = this.ledger.lease(request);
     for (const { scope, limits } of request.wants) {
-      this.checkGrant(scope, limits, before.get(scope) ?? []);
+      this.checkGrant(scope, limits, before.get(scope) ?? 0);
     }
     this.seen.recalls += reply.granted?.filter(({ reached }) => reached !== undefined).length ?? 0;
     return reply;
@@ -281,8 +281,7 @@ export class World extends Witness {
     this.pass(3_000, 250);
     for (const { replica } of this.processes) assert.ok(replica.isGone, "a replica cannot leave");
     for (const [id, { leases }] of this.ledger.scopes) {
-      for (const lease of leases.values())
-        assert.fail(`${id}: ${lease.granted.join(" ")} is stranded`);
+      for (const lease of leases.values()) assert.fail(`${id}: ${lease.granted} is stranded`);
     }
     this.checkSums();
   }

@@ -78,9 +78,6 @@ describe("a batch of charges", () => {
         estimated: false,
         outcome: "complete",
         agent: { name: "Planner" },
-        included_cu_milli: 1_000,
-        purchased_cu_milli: 0,
-        overage_cu_milli: 500,
       },
     });
     const byKey = await batchOf({ dataDir, form: { ...form, subject: "key" } });

@@ -1,0 +1,92 @@
+/** The division of a month by included, purchased and overage. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
+import {
+  currentMonth,
+  drawn,
+  monthLimit,
+  totalOf,
+} from "../../../../plugins/billing/leases/months.ts";
+
+const september = Date.UTC(2026, 8, 1);
+const october = Date.UTC(2026, 9, 1);
+const november = Date.UTC(2026, 10, 1);
+const limits = {
+  kind: "workspace",
+  includedMilliCu: 100,
+  purchasedMilliCu: 50,
+  overageMilliCu: 30,
+} as const;
+
+function amountsOf(month: ReturnType<typeof drawn>): readonly number[] {
+  return [month.includedMilliCu, month.purchasedMilliCu, month.overageMilliCu];
+}
+
+test("a month draws included credit, then purchased credit, then overage", () => {
+  const cases = [
+    [0, 0, [0, 0, 0]],
+    [100, 0, [100, 0, 0]],
+    [120, 0, [100, 20, 0]],
+    [120, 45, [100, 5, 15]],
+    [400, 60, [100, 0, 300]],
+  ] as const;
+  for (const [sum, before, amounts] of cases) {
+    assert.deepEqual(amountsOf(drawn(sum, limits, before)), amounts);
+  }
+});
+
+test("without overage, what nothing covers overdraws the included amount", () => {
+  assert.deepEqual(amountsOf(drawn(170, { ...limits, overageMilliCu: 0 }, 0)), [120, 50, 0]);
+});
+
+test("the amounts add up to the sum, and a month may spend exactly its limit", () => {
+  const amount = fc.nat({ max: 1_000 });
+  const every = fc.record({
+    includedMilliCu: amount,
+    purchasedMilliCu: amount,
+    overageMilliCu: fc.oneof(amount, fc.constant(unlimitedMilliCu)),
+  });
+  fc.assert(
+    fc.property(amount, every, amount, (sum, given, before) => {
+      const month = drawn(sum, given, before);
+      assert.equal(totalOf(month), sum);
+      const { includedMilliCu, purchasedMilliCu, overageMilliCu } = given;
+      const covered = sum <= monthLimit({ kind: "workspace", ...given }, before);
+      assert.ok(month.purchasedMilliCu <= Math.max(0, purchasedMilliCu - before));
+      const isWithin =
+        month.includedMilliCu <= includedMilliCu && month.overageMilliCu <= overageMilliCu;
+      assert.equal(isWithin, covered);
+    }),
+  );
+});
+
+test("months that have ended are fixed by the limits of the first look, and change no more", () => {
+  const sums = new Map([
+    [september, 110],
+    [october, 130],
+    [november, 7],
+  ]);
+  const first = currentMonth(november + 5, sums, [], limits);
+  assert.deepEqual(
+    first.fixed.map((month) => [month.start, ...amountsOf(month)]),
+    [
+      [september, 100, 10, 0],
+      [october, 100, 30, 0],
+    ],
+  );
+  assert.deepEqual([first.sumMilliCu, first.purchasedBeforeMilliCu], [7, 40]);
+  const later = currentMonth(november + 6, sums, first.fixed, { ...limits, includedMilliCu: 9 });
+  assert.deepEqual(later.fixed, first.fixed);
+});
+
+test("a charge that is posted after its month was fixed counts in the current month", () => {
+  const { fixed } = currentMonth(november, new Map([[october, 130]]), [], limits);
+  const late = currentMonth(november, new Map([[october, 135]]), fixed, limits);
+  assert.deepEqual([late.sumMilliCu, late.purchasedBeforeMilliCu], [5, 30]);
+});
+
+test("a change of the plan counts for the whole month", () => {
+  assert.deepEqual(amountsOf(drawn(120, { ...limits, includedMilliCu: 500 }, 0)), [120, 0, 0]);
+});
