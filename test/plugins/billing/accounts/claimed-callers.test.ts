@@ -21,7 +21,7 @@ interface BreakableStore {
 }
 
 /** Returns a store that a test can make unreadable. */
-async function breakableStore({ sql, clock }: AccountsFixture): Promise<BreakableStore> {
+async function breakableStore({ sql }: AccountsFixture): Promise<BreakableStore> {
   const { store: whole } = await openAccountsOn(sql);
   const store = { ...whole };
   const breakable: BreakableStore = { store, reads: [], isUnavailable: false };

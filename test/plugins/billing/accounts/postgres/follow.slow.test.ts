@@ -17,14 +17,13 @@ import { runSql } from "../../../../store/servers.ts";
 import { plans } from "../fixture.ts";
 import { openPostgresAccounts } from "../open-accounts.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
-import { keptLog } from "../../../../test-log.ts";
+import { keptLog, silentLog } from "../../../../test-log.ts";
 import { followerMark } from "../../../../../plugins/billing/accounts/followers.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 import { createSession } from "../../../../../src/store/session.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
-import { silentLog } from "../../../../test-log.ts";
 
 const pollMs = 250;
 const unavailable: Caller = { kind: "unavailable" };
