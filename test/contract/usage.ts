@@ -112,6 +112,18 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
       });
     });
 
+    test("the tokens of classes with a price of their own are counted", async (t) => {
+      const { meter, usage, now } = await open(t);
+      const from = now();
+      await charge(meter, "ws_1", "key_1", chat, { ...chat, cachedTokens: 2, reasoningTokens: 1 });
+      const range = { workspaceId: "ws_1", from, to: now() + 1 };
+      const made = await usage.report({ ...range, groupBy: ["model"] });
+      assert.ok(made.kind === "done");
+      const { groups } = JSON.parse(new TextDecoder().decode(made.json)) as { groups: unknown };
+      const sums = { calls: 2, used_cu_milli: 14, input_tokens: 6, output_tokens: 8 };
+      assert.deepEqual(groups, [{ model: "A/b", ...sums, cached_tokens: 2, reasoning_tokens: 1 }]);
+    });
+
     test("the spend of two days has hours, of the largest names and of all charges", async (t) => {
       const { meter, usage, now } = await open(t);
       const started = now();
@@ -230,6 +242,8 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
         overageMilliCu: 0,
         inputTokens: 3,
         outputTokens: 4,
+        cachedTokens: 0,
+        reasoningTokens: 0,
       });
       assert.equal(keys.groupCount, 1);
       assert.deepEqual(
