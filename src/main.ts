@@ -38,7 +38,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     (name === undefined ? console.error : console.log)(await overview());
     return name === undefined ? 2 : 0;
   }
-  const command = await findCommand(name);
+  const command = await findCommand(name, rest);
   if (command === undefined) {
     const close = nearest(name, Object.keys(await allCommands()));
     const hint = close === undefined ? "" : `; did you mean "${close}"?`;
@@ -134,7 +134,7 @@ function isUsageError(error: unknown): error is Error {
 async function overview(): Promise<string> {
   const lines = await Promise.all(
     Object.entries(await allCommands()).map(async ([name, { load }]) => {
-      return `  ${name.padEnd(12)}${(await load()).summary}`;
+      return `  ${name.padEnd(15)}${(await load()).summary}`;
     }),
   );
   return [

@@ -54,7 +54,7 @@ export interface Module {
   readonly errors?: ModuleErrors;
   /** Names of response fields in lower case that only this gateway may set. They are removed from answers of upstreams. */
   readonly ownFields?: readonly string[];
-  /** The commands that the module adds to `sluice`, by name. */
+  /** The commands that the module adds to `sluice`, by name. A name may have an option: `verify --head`. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
   /** The subcommands that the module adds to `sluice store`. */
   readonly store?: () => Promise<StoreSubcommands>;

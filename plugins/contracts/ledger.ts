@@ -48,7 +48,21 @@ export type LedgerAnswer =
 /** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
 export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
 
+/** One node of a pool. */
+export interface LedgerNode {
+  /** Host and port, without credentials, and different for each node of the pool. */
+  readonly name: string;
+  /**
+   * Calls a method of this node alone. Nothing is cached, shared, retried or charged; the time limits and the maximum
+   * size of answers of the upstream apply. `params`: JSON text of an array. The bytes of the answer belong to the caller.
+   * Never rejects.
+   */
+  call(method: string, params: string): Promise<LedgerAnswer>;
+}
+
 export interface Ledger {
+  /** The nodes of the pool, in the order of the configuration. */
+  readonly nodes: readonly LedgerNode[];
   /** The whitelisted methods, by the names that clients use. */
   readonly methods: ReadonlyMap<string, LedgerMethod>;
   /**

@@ -30,11 +30,19 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   version: { load: async () => (await import("./version.ts")).version },
 };
 
-/** The modules are only read for a command that is not one of the gateway's own. */
-export async function findCommand(name: string): Promise<ModuleCommand | undefined> {
+/**
+ * The modules are only read for a command that is not one of the gateway's own. `argv`: the arguments after the name. An
+ * option can choose another command of a module, such as `verify --head`.
+ */
+export async function findCommand(
+  name: string,
+  argv: readonly string[] = [],
+): Promise<ModuleCommand | undefined> {
   if (Object.hasOwn(gatewayCommands, name)) return gatewayCommands[name];
   const commands = await allCommands();
-  return Object.hasOwn(commands, name) ? commands[name] : undefined;
+  return [...argv.map((argument) => `${name} ${argument}`), name]
+    .filter((each) => Object.hasOwn(commands, each))
+    .map((each) => commands[each])[0];
 }
 
 export async function allCommands(): Promise<Readonly<Record<string, ModuleCommand>>> {
@@ -42,9 +50,14 @@ export async function allCommands(): Promise<Readonly<Record<string, ModuleComma
   return { ...gatewayCommands, ...(await shippedModules()).commands };
 }
 
+/** The commands for completion, which completes the options of `verify --head` after `verify`. */
 async function loadedCommands(): Promise<Readonly<Record<string, Command>>> {
-  const loaded = Object.entries(await allCommands()).map(
-    async ([name, { load }]) => [name, await load()] as const,
-  );
-  return Object.fromEntries(await Promise.all(loaded));
+  const found: Record<string, Command> = {};
+  for (const [fullName, { load }] of Object.entries(await allCommands())) {
+    const command = await load();
+    const name = fullName.replace(/ .*/, "");
+    const options = { ...command.options, ...found[name]?.options };
+    found[name] = { ...command, ...found[name], options };
+  }
+  return found;
 }

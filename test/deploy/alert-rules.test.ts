@@ -45,6 +45,8 @@ const healthy: Series = {
   'sluice_backend_servers{kind="network",backend="network n",state="active"}': "2x60",
   // The node of a default address that nobody configured.
   'sluice_ledger_node_up{upstream="ledger",node="127.0.0.1:9944"}': "0x60",
+  'sluice_head_differs{upstream="ledger",node="127.0.0.1:9944"}': "0x60",
+  'sluice_head_proved_timestamp_seconds{upstream="ledger"}': "0+60x60",
   sluice_reload_failed: "0x60",
   'sluice_requests_total{route="/x",status="2xx"}': "0+60x60",
   'sluice_requests_total{route="/x",status="5xx"}': "0+1x60",
@@ -91,6 +93,16 @@ const causes: Readonly<Record<string, readonly Series[]>> = {
     { 'sluice_backend_up{kind="ledger",backend="upstream ledger"}': "0x60" },
   ],
   SluiceNodeDown: [{ 'sluice_ledger_node_up{upstream="ledger",node="10.0.0.7:9944"}': "1x60" }],
+  SluiceHeadDiffers: [
+    { 'sluice_head_differs{upstream="ledger",node="127.0.0.1:9944"}': "1x60" },
+    {
+      'sluice_backend_up{kind="head",backend="finalized head of ledger"}': "0x60",
+      'sluice_head_differs{upstream="ledger",node="10.0.0.7:9944"}': "1x60",
+    },
+  ],
+  SluiceHeadNotProved: [
+    { 'sluice_head_proved_timestamp_seconds{upstream="ledger"}': "0+60x40 2400x20" },
+  ],
   SluiceReloadFailed: [{ sluice_reload_failed: "1x60" }],
   SluiceServerErrors: [{ 'sluice_requests_total{route="/x",status="5xx"}': "0+60x60" }],
   SluiceRequestsSlow: [{ 'sluice_request_seconds_bucket{le="30"}': "0x60" }],

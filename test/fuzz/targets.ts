@@ -5,6 +5,7 @@ import { blocks } from "./targets/blocks.ts";
 import { chatChunks } from "./targets/chat-chunks.ts";
 import { connections } from "./targets/connections.ts";
 import { enclaveSessions } from "./targets/enclave-sessions.ts";
+import { finalityProofs } from "./targets/finality-proofs.ts";
 import { hostileModels } from "./targets/hostile-models.ts";
 import { http2Frames } from "./targets/http2-frames.ts";
 import { jsonScan } from "./targets/json-scan.ts";
@@ -15,6 +16,7 @@ import { requestHeads } from "./targets/request-heads.ts";
 import { statusDocuments } from "./targets/status-documents.ts";
 import { streamClient } from "./targets/stream-client.ts";
 import { streamFrames } from "./targets/stream-frames.ts";
+import { trieProofs } from "./targets/trie-proofs.ts";
 
 export const targets: readonly FuzzTarget[] = [
   requestHeads,
@@ -31,5 +33,7 @@ export const targets: readonly FuzzTarget[] = [
   statusDocuments,
   quotes,
   blocks,
+  finalityProofs,
+  trieProofs,
   agentSurfaces,
 ];

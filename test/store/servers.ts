@@ -36,6 +36,12 @@ export async function runSql(
   }
 }
 
+/** Lets the server of a database seem to run for a long time, because nobody is fenced in its first seconds. */
+export async function forgetServerStart(url: string): Promise<void> {
+  const [row] = await runSql(url, "SELECT format('%I', current_database()) AS name");
+  await runSql(url, `ALTER DATABASE ${String(row?.["name"])} SET sluice.started_ms = 0`);
+}
+
 /**
  * Creates an empty database on the shared server and returns its URL. It is dropped after the test, unless the server
  * itself is removed after the run.

@@ -3,6 +3,8 @@
 export type AlertType =
   | "backend.ejected"
   | "backend.returned"
+  | "head.differs"
+  | "head.agrees"
   | "reload.failed"
   | "reload.recovered"
   | "disk.low"

@@ -19,6 +19,7 @@ export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">):
 
 function ejectedServers(status: BackendStatus): Problem[] {
   const { kind, title, ready } = status;
+  if (kind === "head") return wrongHead(status);
   const ejected = serversOf(status).filter(({ state }) => !expectedStates.has(state));
   const found = ejected.map(({ name, state, reason }) => {
     const server = cut(name);
@@ -28,6 +29,19 @@ function ejectedServers(status: BackendStatus): Problem[] {
   });
   if (found.length > 0 || ready === true) return found;
   return [backendProblem(title, { kind, backend: cut(title) }, cut(title), cut(ready))];
+}
+
+/** `status`: what is proved of the finalized head of an upstream. Its nodes are used nevertheless. */
+function wrongHead({ title, ready }: BackendStatus): Problem[] {
+  if (ready === true) return [];
+  const data = { head: cut(title), reason: cut(ready) };
+  return [
+    {
+      id: `head ${title}`,
+      raised: { type: "head.differs", summary: `${data.head}: ${data.reason}`, data },
+      resolved: { type: "head.agrees", summary: `${data.head}: proved again`, data },
+    },
+  ];
 }
 
 /** `cause`: details of the reason, for example a status of the server. */

@@ -9,11 +9,8 @@ import { currentMonth, monthLimit } from "./months.ts";
 
 /** A replica that has sent nothing for this time is fenced. */
 export const silenceMs = 10_000;
-/**
- * For this time after a need that did not fit, no replica is granted slack. Otherwise, busy replicas could take the
- * credit that others return for that need.
- */
-const unmetMs = 1_000;
+/** The scope is central if a replica would be granted less than this part of the credit that it asks for as slack. */
+const leastPart = 1 / 8;
 
 /** Everything that a decision depends on, read at one instant. */
 export interface ScopeView {
@@ -25,6 +22,8 @@ export interface ScopeView {
   readonly used: Used;
   /** Number of live replicas. */
   readonly live: number;
+  /** True if no other replica can ever need the credit, so that the replica is granted all of it. */
+  readonly isOnlyHolder: boolean;
   readonly now: number;
 }
 
@@ -41,20 +40,13 @@ export interface Decision {
 
 /** Grants what fits. At most what is left is granted, so charges plus leases never exceed a limit. */
 export function grant(view: ScopeView, want: Want): Decision {
-  const { own, now } = view;
+  const { own } = view;
   const { state, leftMilliCu } = capacityOf(view, want);
   const others = view.others.filter((each) => outstanding(each) > 0);
   const spent = want.isNew || own === undefined ? 0 : own.spent;
-  let { grantedMilliCu: granted, slackMilliCu: slack, recall: answers } = want;
-  // A backup may have been restored, so the replica may have seen a later recall.
-  let recall = Math.max(view.scope.recall, want.recall);
-  let { isTight, unmetAt } = view.scope;
+  let { grantedMilliCu: granted, slackMilliCu: slack } = want;
   let heldMilliCu = 0;
-  let otherSlack = 0;
-  for (const each of others) {
-    heldMilliCu += outstanding(each);
-    otherSlack += each.slack;
-  }
+  for (const each of others) heldMilliCu += outstanding(each);
   let left = Math.max(0, leftMilliCu - heldMilliCu - outstanding({ granted, spent }));
 
   let unmetMilliCu = 0;
@@ -68,44 +60,45 @@ export function grant(view: ScopeView, want: Want): Decision {
       leastUnmetMilliCu = Math.min(leastUnmetMilliCu, need);
     }
   }
-  const missingMilliCu = unmetMilliCu === 0 ? 0 : leastUnmetMilliCu - left;
-  // The need would not fit even if the others returned everything, so they are not asked.
-  const isHopeless = missingMilliCu > heldMilliCu;
-  if (unmetMilliCu > 0 && !isHopeless) {
-    unmetAt = now;
-    // A holder of slack that has answered the newest recall was granted the slack later, so it is recalled once more.
-    const hasNewSlack = others.some((each) => each.slack > 0 && each.recall === recall);
-    if (want.hasNewNeeds || hasNewSlack) {
-      // The caller has just stated what it keeps, so it has answered its own recall.
-      if (slack === 0 && answers === recall) answers++;
-      recall++;
-      isTight = true;
-    }
+  // A need that exceeds everything that the others could return does not wait for them.
+  const waits = unmetMilliCu > 0 && leastUnmetMilliCu <= left + heldMilliCu ? leastUnmetMilliCu : 0;
+  // A backup may have been restored, so the replica may have seen a later epoch.
+  let epoch = Math.max(view.scope.epoch, want.epoch);
+  const isUpToDate = want.epoch === epoch;
+  if (waits > 0 && want.hasNewNeeds) epoch++;
+  const extra = extraOf(view, want, left);
+  const isCentral =
+    unmetMilliCu > 0 ||
+    view.others.some((each) => each.waits > 0) ||
+    extra < want.extraMilliCu * leastPart;
+  if (!isCentral) {
+    granted += extra;
+    slack += extra;
   }
-  if (unmetMilliCu === 0 && want.extraMilliCu > 0) {
-    // No replica gets more than its share of half of what is left, so that a replica that crashes withholds little from
-    // the others.
-    const share = Math.floor(left / (2 * view.live));
-    if (share >= want.extraMilliCu && now - unmetAt >= unmetMs) isTight = false;
-    if (!isTight && share > 0) {
-      const extra = Math.min(share, want.extraMilliCu);
-      granted += extra;
-      slack += extra;
-    }
-  }
-  const lease = { granted, spent, slack, recall: answers };
-  const answered = isHopeless
-    ? recall
-    : missingMilliCu <= otherSlack
-      ? 0
-      : Math.min(recall, ...others.map((each) => each.recall));
+  // A replica with needs has returned its slack with this message, so it has answered an epoch that it causes.
+  const lease = { granted, spent, slack, waits, epoch: isUpToDate ? epoch : want.epoch };
   return {
-    scope: { ...state, recall, isTight, unmetAt },
-    lease: want.isNew && granted === 0 ? undefined : lease,
-    granted: { scope: want.scope, grantedMilliCu: granted, recall, answered, isTight },
+    scope: { ...state, epoch },
+    lease: granted === 0 && waits === 0 ? undefined : lease,
+    granted: {
+      scope: want.scope,
+      grantedMilliCu: granted,
+      epoch,
+      answered: waits === 0 ? epoch : Math.min(epoch, ...others.map((each) => each.epoch)),
+      mode: isCentral ? "central" : "leased",
+    },
     unmetMilliCu,
     openMilliCu: heldMilliCu + outstanding(lease),
   };
+}
+
+/**
+ * Returns how much slack is granted. A replica gets no more than its share of half of what is left, so that one that
+ * crashes withholds little from the others. The only holder gets everything.
+ */
+function extraOf({ live, isOnlyHolder }: ScopeView, want: Want, left: number): number {
+  if (isOnlyHolder && want.extraMilliCu > 0) return left;
+  return Math.min(want.extraMilliCu, Math.floor(left / (2 * live)));
 }
 
 /** Returns the limits minus the posted charges, and the state of the scope with these limits and without open months. */

@@ -4,6 +4,10 @@ import { silenceMs } from "./authority.ts";
 import type { CreditLedger, FeedReply } from "./ledger.ts";
 import { heldSql } from "./ledger-statements.ts";
 
+/** Start of the server in milliseconds since 1970. A setting replaces it, for tests. */
+const startedSql = `coalesce(nullif(current_setting('sluice.started_ms', true), '')::bigint,
+  (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint)`;
+
 /**
  * Parameters: the replicas that ask for their feed, and the one that fences others. Every message of a replica changes
  * its row. So a replica whose leases this statement does not see is not silent. A replica does not fence itself.
@@ -16,7 +20,7 @@ const changes = `
     SELECT id FROM sluice.replicas
     WHERE state = 'live' AND sluice.now_ms() - heard_at > ${silenceMs} AND id <> ALL ($1::bigint[])
       AND EXISTS (SELECT FROM sluice.replicas WHERE id = $2::bigint AND state = 'live'
-        AND sluice.now_ms() - greatest(registered_at, sluice.started_ms()) >= ${silenceMs})
+        AND sluice.now_ms() - greatest(registered_at, ${startedSql}) >= ${silenceMs})
     FOR UPDATE SKIP LOCKED
   ), ended AS (
     UPDATE sluice.replicas r SET state = 'fenced' FROM silent WHERE r.id = silent.id RETURNING r.id
@@ -33,9 +37,9 @@ const feeds = `(
     'posted', coalesce(r.posted, 0),
     'leaseNo', coalesce(r.lease_no, 0),
     'time', sluice.now_ms(),
-    'recalls', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'recall', s.recall)), '[]')
+    'epochs', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'epoch', s.epoch)), '[]')
       FROM heard JOIN sluice.leases l ON l.replica = heard.id JOIN sluice.scopes s ON s.id = l.scope
-      WHERE heard.id = asked.id AND l.recall < s.recall AND ${heldSql("l")} > 0))), '[]')
+      WHERE heard.id = asked.id AND l.epoch < s.epoch AND ${heldSql("l")} > 0))), '[]')
   FROM unnest($1::bigint[]) AS asked (id) LEFT JOIN sluice.replicas r USING (id))`;
 
 const fenced = "(SELECT coalesce(jsonb_agg(id ORDER BY id), '[]') FROM ended)";

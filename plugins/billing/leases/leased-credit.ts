@@ -16,7 +16,7 @@ import { periodOf } from "../metering/periods.ts";
 
 /**
  * After this waiting time, a reservation ends, because the ledger or another replica has not answered. It is not
- * refused, because another replica may hold unused credit. An answer to a recall takes up to 430 ms if every message
+ * refused, because another replica may hold unused credit. An answer to an epoch takes up to 430 ms if every message
  * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
  */
 const giveUpMs = 2_000;
@@ -182,10 +182,10 @@ export class LeasedCredit {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
     for (const reservation of asked) {
-      const recall = scope.waiting.get(reservation);
-      if (recall === undefined) continue;
-      if (recall === 0) scope.waiting.set(reservation, granted.recall);
-      if (granted.answered < (recall || granted.recall)) continue;
+      const epoch = scope.waiting.get(reservation);
+      if (epoch === undefined) continue;
+      if (epoch === 0) scope.waiting.set(reservation, granted.epoch);
+      if (granted.answered < (epoch || granted.epoch)) continue;
       // The ledger does not know the credit that was freed here after the request was sent. With this credit the
       // reservation may fit, so the ledger is asked again.
       if (scope.mayFit(reservation.costMilliCu, granted.reached)) continue;
@@ -201,11 +201,11 @@ export class LeasedCredit {
   }
 
   /** Called when other replicas need the credit of these scopes. */
-  recalled(recalls: Iterable<{ readonly scope: string; readonly recall: number }>): void {
-    for (const { scope: id, recall } of recalls) {
+  sawEpochs(epochs: Iterable<{ readonly scope: string; readonly epoch: number }>): void {
+    for (const { scope: id, epoch } of epochs) {
       const scope = this.#scopes.get(id);
       if (scope === undefined) continue;
-      scope.recalled(recall);
+      scope.sawEpoch(epoch);
       this.#scopes.touch(scope);
     }
   }

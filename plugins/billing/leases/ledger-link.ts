@@ -153,7 +153,7 @@ export class LedgerLink {
     const { seen } = this.#replica;
     const before = { ...seen };
     this.#replica.receive(this.#now(), reply);
-    metrics.recalls.add(seen.recalls - before.recalls);
+    metrics.recalls.add(seen.epochs - before.epochs);
     metrics.wentBack.add(seen.wentBack - before.wentBack);
     metrics.fenced.add(seen.fenced - before.fenced);
     if (seen.fenced > before.fenced) {

@@ -20,16 +20,14 @@ export interface LeaseRow {
   spent: number;
   /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
   slack: number;
-  /** The newest recall that the replica has answered. */
-  recall: number;
+  /** The least need that the replica has stated and that waits for credit of others. 0 if none waits. */
+  waits: number;
+  /** The newest epoch that the replica has answered. */
+  epoch: number;
 }
 
 export interface ScopeState {
-  readonly recall: number;
-  /** True if no replica is granted more than its stated needs. */
-  readonly isTight: boolean;
-  /** Time of the last need that did not fit. */
-  readonly unmetAt: number;
+  readonly epoch: number;
   /** The limits of the last request. Undefined for a key, and for a workspace before its first request. */
   readonly limits: WorkspaceLimits | undefined;
   /** The months of a workspace that had ended at the last request. */
@@ -61,7 +59,7 @@ export function outstanding({ granted, spent }: Pick<LeaseRow, "granted" | "spen
 export function leaseOf(scope: ScopeRow, replica: number): LeaseRow {
   let lease = scope.leases.get(replica);
   if (lease === undefined) {
-    lease = { granted: 0, spent: 0, slack: 0, recall: 0 };
+    lease = { granted: 0, spent: 0, slack: 0, waits: 0, epoch: 0 };
     scope.leases.set(replica, lease);
   }
   return lease;

@@ -24,11 +24,10 @@ export const isCountedSql = (now: string): string =>
  * what is held to what is charged. Parameter: the scopes.
  */
 export const readScopes = `
-  SELECT w.scope, coalesce(s.version, -1) AS version, coalesce(s.recall, 0) AS recall,
-    coalesce(s.is_tight, false) AS is_tight, coalesce(s.unmet_at, 0) AS unmet_at,
+  SELECT w.scope, coalesce(s.version, -1) AS version, coalesce(s.epoch, 0) AS epoch,
     s.limits, coalesce(s.fixed, '[]') AS fixed,
     coalesce((SELECT jsonb_agg(jsonb_build_object('replica', replica, 'granted', granted,
-      'spent', spent, 'slack', slack, 'recall', recall)) FROM sluice.leases WHERE scope = w.scope), '[]') AS leases,
+      'spent', spent, 'slack', slack, 'waits', waits, 'epoch', epoch)) FROM sluice.leases WHERE scope = w.scope), '[]') AS leases,
     coalesce(u.day, 0)::bigint AS day, coalesce(u.month, 0)::bigint AS month,
     coalesce(u.periods, '[]') AS periods, at.now, at.live
   FROM unnest($1::text[]) AS w (scope)
@@ -62,29 +61,29 @@ export const writeLeases = `
     UPDATE sluice.replicas SET lease_no = $2, heard_at = sluice.now_ms()
     WHERE id = $1 AND state = 'live' AND (lease_no < $2 OR ($4 AND lease_no = $2)) RETURNING id
   ), given AS MATERIALIZED (
-    SELECT d.* FROM mine, json_to_recordset($3::json) AS d (scope text, version bigint, recall bigint,
-      is_tight boolean, unmet_at bigint, limits jsonb, fixed jsonb, is_new boolean, ends boolean,
-      granted bigint, slack bigint, answered bigint)
+    SELECT d.* FROM mine, json_to_recordset($3::json) AS d (scope text, version bigint, epoch bigint,
+      limits jsonb, fixed jsonb, is_new boolean, ends boolean,
+      granted bigint, slack bigint, waits bigint, answered bigint)
   ), locked AS MATERIALIZED (
     SELECT s.id FROM sluice.scopes s JOIN given d ON d.scope = s.id AND d.version = s.version
     ORDER BY s.id FOR UPDATE OF s
   ), changed AS (
-    UPDATE sluice.scopes s SET version = s.version + 1, recall = d.recall, is_tight = d.is_tight,
-      unmet_at = d.unmet_at, limits = d.limits, fixed = d.fixed
+    UPDATE sluice.scopes s SET version = s.version + 1, epoch = d.epoch,
+      limits = d.limits, fixed = d.fixed
     FROM locked, given d WHERE s.id = locked.id AND d.scope = s.id RETURNING s.id
   ), added AS (
-    INSERT INTO sluice.scopes (id, recall, is_tight, unmet_at, limits, fixed)
-    SELECT scope, recall, is_tight, unmet_at, limits, fixed FROM given WHERE version = -1 ORDER BY scope
+    INSERT INTO sluice.scopes (id, epoch, limits, fixed)
+    SELECT scope, epoch, limits, fixed FROM given WHERE version = -1 ORDER BY scope
     ON CONFLICT DO NOTHING RETURNING id
   ), done AS MATERIALIZED (
     SELECT id FROM changed UNION ALL SELECT id FROM added
   ), kept AS (
-    INSERT INTO sluice.leases AS known (scope, replica, granted, spent, slack, recall)
-    SELECT scope, $1, granted, 0, slack, answered
+    INSERT INTO sluice.leases AS known (scope, replica, granted, spent, slack, waits, epoch)
+    SELECT scope, $1, granted, 0, slack, waits, answered
     FROM given JOIN done ON id = scope WHERE NOT ends
     -- A replica that counts from zero has no charges of this scope on their way.
     ON CONFLICT (scope, replica) DO UPDATE
-      SET granted = excluded.granted, slack = excluded.slack, recall = excluded.recall,
+      SET granted = excluded.granted, slack = excluded.slack, waits = excluded.waits, epoch = excluded.epoch,
         spent = CASE WHEN (SELECT is_new FROM given WHERE given.scope = excluded.scope)
           THEN excluded.spent ELSE known.spent END
   ), freed AS (

@@ -5,6 +5,11 @@
  * memory, and reports its charges in numbered batches (`post`). At every grant, the posted charges of a scope plus the
  * credit that all replicas hold and have not posted are at most the limit. So no order of messages can exceed a limit.
  *
+ * A scope is leased or central. While it is leased, replicas hold credit in reserve (slack). It is central while a
+ * reservation waits for credit that others hold, or while little is left: replicas then hold only what they have reserved,
+ * and each reservation is granted by itself. A need that does not fit increases the epoch of the scope. It is refused when
+ * every other replica that holds credit has answered this epoch, which means that it has returned its slack.
+ *
  * Every message may be lost, delayed, doubled or overtaken by a later one. Messages therefore state totals and numbers,
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
  * amounts are whole milli-CU and at most 2^53 - 1.
@@ -66,8 +71,8 @@ export interface Registered extends Standing {
 }
 
 export interface FeedReply extends Standing {
-  /** Scopes in which the replica holds credit and has not answered the newest recall yet. */
-  readonly recalls: readonly { readonly scope: string; readonly recall: number }[];
+  /** Scopes in which the replica holds credit and has not answered the current epoch yet. */
+  readonly epochs: readonly { readonly scope: string; readonly epoch: number }[];
 }
 
 /** States what a replica keeps in one scope, and asks for more. */
@@ -90,9 +95,9 @@ export interface Want {
   readonly needsMilliCu: readonly number[];
   /** Further credit that the replica would like to hold as slack. */
   readonly extraMilliCu: number;
-  /** The newest recall that the replica has seen. This message answers it. */
-  readonly recall: number;
-  /** True if a waiting reservation is stated for the first time. Other replicas are then recalled if it does not fit. */
+  /** The newest epoch that the replica has seen. This message answers it. */
+  readonly epoch: number;
+  /** True if a waiting reservation is stated for the first time. The epoch is then increased if it does not fit. */
   readonly hasNewNeeds: boolean;
 }
 
@@ -109,16 +114,17 @@ export interface LimitReached {
   readonly clearsAt?: number | undefined;
 }
 
+/** See the head of this file. */
+export type ScopeMode = "leased" | "central";
+
 /** The credit that a replica may spend in one scope. */
 export interface Granted {
   readonly scope: string;
   readonly grantedMilliCu: number;
-  /** Number of the newest recall. */
-  readonly recall: number;
-  /** Every other live replica that holds credit of this scope has answered this recall, and holds no slack. */
+  readonly epoch: number;
+  /** Every other live replica that holds credit of this scope has answered this epoch. */
   readonly answered: number;
-  /** True if little credit is left, so that the replica should return at once the credit that it does not need. */
-  readonly isTight: boolean;
+  readonly mode: ScopeMode;
   /** Undefined if all needs were granted. */
   readonly reached: LimitReached | undefined;
 }
@@ -176,7 +182,7 @@ type Awaitable<T> = T | Promise<T>;
 export interface CreditLedger {
   /** Adds a replica. */
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
-  /** Reports that the replica is running, and returns the recalls that other replicas have caused. */
+  /** Reports that the replica is running, and returns the epochs that it must answer. */
   feed(replica: number): Awaitable<FeedReply>;
   lease(request: LeaseRequest): Awaitable<LeaseReply>;
   /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */

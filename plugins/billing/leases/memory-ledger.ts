@@ -26,14 +26,17 @@ import {
 
 export class MemoryLedger implements CreditLedger {
   readonly #now: () => number;
+  readonly #isAlone: boolean;
   /** Start of the ledger. For a while after it, no replica could have sent a message. */
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
   readonly charges: LeasedCharge[] = [];
 
-  constructor(now: () => number) {
+  /** `isAlone`: true if no second replica will share the credit with the first one. */
+  constructor(now: () => number, isAlone = false) {
     this.#now = now;
+    this.#isAlone = isAlone;
     this.#startedAt = now();
   }
 
@@ -48,15 +51,15 @@ export class MemoryLedger implements CreditLedger {
 
   feed(replica: number): FeedReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), recalls: [] };
-    const recalls: { scope: string; recall: number }[] = [];
-    for (const [scope, { recall, leases }] of this.scopes) {
+    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), epochs: [] };
+    const epochs: { scope: string; epoch: number }[] = [];
+    for (const [scope, { epoch, leases }] of this.scopes) {
       const lease = leases.get(replica);
-      if (lease !== undefined && outstanding(lease) > 0 && lease.recall < recall) {
-        recalls.push({ scope, recall });
+      if (lease !== undefined && outstanding(lease) > 0 && lease.epoch < epoch) {
+        epochs.push({ scope, epoch });
       }
     }
-    return { ...this.#standing(row), recalls };
+    return { ...this.#standing(row), epochs };
   }
 
   post({ replica, first, last, charges }: PostRequest): Standing {
@@ -109,6 +112,7 @@ export class MemoryLedger implements CreditLedger {
       others,
       used: usedOf(row, this.#now()),
       live,
+      isOnlyHolder: this.#isAlone && live === 1,
       now: this.#now(),
     };
     const decision = grant(view, want);
@@ -160,9 +164,7 @@ export class MemoryLedger implements CreditLedger {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
       scope = {
-        recall: 0,
-        isTight: false,
-        unmetAt: 0,
+        epoch: 0,
         limits: undefined,
         fixed: [],
         leases: new Map(),

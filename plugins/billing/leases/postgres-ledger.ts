@@ -158,9 +158,7 @@ function viewOf(row: Row, replica: number): ScopeView {
   const periods = row["periods"] as readonly (readonly [start: number, milliCu: number])[];
   return {
     scope: {
-      recall: number(row, "recall"),
-      isTight: row["is_tight"] === true,
-      unmetAt: number(row, "unmet_at"),
+      epoch: number(row, "epoch"),
       limits: (row["limits"] as WorkspaceLimits | null) ?? undefined,
       fixed: row["fixed"] as readonly FixedMonth[],
     },
@@ -172,6 +170,8 @@ function viewOf(row: Row, replica: number): ScopeView {
       months: new Map(periods),
     },
     live: number(row, "live"),
+    // If this gateway is killed, the next one must not wait for its credit.
+    isOnlyHolder: false,
     now: number(row, "now"),
   };
 }
@@ -181,16 +181,15 @@ function rowOfLease({ want, version, decision }: Decided): object {
   return {
     scope: want.scope,
     version,
-    recall: scope.recall,
-    is_tight: scope.isTight,
-    unmet_at: scope.unmetAt,
+    epoch: scope.epoch,
     is_new: want.isNew,
     ends: kept === undefined,
     limits: scope.limits,
     fixed: scope.fixed,
     granted: kept?.granted ?? 0,
     slack: kept?.slack ?? 0,
-    answered: kept?.recall ?? 0,
+    waits: kept?.waits ?? 0,
+    answered: kept?.epoch ?? 0,
   };
 }
 

@@ -13,7 +13,7 @@ const feedMs = 250;
 const fenceMs = 1_000;
 /** A message that has failed is sent again after this time. */
 const retryMs = 100;
-/** A replica that has received no recalls for this time requests no credit. */
+/** A replica that has received no epochs for this time requests no credit. */
 const staleMs = 1_000;
 /** A replica that the ledger has not answered for this time, or whose charges wait for this time, serves nothing. */
 const unavailableMs = 2_000;
@@ -43,8 +43,8 @@ export class LedgerReplica {
   #isGone = false;
   /** Reservations whose state has changed since the last call of `takeChanged`. */
   #changed: LeasedReservation[] = [];
-  /** Counters: registrations that the ledger has ended, recalls, and times at which the ledger had lost commits. */
-  readonly seen = { fenced: 0, recalls: 0, wentBack: 0 };
+  /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
+  readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
 
   constructor(name: string, mode: ReplicaMode, lane = new PostLane()) {
     this.#name = name;
@@ -227,8 +227,8 @@ export class LedgerReplica {
     if (kind === "lease") this.#credit.receive(now, reply.granted);
     if (kind !== "feed") return;
     this.#heardAt = now;
-    this.seen.recalls += reply.recalls.length;
-    this.#credit.recalled(reply.recalls);
+    this.seen.epochs += reply.epochs.length;
+    this.#credit.sawEpochs(reply.epochs);
   }
 
   /**

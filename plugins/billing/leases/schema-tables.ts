@@ -114,15 +114,13 @@ const credit = `
 CREATE TABLE sluice.scopes (
   id text PRIMARY KEY,
   version bigint NOT NULL DEFAULT 0,
-  recall bigint NOT NULL DEFAULT 0,
-  is_tight boolean NOT NULL DEFAULT false,
-  unmet_at bigint NOT NULL DEFAULT 0,
+  epoch bigint NOT NULL DEFAULT 0,
   limits jsonb,
   fixed jsonb NOT NULL DEFAULT '[]'
 );
 CREATE TABLE sluice.leases (
-  scope text, replica bigint, granted bigint NOT NULL, spent bigint NOT NULL, slack bigint NOT NULL,
-  recall bigint NOT NULL,
+  scope text, replica bigint, granted bigint NOT NULL, spent bigint NOT NULL,
+  slack bigint NOT NULL DEFAULT 0, waits bigint NOT NULL DEFAULT 0, epoch bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (scope, replica)
 );
 CREATE INDEX leases_replica_idx ON sluice.leases (replica);

@@ -16,39 +16,9 @@ import { monthOfSql, tables } from "./schema-tables.ts";
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 
-/** Tests replace the function. */
-const startedAt = `
-CREATE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint;
-$$;
-`;
-
-/**
- * Creates the partition of a month (UTC) if it is missing. A table that is attached does not wait for readers, as
- * `CREATE TABLE … PARTITION OF` would.
- */
-const makePartition = `
-CREATE FUNCTION sluice.make_partition(p_month timestamp) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  part text := 'charges_' || to_char(p_month, 'YYYY_MM');
-BEGIN
-  IF to_regclass('sluice.' || part) IS NOT NULL THEN RETURN; END IF;
-  PERFORM pg_advisory_xact_lock(7582144);
-  -- to_regclass may remember that the table is missing, although another replica has just created it.
-  IF EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'sluice'::regnamespace) THEN
-    RETURN;
-  END IF;
-  EXECUTE format('CREATE TABLE sluice.%I (LIKE sluice.charges INCLUDING DEFAULTS)', part);
-  EXECUTE format(
-    'ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',
-    part, p_month AT TIME ZONE 'UTC', (p_month + interval '1 month') AT TIME ZONE 'UTC');
-END $$;
-`;
-
 /**
  * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the months of their
- * workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the database,
+ * workspaces and to what the leases have spent. Creates the partition of a month (UTC) if it is missing. They count in the windows from now on, by the clock of the database,
  * because until now they counted as granted.
  *
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
@@ -61,6 +31,7 @@ RETURNS jsonb LANGUAGE plpgsql ${entryPoint} AS $$
 DECLARE
   v_now bigint := sluice.now_ms();
   v_month timestamp;
+  v_part text;
   v_standing jsonb;
 BEGIN
   -- This comparison makes every charge count exactly once, and a fenced replica posts nothing.
@@ -71,7 +42,15 @@ BEGIN
       SELECT DISTINCT date_trunc('month', time AT TIME ZONE 'UTC')
       FROM json_to_recordset(p_rows) AS r (time timestamptz)
     LOOP
-      PERFORM sluice.make_partition(v_month);
+      v_part := 'charges_' || to_char(v_month, 'YYYY_MM');
+      CONTINUE WHEN to_regclass('sluice.' || v_part) IS NOT NULL;
+      PERFORM pg_advisory_xact_lock(7582144);
+      -- to_regclass may remember that the table is missing, although another replica has just created it.
+      CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = v_part AND relnamespace = 'sluice'::regnamespace);
+      -- A table that is attached does not wait for readers, as CREATE TABLE … PARTITION OF would.
+      EXECUTE format('CREATE TABLE sluice.%I (LIKE sluice.charges INCLUDING DEFAULTS)', v_part);
+      EXECUTE format('ALTER TABLE sluice.charges ATTACH PARTITION sluice.%I FOR VALUES FROM (%L) TO (%L)',
+        v_part, v_month AT TIME ZONE 'UTC', (v_month + interval '1 month') AT TIME ZONE 'UTC');
     END LOOP;
     WITH posted AS MATERIALIZED (
       SELECT time, seq, workspace_id, key_id, surface, method, model, request_id, agent, pricing,
@@ -106,8 +85,8 @@ BEGIN
         ON CONFLICT (scope, kind, step, replica)
           DO UPDATE SET milli_cu = known.milli_cu + excluded.milli_cu
     )
-    INSERT INTO sluice.leases AS known
-      SELECT scope, p_replica, 0, spent, 0, 0
+    INSERT INTO sluice.leases AS known (scope, replica, granted, spent)
+      SELECT scope, p_replica, 0, spent
       FROM (
         SELECT key_id, sum(key_taken) FROM posted GROUP BY 1
         UNION ALL
@@ -147,10 +126,10 @@ BEGIN
 END $$;
 `;
 
-const script = [tables, hours, startedAt, makePartition, post, sweep].join("\n");
+const script = [tables, hours, post, sweep].join("\n");
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [
-  { name: "credit with one amount per charge", sql: script, excludesOlder: true },
+  { name: "credit with epochs", sql: script, excludesOlder: true },
   ...exportMigrations,
 ];

@@ -1,7 +1,19 @@
 /**
  * The lease of a replica in one scope: its granted, spent and reserved credit, and the reservations that wait for more.
  */
-import type { Granted, LimitReached, Limits, Want } from "./ledger.ts";
+import type { Granted, LimitReached, Limits, ScopeMode, Want } from "./ledger.ts";
+
+/**
+ * | state     | meaning                                                                     | next                       |
+ * | --------- | --------------------------------------------------------------------------- | -------------------------- |
+ * | `new`     | the ledger has no totals of this replica: see Want                          | `leased`, `central`        |
+ * | `leased`  | slack is kept, and pays for reservations                                    | `central`, `stale`, `new`  |
+ * | `central` | slack is returned at once, and each reservation is granted by itself        | `leased`, `stale`, `new`   |
+ * | `stale`   | the limits have changed or the month has ended, so slack must not be used   | `central` (it is returned) |
+ *
+ * Every state becomes `new` when the lease is not used any more, and after a fence.
+ */
+type State = "new" | ScopeMode | "stale";
 
 /** A lease that was not used for this time is returned. */
 const idleMs = 30_000;
@@ -16,9 +28,23 @@ const rememberMs = 1_000;
 /** Maximum number of waiting reservations that one message states. */
 const maxNeeds = 100;
 
+/** The last statement to the ledger. */
+interface Statement {
+  readonly epoch: number;
+  /** Number of waiting reservations. */
+  readonly needs: number;
+  /** True if it ended the lease. */
+  readonly isEnd: boolean;
+  /** True if the limits or the month have changed since then. */
+  isOutdated: boolean;
+}
+
+const noStatement = (): Statement => ({ epoch: 0, needs: 0, isEnd: true, isOutdated: false });
+
 /** `Waiting`: a reservation, of which a lease needs only the price. */
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
+  #state: State = "new";
   #limits: Limits;
   /** Totals since the replica started to count the scope. */
   granted = 0;
@@ -26,23 +52,17 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   /** Sum of the open reservations that this lease covers. */
   reserved = 0;
   /**
-   * The reservations that wait for credit of this scope, oldest first. The value is the recall that must be answered
+   * The reservations that wait for credit of this scope, oldest first. The value is the epoch that must be answered
    * before the reservation may be refused; 0 before the ledger was asked.
    */
   readonly waiting = new Map<Waiting, number>();
   /** Number of settled reservations whose charges are not confirmed yet. */
   unposted = 0;
-  /** True while the ledger has no totals for this replica: see Want. */
-  #isNew = true;
-  /** The newest recall that the replica has seen. */
-  #recall = 0;
-  /** True if the replica must answer a recall. */
-  #isRecalled = false;
-  #isTight = false;
-  /** True if the slack may not be used any more: the limits have changed, or the month has ended. */
-  #isStale = false;
-  /** True if the ledger may know another total, because a reply is missing. */
-  #isUncertain = false;
+  /** The newest epoch that the replica has seen, and the newest one that it has answered. */
+  #epoch = 0;
+  #answered = 0;
+  /** Undefined if the ledger may know another total, because a reply is missing. */
+  #stated: Statement | undefined = noStatement();
   #askAt = 0;
   #usedAt: number;
   #refused:
@@ -57,7 +77,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.id = id;
     this.#limits = limits;
     this.#usedAt = now;
-    this.restart();
   }
 
   /** Forgets the granted credit, because the ledger has fenced the replica. */
@@ -66,17 +85,14 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.reserved = 0;
     this.unposted = 0;
     this.waiting.clear();
-    this.#isStale = false;
-    this.#isRecalled = false;
-    this.#isTight = false;
-    this.#isUncertain = false;
+    this.#stated = noStatement();
     this.#refused = undefined;
   }
 
   #countFromZero(): void {
     this.granted = 0;
     this.#spent = 0;
-    this.#isNew = true;
+    this.#state = "new";
   }
 
   /** The credit that is granted and neither charged nor reserved. */
@@ -95,31 +111,35 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#demand += costMilliCu;
     if (isSame(limits, this.#limits)) return;
     this.#limits = limits;
-    this.#isStale = true;
     this.#refused = undefined;
+    this.#makeStale();
   }
 
-  /** Marks the slack as stale, so that the ledger is asked at once in the new month, and fixes the last one. */
+  /** Makes the replica ask the ledger at once in the new month, and fixes the last one. */
   startMonth(): void {
-    if (this.isWorkspace) this.#isStale = true;
+    if (this.isWorkspace) this.#makeStale();
+  }
+
+  #makeStale(): void {
+    if (this.#state !== "new") this.#state = "stale";
+    else if (this.#stated !== undefined) this.#stated.isOutdated = true;
   }
 
   /** Called when the ledger may have lost the granted slack, which is then stated again. */
   stateAgain(): void {
-    this.#isUncertain = true;
+    this.#stated = undefined;
   }
 
-  /** Called when another replica needs credit of this scope. */
-  recalled(recall: number): void {
-    this.#recall = Math.max(this.#recall, recall);
-    this.#isRecalled = true;
+  /** Called when a need of another replica has increased the epoch. */
+  sawEpoch(epoch: number): void {
+    this.#epoch = Math.max(this.#epoch, epoch);
   }
 
   /** Holds the credit of a reservation, or lets it wait. Reservations that already wait come first. */
   tryToHold(reservation: Waiting): boolean {
     const { costMilliCu } = reservation;
     const isItsTurn = this.waiting.size === 0 || this.waiting.has(reservation);
-    const fits = isItsTurn && !this.#isStale && costMilliCu <= this.slackMilliCu;
+    const fits = isItsTurn && this.#state !== "stale" && costMilliCu <= this.slackMilliCu;
     if (fits || costMilliCu === 0) {
       this.waiting.delete(reservation);
       this.reserved += costMilliCu;
@@ -161,9 +181,12 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   /** Returns true if this scope should be reported to the ledger now. */
   isDue(now: number): boolean {
     this.#moveTo(now);
-    if (this.#isUncertain || this.#isRecalled) return true;
-    if (this.slackMilliCu > 0 && (this.#isStale || this.#isTight || this.#isIdle(now))) return true;
-    if (!this.#isNew && this.#isUnused(now)) return true;
+    if (this.#stated === undefined) return true;
+    if (this.#state !== "new") {
+      const needsHaveEnded = this.#stated.needs > 0 && this.waiting.size === 0;
+      if (this.#owesAnswer || needsHaveEnded || this.#isUnused(now)) return true;
+      if (this.slackMilliCu > 0 && !this.#keepsSlack(now)) return true;
+    }
     return now >= this.#askAt && this.isAsking;
   }
 
@@ -174,41 +197,49 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
 
   /** Returns true if a new object for this scope would have the same state. */
   isForgettable(now: number): boolean {
-    return this.#isNew && !this.#isUncertain && this.#isUnused(now);
+    return this.#state === "new" && this.#stated !== undefined && this.#isUnused(now);
   }
 
   /** Returns unneeded credit to the ledger, in the statement that it returns. */
   state(now: number): Want {
     const { isAsking } = this;
-    const keepsSlack = this.waiting.size === 0 && !this.#isTight && !this.#isIdle(now);
-    if (!keepsSlack || this.#isStale || this.#isRecalled) {
-      this.granted -= this.slackMilliCu;
-    }
-    if (this.#isUnused(now)) this.#countFromZero();
-    this.#isStale = false;
-    this.#isRecalled = false;
-    this.#isUncertain = false;
+    const keepsSlack = this.waiting.size === 0 && this.#keepsSlack(now) && !this.#owesAnswer;
+    if (!keepsSlack) this.granted -= this.slackMilliCu;
+    if (this.#state === "stale") this.#state = "central";
+    const isEnd = this.#isUnused(now);
+    if (isEnd) this.#countFromZero();
     const needs = [...this.waiting].slice(0, maxNeeds);
+    this.#stated = { epoch: this.#epoch, needs: needs.length, isEnd, isOutdated: false };
     return {
       scope: this.id,
       limits: this.#limits,
-      isNew: this.#isNew,
+      isNew: this.#state === "new",
       grantedMilliCu: this.granted,
       slackMilliCu: this.slackMilliCu,
       needsMilliCu: needs.map(([{ costMilliCu }]) => costMilliCu),
       extraMilliCu: isAsking ? Math.max(0, this.#target - this.slackMilliCu) : 0,
-      recall: this.#recall,
-      hasNewNeeds: needs.some(([, recall]) => recall === 0),
+      epoch: this.#epoch,
+      hasNewNeeds: needs.some(([, epoch]) => epoch === 0),
     };
   }
 
-  receive(now: number, granted: Granted): void {
-    this.granted = granted.grantedMilliCu;
-    if (this.granted > 0) this.#isNew = false;
-    this.#isTight = granted.isTight;
-    this.#recall = Math.max(this.#recall, granted.recall);
-    const isShort = granted.reached !== undefined || this.#asksAhead;
+  receive(now: number, { grantedMilliCu, epoch, mode, reached }: Granted): void {
+    this.granted = grantedMilliCu;
+    const stated = this.#stated ?? noStatement();
+    if (stated.isOutdated) this.#state = "stale";
+    else if (this.#state !== "stale" && !stated.isEnd) this.#state = mode;
+    this.#answered = Math.max(this.#answered, stated.epoch);
+    this.sawEpoch(epoch);
+    const isShort = reached !== undefined || this.#asksAhead;
     this.#askAt = isShort ? now + askAgainMs : now;
+  }
+
+  #keepsSlack(now: number): boolean {
+    return this.#state === "leased" && !this.#isIdle(now);
+  }
+
+  get #owesAnswer(): boolean {
+    return this.#answered < this.#epoch;
   }
 
   get #target(): number {
@@ -216,7 +247,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   }
 
   get #asksAhead(): boolean {
-    return !this.#isTight && this.slackMilliCu < this.#target / 2;
+    return this.#state !== "central" && this.slackMilliCu < this.#target / 2;
   }
 
   #isIdle(now: number): boolean {

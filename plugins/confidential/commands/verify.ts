@@ -35,7 +35,9 @@ printed as a warning. Exit code 0 if a client with these options would accept th
 --without-crl           SEV-SNP: accept evidence without AMD's revocation list
 --allow-simulated       accept simulated evidence, which no hardware attests
 --simulated-root B64    test root of simulated evidence, as printed by sluice dev and sluice worker
---json                  print one JSON document`,
+--json                  print one JSON document
+
+\`sluice verify --head\` checks the finalized heads of the nodes instead: see \`sluice verify --head --help\`.`,
   options: {
     key: { type: "string" },
     network: { type: "string" },

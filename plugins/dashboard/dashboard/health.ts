@@ -75,6 +75,7 @@ export async function health({
     reload: { generation, ...reload },
     process: { uptime_seconds: uptimeSeconds, memory_bytes: memoryBytes },
     ledgers: detailsOf("ledger"),
+    heads: detailsOf("head"),
     upstreams: detailsOf("upstream"),
     networks: detailsOf("network"),
     ...(own?.name !== undefined && {

@@ -23,7 +23,7 @@ export interface LedgerService extends Ledger {
   /** Resolves when it is known which nodes are usable; never rejects. Until then, calls go to the first node only. */
   readonly settled: Promise<void>;
   /** Returns the state of each node, for operators. */
-  nodes(): readonly NodeStatus[];
+  status(): readonly NodeStatus[];
   /** Closes the pool. Calls in flight fail. */
   close(): Promise<void>;
 }
@@ -104,7 +104,8 @@ export function openLedger(parts: LedgerParts): LedgerService {
     archive,
     submissions,
     call: (method, params, options) => callOnce(calls, method, params, options),
-    nodes: () => pool.status?.() ?? [],
+    nodes: pool.nodes ?? [],
+    status: () => pool.status?.() ?? [],
     async close() {
       subscriptions.close();
       follows.close();

@@ -58,7 +58,7 @@ function causeOf(nodes: readonly NodeStatus[]): string {
 }
 
 function statusOf(name: string, ledger: LedgerService, isDefault: boolean): BackendStatus {
-  const nodes = ledger.nodes();
+  const nodes = ledger.status();
   return {
     kind: "ledger",
     title: `upstream ${name}`,

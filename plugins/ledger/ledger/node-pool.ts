@@ -6,7 +6,7 @@
  */
 import type { Absence, Http1Carrier } from "sluice-gateway/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
-import type { LedgerFailure } from "sluice-gateway/services";
+import type { LedgerFailure, LedgerNode } from "sluice-gateway/services";
 
 export type NodeFailure = LedgerFailure;
 
@@ -95,18 +95,32 @@ export interface NodeHead {
   readonly finalized: number | undefined;
 }
 
-/** Receives the announcements of subscriptions to the nodes. `node`: label of the node. */
-export interface Announcements {
-  /** The highest finalized block that a node has reported and that is believed. Undefined before the first report. */
-  readonly finalizedFloor: number | undefined;
-  /** Called when a node has announced its finalized head. `hash`: undefined if it is not known. */
-  announcedFinalized(node: string, number: number, hash?: string): void;
-  /** Asks the node for the number of a block. Undefined if it does not have the block or fails. Never rejects. */
-  numberOf(node: string, hash: string): Promise<number | undefined>;
-  /** Called when a node has announced blocks, whose hashes are in lower case. */
-  announcedBlocks(node: string, hashes: readonly string[]): void;
-  /** Called when a node may have deleted blocks, because they are not part of the finalized chain. */
-  announcedPruned(hashes: readonly string[]): void;
+/** A finalized block. `hash`: in lower case. */
+export interface FinalizedBlock {
+  readonly number: number;
+  readonly hash: string;
+}
+
+/** The node from which everything comes that moves. It changes when the pool chooses another node. */
+export interface ReferenceNode {
+  /** Undefined while the pool is choosing. */
+  readonly target: NodeTarget | undefined;
+  /**
+   * Number of the highest finalized block that clients may know, 0 if there is none. Undefined if the pool has a single
+   * node, which cannot disagree.
+   */
+  readonly floor: number | undefined;
+  /** Resolves to true as soon as there is a reference, or to false after two seconds. Never rejects. */
+  ready(): Promise<boolean>;
+  /**
+   * Called when a node has announced its finalized head, before clients are notified of it. Ignored unless the node is
+   * the reference. `node`: label. `known`: a finalized block whose hash is known: this one, or its parent.
+   */
+  announced(node: string, number: number, known?: FinalizedBlock): void;
+  /** Called when the node with this label has broken a connection or a rule. The pool then chooses another one. */
+  lose(node: string): void;
+  /** Calls the listener whenever the reference is lost or chosen. */
+  onChange(listener: () => void): Disposable;
 }
 
 /** A pool of nodes. */
@@ -141,7 +155,9 @@ export interface NodePool {
    * tried as a last resort. `block`: nodes that have it are first. Absent if the pool has no WebSockets.
    */
   targets?(block?: BlockOfCall): readonly NodeTarget[];
-  /** Undefined if the pool has a single node, which cannot disagree. */
-  readonly announcements?: Announcements | undefined;
+  /** Absent if the pool has no WebSockets. */
+  readonly reference?: ReferenceNode;
+  /** The nodes, in the order of the configuration. Absent if the pool does not know its nodes. */
+  readonly nodes?: readonly LedgerNode[];
   close(): Promise<void>;
 }

@@ -25,6 +25,7 @@ export function unconnectedLedgers(options: Options, host: Host): Ledgers {
 
 function unconnectedPool(config: PoolConfig): Ledger {
   return {
+    nodes: [],
     methods: createWhitelist(config),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
     subscriptions: {

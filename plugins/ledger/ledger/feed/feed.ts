@@ -10,10 +10,12 @@ import type {
   SubscriptionEndReason,
   SubscriptionOpener,
 } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
-import { announceHead } from "./announce-head.ts";
-import { lowest } from "./awaited.ts";
+import { maxWaitMs } from "../height-waits.ts";
+import { parseOrUndefined } from "../json-part.ts";
+import { blockNumber } from "../pool/probe.ts";
 import {
   messageTooLarge,
   type FeedAnswer,
@@ -30,8 +32,6 @@ import { Topic, topicParams, type TopicOwner, type TopicParams } from "./topic.t
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-/** Time until the next attempt to connect if there is no node. */
-const retryMs = 200;
 /** Time until the next trial of a subscription that is open for clients, if no node has answered. */
 const trialRetryMs = 5_000;
 /**
@@ -54,7 +54,7 @@ export interface FeedParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
   >;
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets" | "best" | "chain" | "announcements">;
+  readonly pool: Pick<NodePool, "targets" | "best" | "chain" | "reference">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -69,14 +69,15 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly #metrics: FeedMetrics;
   readonly #topics = new Map<string, Topic>();
   /** The first answer of a node to each topic, for the clients that wait for it. */
-  readonly #opening = new Map<Topic, PromiseWithResolvers<FeedAnswer>>();
+  readonly #opening = new Map<
+    Topic,
+    PromiseWithResolvers<FeedAnswer> & { readonly since: number }
+  >();
   readonly #connection: SharedConnection;
   readonly #trials: StorageTrials;
   readonly #values: AllStorageValues;
   /** Topics that are being tried. */
   readonly #trying = new Set<Topic>();
-  /** Number of nodes in a row that have not opened any subscription. */
-  #failures = 0;
   #retry: Disposable | undefined;
   #isClosed = false;
 
@@ -97,8 +98,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       limits: this.#limits,
       lostMessage: "the subscriptions move, because their node is lost",
       onLost: (reason) => this.#move(reason),
+      onReference: () => this.#connect(),
       isMissing: (head) => this.#isMissing(head),
-      awaited: () => lowest(Array.from(this.#topics.values(), ({ awaited }) => awaited)),
     });
     this.#trials = new StorageTrials({ ...parts, limits: this.#limits });
   }
@@ -119,7 +120,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     if (method === undefined || read === undefined) return { kind: "error", error: invalidParams };
     const key = topicKey(name, read);
     // The client may have been told of this finalized block.
-    const floor = method.kind === "finalized" ? this.finalizedFloor : undefined;
+    const floor = method.kind === "finalized" ? this.#parts.pool.reference?.floor : undefined;
     let topic = this.#topics.get(key);
     if (topic === undefined) {
       const { params: normal } = read;
@@ -130,10 +131,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       topic = new Topic(key, method, read, this, opener);
       this.#add(topic);
     }
-    const subscription = topic.join(floor);
+    const subscription = topic.join();
     const answer = await this.#opening.get(topic)?.promise;
     const isOpen = this.#topics.get(key) === topic && !this.#opening.has(topic);
-    if (isOpen) return { kind: "open", subscription };
+    if (isOpen && (floor === undefined || (await topic.heights.wait(floor))))
+      return { kind: "open", subscription };
     subscription.close();
     return answer?.kind === "error" ? { kind: "error", error: answer.text } : { kind: "failed" };
   }
@@ -150,8 +152,8 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     return this.#parts.pool.best;
   }
 
-  get finalizedFloor(): number | undefined {
-    return this.#parts.pool.announcements?.finalizedFloor;
+  get clock(): Clock {
+    return this.#parts.clock;
   }
 
   async header(hash: string): Promise<string | undefined> {
@@ -214,9 +216,13 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
 
   #add(topic: Topic): void {
     this.#topics.set(topic.key, topic);
-    this.#opening.set(topic, Promise.withResolvers<FeedAnswer>());
+    const { clock } = this.#parts;
+    this.#opening.set(topic, { ...Promise.withResolvers<FeedAnswer>(), since: clock.monotonic() });
+    clock.after(maxWaitMs, () => {
+      if (this.#connection.current === undefined && !topic.needsTrial) this.#endOverdue();
+    });
     // If no node can be reached, the clients must not wait without a limit.
-    this.#parts.clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
+    clock.after(this.#limits.connectMs + this.#limits.answerMs, () => {
       if (this.#opening.has(topic)) this.#remove(topic, undefined);
     });
     this.#connect();
@@ -281,8 +287,10 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const { current } = this.#connection;
     if (this.#isClosed || current !== undefined || this.#topics.size === 0) return;
     if (this.#retry !== undefined) return;
+    const { waitMs } = this.#connection;
+    if (waitMs > 0) return this.#connectAfter(waitMs);
     const connection = this.#connection.open();
-    if (connection === undefined) return this.#connectAfter(retryMs);
+    if (connection === undefined) return;
     void connection.opened.then((isOpen) => {
       if (!isOpen || this.#connection.current !== connection) return;
       for (const topic of this.#topics.values()) this.#begin(topic);
@@ -290,7 +298,6 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 
   #connectAfter(ms: number): void {
-    this.#retry?.[Symbol.dispose]();
     this.#retry = this.#parts.clock.after(ms, () => {
       this.#retry = undefined;
       this.#connect();
@@ -306,7 +313,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const answer = await connection.subscribe(method.name, params, () => (result) => {
       if (this.#connection.current !== connection) return;
       if (topic.isOfOtherChain(this.#parts.pool.chain)) return this.#lose(topic, newChain);
-      if (topic.isHead) this.#announce(result, method.kind === "finalized");
+      if (method.kind === "finalized") this.#announce(result);
       topic.receive(result);
     });
     if (this.#connection.current !== connection || answer === undefined) return;
@@ -314,7 +321,6 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       topic.id = undefined;
       return this.#remove(topic, answer);
     }
-    this.#failures = 0;
     if (this.#topics.get(topic.key) !== topic) {
       return connection.unsubscribe(method.unsubscribe, answer.text);
     }
@@ -324,15 +330,17 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
   }
 
-  #announce(head: string, isFinalized: boolean): void {
+  /** Reports a finalized head, which has the hash of its parent. */
+  #announce(result: string): void {
     const { node } = this.#connection;
-    const { announcements } = this.#parts.pool;
-    if (node === undefined || announcements === undefined) return;
-    const number = announceHead(announcements, node, head, isFinalized);
-    if (isFinalized && number !== undefined) this.#connection.finalized(number);
+    const head = parseOrUndefined(result);
+    const number = blockNumber(head);
+    if (node === undefined || number === undefined || !isObject(head)) return;
+    const hash = typeof head.parentHash === "string" ? head.parentHash.toLowerCase() : "";
+    this.#parts.pool.reference?.announced(node, number, { number: number - 1, hash });
   }
 
-  /** Moves all subscriptions to another node, or to the same one if there is no other. */
+  /** Moves all subscriptions to the next reference node. */
   #move(reason: string): void {
     this.#metrics.moves.add(1);
     this.#report();
@@ -341,13 +349,14 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
       // It is not known which topic the message belonged to. A trial finds out.
       if (reason === messageTooLarge) topic.needsTrial = topic.isStorage;
     }
-    // Every node has been tried, so new clients get an error instead of waiting. Clients whose subscriptions are open
-    // wait for a node.
-    if (++this.#failures > this.#connection.nodes)
-      for (const topic of this.#opening.keys()) this.#remove(topic, undefined);
-    const { waitMs } = this.#connection;
-    if (waitMs === 0) this.#connect();
-    else this.#connectAfter(waitMs);
+    this.#endOverdue();
+  }
+
+  /** New clients get an error if no node has opened their subscription in time. */
+  #endOverdue(): void {
+    const now = this.#parts.clock.monotonic();
+    for (const [topic, { since }] of this.#opening)
+      if (now - since >= maxWaitMs) this.#remove(topic, undefined);
   }
 
   #report(): void {

@@ -1,6 +1,6 @@
 /** Chooses the node for subscriptions of a pool. */
 import type { Clock } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
+import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
 
 /** A node that was lost is not used for this time if there is another one. */
 const avoidMs = 10_000;
@@ -36,17 +36,6 @@ export class TargetChoice {
   /** Records that a node was lost. */
   avoid({ label }: NodeTarget): void {
     this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
-  }
-
-  /** Returns what a node reported when it was last probed. See `NodeTarget.head`. */
-  headOf({ label }: NodeTarget): NodeHead | undefined {
-    return this.#pool.targets?.().find((target) => target.label === label)?.head;
-  }
-
-  /** Returns true if a usable node has reported that it has finalized a block with this number. */
-  hasFinalized(number: number): boolean {
-    const targets = this.#pool.targets?.() ?? [];
-    return targets.some(({ head }) => (head?.finalized ?? -1) >= number);
   }
 
   /** Returns true if the pool no longer uses this node, but another one. */

@@ -1,4 +1,5 @@
 /** One subscription at the node, and the clients that share it. */
+import type { Clock } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/toolkit";
 import type {
   ClientSubscription,
@@ -7,9 +8,9 @@ import type {
   SubscriptionOpener,
 } from "sluice-gateway/services";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
+import { HeightWaits } from "../height-waits.ts";
 import type { NodeHead } from "../node-pool.ts";
-import { numberOfHeader } from "./announce-head.ts";
-import { lowest } from "./awaited.ts";
+import { blockNumber } from "../pool/probe.ts";
 import { HeadState } from "./head-state.ts";
 import {
   EventState,
@@ -77,8 +78,7 @@ function readKeys(params: string): readonly string[] | undefined {
 
 /** The owner of topics. It has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
-  /** The highest finalized block that the pool knows now. Undefined if the pool has a single node. */
-  readonly finalizedFloor: number | undefined;
+  readonly clock: Clock;
   /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
   /** Called when the last client has left. */
@@ -105,9 +105,9 @@ export class Topic {
   needsTrial: boolean;
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
+  /** The finalized heads that clients have been sent. */
+  readonly heights: HeightWaits;
   readonly #listeners = new Set<NotificationListener>();
-  /** Clients that wait for a finalized head that is not below this number. */
-  readonly #held = new Map<NotificationListener, number>();
   /** Number of clients, including those that have not been started yet. */
   #clients = 0;
   #waiting: string[] = [];
@@ -138,6 +138,7 @@ export class Topic {
     this.needsTrial = this.isStorage;
     this.#state = params.createState(() => owner.valuesOf(opener.key));
     this.#owner = owner;
+    this.heights = new HeightWaits(owner.clock);
   }
 
   /** True if the size of the notifications depends on what the clients have asked for. */
@@ -170,11 +171,6 @@ export class Topic {
     return !isNew && last < height;
   }
 
-  /** The lowest block number that the node must finalize for a client that waits. Undefined if none waits. */
-  get awaited(): number | undefined {
-    return lowest(this.#held.values());
-  }
-
   /** Returns true if earlier notifications were of another chain. `chain`: see `NodePool.chain`. */
   isOfOtherChain(chain: number | undefined): boolean {
     if (chain === undefined || chain === 0) return false;
@@ -182,11 +178,8 @@ export class Topic {
     return this.#chain !== chain;
   }
 
-  /**
-   * Adds a client, which keeps the topic alive until it is closed. Its first head has at least the number `floor`.
-   * After that, it gets every head of the node.
-   */
-  join(floor?: number): ClientSubscription {
+  /** Adds a client, which keeps the topic alive until it is closed. */
+  join(): ClientSubscription {
     this.#clients++;
     let listener: NotificationListener | undefined;
     let isClosed = false;
@@ -197,10 +190,6 @@ export class Topic {
           if (this.#hasEnded) return receiver.onEnd();
           listener = receiver;
           const { current } = this.#state;
-          if (floor !== undefined && isBelow(current, floor)) {
-            this.#held.set(receiver, floor);
-            return;
-          }
           this.#listeners.add(receiver);
           if (current !== undefined) receiver.onNotification(current, false);
         };
@@ -210,10 +199,7 @@ export class Topic {
       close: () => {
         if (isClosed) return;
         isClosed = true;
-        if (listener !== undefined) {
-          this.#listeners.delete(listener);
-          this.#held.delete(listener);
-        }
+        if (listener !== undefined) this.#listeners.delete(listener);
         this.#clients--;
         if (this.#clients === 0) this.#owner.onUnused(this);
       },
@@ -234,9 +220,9 @@ export class Topic {
     this.#hasEnded = true;
     this.#waiting = [];
     this.#state.close?.();
-    const listeners = [...this.#listeners, ...this.#held.keys()];
+    this.heights.close();
+    const listeners = [...this.#listeners];
     this.#listeners.clear();
-    this.#held.clear();
     for (const listener of listeners) listener.onEnd(reason);
   }
 
@@ -271,25 +257,10 @@ export class Topic {
       else this.#owner.onInvalid(`invalid ${this.method.notification}`);
       return;
     }
-    for (const each of accepted) {
-      if (this.#held.size > 0) this.#release(each);
+    for (const each of accepted)
       for (const listener of this.#listeners) listener.onNotification(each, false);
-    }
+    const { current } = this.#state;
+    if (this.method.kind === "finalized")
+      this.heights.reached(blockNumber(parseOrUndefined(current)) ?? -1);
   }
-
-  /** Starts the clients whose floor this head has reached. */
-  #release(head: string): void {
-    // The pool can have withdrawn the head that was the floor of a client.
-    const { finalizedFloor = 0 } = this.#owner;
-    for (const [listener, floor] of this.#held) {
-      if (isBelow(head, Math.min(floor, finalizedFloor))) continue;
-      this.#held.delete(listener);
-      this.#listeners.add(listener);
-    }
-  }
-}
-
-/** Returns true if there is no head, or its number is below `floor`. `head`: JSON text. */
-function isBelow(head: string | undefined, floor: number): boolean {
-  return head === undefined || (numberOfHeader(head) ?? -1) < floor;
 }

@@ -10,8 +10,6 @@ import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
 
 /** The shared follow, which has the connection to the node. */
 export interface FollowOwner {
-  /** Returns true if the node has finalized the block number `floor`. */
-  hasFinalized(floor: number): boolean;
   header(block: Block): Promise<HeaderAnswer>;
   /** Starts an operation. Undefined if too many operations are waiting. */
   operate(
@@ -29,7 +27,6 @@ export type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: s
 export class FollowClient implements ClientFollow {
   readonly #follow: FollowOwner;
   readonly #tree: BlockTree;
-  readonly #floor: number | undefined;
   #pinned = new Set<Block>();
   /** Blocks that were not reported to the client, because they do not descend from its first finalized block. */
   #omitted: Set<string> | undefined;
@@ -37,15 +34,9 @@ export class FollowClient implements ClientFollow {
   #hasBegun = false;
   #hasEnded = false;
 
-  constructor(follow: FollowOwner, tree: BlockTree, floor: number | undefined) {
+  constructor(follow: FollowOwner, tree: BlockTree) {
     this.#follow = follow;
     this.#tree = tree;
-    this.#floor = floor;
-  }
-
-  /** The block number that the node must finalize before the client begins. Undefined if the client has begun. */
-  get awaited(): number | undefined {
-    return this.#hasBegun ? undefined : this.#floor;
   }
 
   start(listener: NotificationListener): void {
@@ -54,13 +45,9 @@ export class FollowClient implements ClientFollow {
     this.begin();
   }
 
-  /**
-   * Sends the first events as soon as the client is started, the node has sent `initialized`, and the finalized block is
-   * high enough.
-   */
+  /** Sends the first events as soon as the client is started and the node has sent `initialized`. */
   begin(): void {
     if (this.#hasBegun || this.#listener === undefined || !this.#tree.isInitialized) return;
-    if (this.#floor !== undefined && !this.#follow.hasFinalized(this.#floor)) return;
     this.#hasBegun = true;
     const { events, blocks, omitted } = this.#tree.replay();
     this.#pinned = new Set(blocks);

@@ -5,11 +5,13 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
-import { lowest } from "../feed/awaited.ts";
 import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
+import { maxWaitMs } from "../height-waits.ts";
+import { parseOrUndefined } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
+import { blockNumber } from "../pool/probe.ts";
 import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
@@ -23,7 +25,7 @@ export interface FollowsParts {
     "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "singleFlight"
   >;
   readonly methods: FollowMethods | undefined;
-  readonly pool: Pick<NodePool, "targets" | "announcements">;
+  readonly pool: Pick<NodePool, "reference">;
   readonly cache: AnswerCache;
   readonly clock: Clock;
   readonly log: Log;
@@ -35,6 +37,9 @@ type Opened =
   | { readonly kind: "open"; readonly follow: SharedFollow }
   | { readonly kind: "error"; readonly error: string }
   | { readonly kind: "failed" };
+
+/** Maximum number of nodes that are tried for one client. */
+const maxAttempts = 4;
 
 const failed: OpenedFollow & Opened = { kind: "failed" };
 
@@ -68,23 +73,25 @@ export class Follows implements LedgerFollows {
       lostMessage: "the follows end, because their node is lost",
       onLost: () => this.#onLost(),
       isMissing: (head) => [...this.#shared.keys()].some((follow) => follow.isMissing(head)),
-      awaited: () => lowest(Array.from(this.#shared.keys(), ({ awaited }) => awaited)),
     });
   }
 
   async open(withRuntime: boolean): Promise<OpenedFollow> {
-    const { announcements } = this.#parts.pool;
-    // The client may have been told of this finalized block. If there is none, it waits until the pool knows the number of
-    // the finalized block of the follow, because later answers must not be below it.
-    const floor = announcements && (announcements.finalizedFloor ?? 0);
+    const { clock, pool } = this.#parts;
+    // The client may know this finalized block.
+    const floor = pool.reference?.floor;
+    const deadline = clock.monotonic() + maxWaitMs;
     // A node that is lost in the meantime is replaced by another one.
-    for (let attempt = 0; attempt <= this.#connection.nodes; attempt++) {
+    for (let attempt = 0; attempt < maxAttempts && clock.monotonic() <= deadline; attempt++) {
       if (this.#isClosed) return failed;
       const opened = await this.#opened(withRuntime);
       if (opened.kind === "error") return opened;
-      if (opened.kind === "open" && !opened.follow.hasEnded) {
-        return { kind: "open", subscription: opened.follow.join(floor) };
-      }
+      if (opened.kind !== "open" || opened.follow.hasEnded) continue;
+      const { follow } = opened;
+      const subscription = follow.join();
+      if (floor === undefined || (await follow.reached(floor)))
+        return { kind: "open", subscription };
+      subscription.close();
     }
     return failed;
   }
@@ -111,6 +118,7 @@ export class Follows implements LedgerFollows {
   /** Opens a follow at a node. Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
     await this.#delay();
+    await this.#parts.pool.reference?.ready();
     const connection = this.#connection.open();
     if (connection === undefined || !(await connection.opened)) return failed;
     let follow: SharedFollow | undefined;
@@ -130,12 +138,11 @@ export class Follows implements LedgerFollows {
 
   #linkOf(connection: FeedConnection, withRuntime: boolean): FollowLink {
     const { clock, cache, upstream, pool } = this.#parts;
+    // The connection is open, so there is a node.
+    const { node = "" } = this.#connection;
     return {
       clock,
       cache,
-      announcements: pool.announcements,
-      // The connection is open, so there is a node.
-      node: this.#connection.node ?? "",
       answerMs: this.#answerMs,
       sharing: upstream.singleFlight,
       send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) =>
@@ -146,7 +153,12 @@ export class Follows implements LedgerFollows {
       onUnused: () => {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
-      onFinalized: (number) => this.#connection.finalized(number),
+      numberOf: async (hash) => {
+        if (pool.reference?.floor === undefined) return undefined;
+        const answer = await connection.request("chain_getHeader", JSON.stringify([hash]));
+        return blockNumber(parseOrUndefined(answer?.text));
+      },
+      onFinalized: (block) => pool.reference?.announced(node, block.number, block),
       onChange: () => this.#report(),
     };
   }

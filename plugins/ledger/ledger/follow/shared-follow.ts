@@ -5,11 +5,10 @@ import type {
   FollowOperation,
   OperationListener,
 } from "sluice-gateway/services";
-import { lowest } from "../feed/awaited.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
+import { HeightWaits } from "../height-waits.ts";
 import { memberAt } from "../json-part.ts";
-import type { Announcements, NodeHead } from "../node-pool.ts";
-import { Announcer } from "./announcer.ts";
+import type { FinalizedBlock, NodeHead } from "../node-pool.ts";
 import { BlockTree, type Block } from "./block-tree.ts";
 import { FollowClient, type FollowOwner, type HeaderAnswer } from "./follow-client.ts";
 import { Operations, type OperationsDeps } from "./operations.ts";
@@ -29,18 +28,16 @@ export interface FollowLink extends Pick<
   OperationsDeps,
   "clock" | "answerMs" | "cache" | "sharing"
 > {
-  /** Label of the node. */
-  readonly node: string;
-  /** Undefined if the pool has a single node. */
-  readonly announcements: Announcements | undefined;
+  /** Asks the node for the number of a block. Undefined if it does not answer. Never rejects. */
+  numberOf(hash: string): Promise<number | undefined>;
+  /** Called when the node has finalized a block, before the clients are notified. */
+  onFinalized(block: FinalizedBlock): void;
   /** `params`: JSON text of an array. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
   /** Called when the follow can no longer be used: the node has stopped it or broken the protocol. */
   onBroken(reason: string): void;
   /** Called when the last client has left. */
   onUnused(): void;
-  /** Called when the node has finalized blocks. `number`: that of the last one. Not called while it is not known. */
-  onFinalized(number: number): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
 }
@@ -51,7 +48,15 @@ export class SharedFollow implements FollowOwner {
   readonly #link: FollowLink;
   readonly #tree: BlockTree;
   readonly #operations: Operations;
-  readonly #announcer: Announcer | undefined;
+  /** The finalized blocks of the node. */
+  readonly #heights: HeightWaits;
+  /** Hash of the finalized block. Empty before the first event. */
+  #finalized = "";
+  /** Number of blocks that were finalized since the first event. */
+  #advanced = 0;
+  /** Number of the block that was finalized in the first event. Undefined while it is not known. */
+  #firstNumber: number | undefined;
+  #isAsking = false;
   readonly #clients = new Set<FollowClient>();
   /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
@@ -64,11 +69,9 @@ export class SharedFollow implements FollowOwner {
   #eventAt: number;
 
   constructor(id: string, withRuntime: boolean, link: FollowLink) {
-    const { announcements, node, clock } = link;
     this.#id = id;
     this.#link = link;
-    const onNumber = (): void => this.#begin();
-    this.#announcer = announcements && new Announcer({ announcements, node, clock, onNumber });
+    this.#heights = new HeightWaits(link.clock);
     this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
     this.#operations = new Operations({
@@ -96,17 +99,15 @@ export class SharedFollow implements FollowOwner {
     return this.#link.clock.monotonic() - this.#eventAt >= silentMs;
   }
 
-  /** The lowest block number that the node must finalize for a client that waits. Undefined if none waits. */
-  get awaited(): number | undefined {
-    return lowest(Array.from(this.#clients, ({ awaited }) => awaited));
+  /** Resolves to true when the node has finalized the block with this number, or to false if that takes too long. */
+  reached(floor: number): Promise<boolean> {
+    this.#announce();
+    return this.#heights.wait(floor);
   }
 
-  /**
-   * Adds a client, which keeps the follow alive until it is closed. It gets the first events as soon as the node has
-   * finalized the block number `floor`.
-   */
-  join(floor?: number): ClientFollow {
-    const client = new FollowClient(this, this.#tree, floor);
+  /** Adds a client, which keeps the follow alive until it is closed. */
+  join(): ClientFollow {
+    const client = new FollowClient(this, this.#tree);
     this.#clients.add(client);
     this.#link.onChange();
     return client;
@@ -123,7 +124,8 @@ export class SharedFollow implements FollowOwner {
     if (event.startsWith("operation")) return;
     this.#eventAt = this.#link.clock.monotonic();
     const change = this.#tree.accept(result);
-    this.#announcer?.announce(change);
+    if (change.kind === "initialized" || change.kind === "finalized")
+      this.#advance(change.finalized, change.kind);
     switch (change.kind) {
       case "invalid":
         return this.#link.onBroken(`invalid event ${event.slice(0, 32)}`);
@@ -139,11 +141,8 @@ export class SharedFollow implements FollowOwner {
         for (const client of this.#clients) client.change(change, result);
     }
     if (change.kind === "finalized") {
-      const number = this.#announcer?.number;
-      if (number !== undefined) this.#link.onFinalized(number);
       this.#tree.settle(change.pruned);
       this.#stopHolders();
-      this.#begin();
     }
     this.#link.onChange();
   }
@@ -153,7 +152,7 @@ export class SharedFollow implements FollowOwner {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#operations.close();
-    this.#announcer?.close();
+    this.#heights.close();
     const clients = [...this.#clients];
     this.#clients.clear();
     for (const client of clients) client.stop();
@@ -163,10 +162,6 @@ export class SharedFollow implements FollowOwner {
     if (!this.#clients.delete(client)) return;
     this.#link.onChange();
     if (this.#clients.size === 0) this.#link.onUnused();
-  }
-
-  hasFinalized(floor: number): boolean {
-    return this.#announcer?.hasFinalized(floor) ?? true;
   }
 
   header(block: Block): Promise<HeaderAnswer> {
@@ -193,6 +188,34 @@ export class SharedFollow implements FollowOwner {
     listener: OperationListener,
   ): ClientOperation | undefined {
     return this.#operations.start(block, operation, listener);
+  }
+
+  #advance(blocks: readonly Block[], kind: "initialized" | "finalized"): void {
+    this.#finalized = blocks.at(-1)?.hash ?? "";
+    if (kind === "finalized") this.#advanced += blocks.length;
+    this.#announce();
+  }
+
+  /** Reports the finalized block. The events have hashes only, so the node is asked for the first number. */
+  #announce(): void {
+    if (this.#finalized === "") return;
+    if (this.#firstNumber === undefined) return void this.#askNumber();
+    const number = this.#firstNumber + this.#advanced;
+    this.#link.onFinalized({ hash: this.#finalized, number });
+    this.#heights.reached(number);
+  }
+
+  /** Never rejects. */
+  async #askNumber(): Promise<void> {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    const advanced = this.#advanced;
+    const number = await this.#link.numberOf(this.#finalized);
+    this.#isAsking = false;
+    if (this.#hasEnded || number === undefined) return;
+    // The node may have finalized more blocks in the meantime.
+    this.#firstNumber = number - advanced;
+    this.#announce();
   }
 
   #begin(): void {

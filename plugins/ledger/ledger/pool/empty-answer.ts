@@ -1,6 +1,5 @@
 /** Decides whether an empty answer of a node can be right. */
 import type { NodeRequest } from "../node-pool.ts";
-import type { KnownBlocks } from "./known-blocks.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
 /** Methods that answer `null` only if the node does not have the block. */
@@ -19,7 +18,7 @@ const readsHead: ReadonlySet<string> = new Set(["chain_getFinalizedHead", "chain
 /**
  * - `fine`: the answer may be right.
  * - `elsewhere`: another node may have the block.
- * - `fault`: the node has just reported the block, so its answer is wrong.
+ * - `fault`: the node has reported that it has the block, so its answer is wrong.
  */
 export type EmptyAnswer = "fine" | "elsewhere" | "fault";
 
@@ -35,14 +34,12 @@ export function isEmpty(bytes: Buffer, start: number, end: number): boolean {
 export function judgeEmpty(
   { method, block, params }: NodeRequest,
   node: PooledNode,
-  blocks: KnownBlocks,
   best: number | undefined,
 ): EmptyAnswer {
   if (readsHead.has(method)) return "fault";
   if (readsBlock.has(method)) {
     if (block?.hash === undefined) return params === "" || params === "[]" ? "fault" : "fine";
-    // A node may have deleted a block that it reported earlier, if the block was on a fork.
-    return blocks.reportersOfNew(block.hash).includes(node) ? "fault" : "elsewhere";
+    return "elsewhere";
   }
   if (!readsHeight.has(method) || block?.number === undefined) return "fine";
   if (block.number <= (node.observed?.finalized ?? -1)) return "fault";

@@ -37,8 +37,6 @@ export const failures = {
   garbage: failure("garbage", "garbage", true, true),
   /** The answer was empty, although the node has reported the block. */
   unusable: failure("unusable", "garbage", true, true),
-  /** The answer could not be compared with the finalized head of the pool, because a node was lost in the meantime. */
-  headUnknown: failure("unusable", "unreachable", true, false),
   /** The answer was larger than `answerBytes`. It would be as large from any other node. */
   tooLarge: failure("tooLarge", "garbage", false, false),
   /** A bug in the gateway. */

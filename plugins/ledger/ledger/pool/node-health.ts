@@ -18,8 +18,8 @@ export interface NodeHealthOptions {
   readonly maxHeadAgeMs: number | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called after each probe of a node, when the nodes have been compared again. */
-  readonly onProbed: (node: PooledNode) => void;
+  /** Called when the nodes have been compared. */
+  readonly onReviewed: () => void;
 }
 
 export class NodeHealth {
@@ -28,7 +28,7 @@ export class NodeHealth {
   usable: readonly PooledNode[] = [];
   /**
    * The nodes that are excluded for the mildest reason. They are used if no node is usable: a call may succeed, and
-   * its answer makes the node usable again. Contains only nodes that are known to be of the reference chain; while
+   * its answer makes the node usable again. Contains only nodes that are known to be of the expected chain; while
    * there are none, the first node in the configuration, which defines that chain.
    */
   lastResort: readonly PooledNode[];
@@ -43,7 +43,7 @@ export class NodeHealth {
   readonly #options: NodeHealthOptions;
   readonly #timers: readonly Disposable[];
   /** The genesis hash that every node must have. Undefined if it is not known yet. */
-  #reference: string | undefined;
+  #genesis: string | undefined;
   /** Sum of the changes of all nodes at the last review. */
   #changes = 0;
   /** True after `firstProbeWaitMs`. Nodes then no longer wait for earlier ones. */
@@ -64,10 +64,7 @@ export class NodeHealth {
     ];
     for (const node of nodes) {
       node.metrics.up.set(0);
-      node.onProbed = () => {
-        this.review();
-        options.onProbed(node);
-      };
+      node.onProbed = () => this.review();
     }
     this.firstProbe = this.probe();
   }
@@ -87,18 +84,16 @@ export class NodeHealth {
 
   /** Compares the nodes again after something has changed. */
   review(): void {
-    const reference = this.#findReference();
+    const genesis = this.#findGenesis();
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
-    // The first reference also counts as a change, because earlier answers may be from another chain.
-    if (reference !== this.#reference || changes !== this.#changes) this.epoch++;
-    const sameChain = this.nodes.filter(
-      ({ observed }) => observed && observed.genesis === reference,
-    );
-    if (reference !== this.#reference || hasRestarted(sameChain)) {
+    // The first genesis also counts as a change, because earlier answers may be from another chain.
+    if (genesis !== this.#genesis || changes !== this.#changes) this.epoch++;
+    const sameChain = this.nodes.filter(({ observed }) => observed && observed.genesis === genesis);
+    if (genesis !== this.#genesis || hasRestarted(sameChain)) {
       this.chain++;
       for (const node of this.nodes) node.hasRestarted = false;
     }
-    this.#reference = reference;
+    this.#genesis = genesis;
     this.#changes = changes;
     const changed = this.nodes.filter((node) => this.#updateExclusion(node));
     this.usable = this.nodes.filter((node) => node.exclusionReason === undefined);
@@ -107,8 +102,9 @@ export class NodeHealth {
     for (const node of changed) this.#report(node);
     const lowest = Math.min(...this.usable.map((node) => node.observed?.finalized ?? -1));
     this.finalized = lowest >= 0 && Number.isFinite(lowest) ? lowest : undefined;
-    if (this.usable.length === 0) return;
-    this.best = Math.max(...this.usable.map((node) => node.observed?.best ?? 0));
+    if (this.usable.length > 0)
+      this.best = Math.max(...this.usable.map((node) => node.observed?.best ?? 0));
+    this.#options.onReviewed();
   }
 
   async close(): Promise<void> {
@@ -119,7 +115,7 @@ export class NodeHealth {
   /**
    * Returns the genesis of the first node in the configuration, or of the next one if the earlier ones did not report.
    */
-  #findReference(): string | undefined {
+  #findGenesis(): string | undefined {
     for (const { observed, probed } of this.nodes) {
       if (observed !== undefined) return observed.genesis;
       if (!probed && !this.#waited) return undefined;
@@ -132,8 +128,8 @@ export class NodeHealth {
     const { observed } = node;
     let reason = node.ownExclusionReason;
     if (observed !== undefined) {
-      if (this.#reference === undefined) reason ??= "unprobed";
-      else if (observed.genesis !== this.#reference) reason = "other_chain";
+      if (this.#genesis === undefined) reason ??= "unprobed";
+      else if (observed.genesis !== this.#genesis) reason = "other_chain";
       else reason ??= this.#compare(node, observed);
     }
     if (reason === node.exclusionReason) return false;

@@ -5,25 +5,21 @@
  */
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/http";
 import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
-import type {
-  Announcements,
-  BlockOfCall,
-  NodePool,
-  NodeRequest,
-  NodeStatus,
-  NodeTarget,
-} from "../node-pool.ts";
+import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
+import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
 import { isFinalizedHead } from "../methods.ts";
 import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
 import { openNodes, type NodesConfig } from "./open-node.ts";
-import { NodeAgreement } from "./node-agreement.ts";
+import { NodeBlocks } from "./node-blocks.ts";
 import { Hedging } from "./hedging.ts";
 import { NodeHealth } from "./node-health.ts";
 import { poolMetrics, type PoolMetrics } from "./node-metrics.ts";
 import { Attempt, PooledCall, type AttemptListener } from "./pooled-call.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { QuorumCall } from "./quorum-call.ts";
+import { readHead } from "./read-head.ts";
+import { Reference } from "./reference.ts";
 
 /** The first attempt and two more. */
 const maxAttempts = 3;
@@ -38,6 +34,7 @@ export interface PoolOptions {
 }
 
 export interface OpenPool extends NodePool {
+  readonly reference: Reference;
   /** Probes every node now. Resolves when all have answered or failed. */
   probe(): Promise<void>;
   status(): readonly NodeStatus[];
@@ -49,14 +46,17 @@ export function openPool(options: PoolOptions): OpenPool {
 }
 
 class Pool implements OpenPool, AttemptListener {
+  readonly reference: Reference;
+  readonly nodes: readonly LedgerNode[];
   readonly #health: NodeHealth;
   readonly #clock: Clock;
   readonly #metrics: PoolMetrics;
   readonly #countFailure: (failure: UpstreamFailure) => void;
   /** Undefined for a single node, which cannot disagree. */
-  readonly #agreement: NodeAgreement | undefined;
+  readonly #blocks: NodeBlocks | undefined;
   readonly #hedging: Hedging | undefined;
   readonly #sampler = roundRobin(1);
+  #chain = 0;
 
   constructor({ upstream, clock, log, metrics, batching = true }: PoolOptions) {
     const nodes = openNodes({ upstream, clock, log, metrics, batching });
@@ -64,11 +64,22 @@ class Pool implements OpenPool, AttemptListener {
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);
     this.#countFailure = failureCounter(upstream.name, metrics);
-    this.#agreement = isAlone ? undefined : new NodeAgreement(nodes, clock);
+    this.#blocks = isAlone ? undefined : new NodeBlocks(clock);
     this.#hedging =
       isAlone || !upstream.hedging ? undefined : new Hedging(clock, (call) => this.#hedge(call));
-    const onProbed = (node: PooledNode): void => this.#agreement?.probed(node, this.#health);
-    this.#health = new NodeHealth({ ...upstream, nodes, clock, log, onProbed });
+    this.nodes = nodes.map((node) => ({
+      name: node.label,
+      call: (method, params) => this.#callNode(node, { method, params }),
+    }));
+    this.reference = new Reference({
+      nodes,
+      callable: () => this.#callable,
+      probe: () => this.probe(),
+      clock,
+      log,
+    });
+    const onReviewed = (): void => this.#onReviewed();
+    this.#health = new NodeHealth({ ...upstream, nodes, clock, log, onReviewed });
   }
 
   get finalized(): number | undefined {
@@ -95,10 +106,6 @@ class Pool implements OpenPool, AttemptListener {
     return this.#health.firstProbe;
   }
 
-  get announcements(): Announcements | undefined {
-    return this.#agreement;
-  }
-
   probe(): Promise<void> {
     return this.#health.probe();
   }
@@ -118,16 +125,10 @@ class Pool implements OpenPool, AttemptListener {
 
   targets(block?: BlockOfCall): readonly NodeTarget[] {
     const nodes = this.#callable;
-    const having = this.#agreement?.nodesWith(block, nodes, this.finalized) ?? nodes;
+    const having = this.#blocks?.nodesWith(block, nodes, this.finalized) ?? nodes;
     const rank = (node: PooledNode): number => (having.includes(node) ? 0 : 1);
     const best = ({ observed }: PooledNode): number => observed?.best ?? 0;
-    const floor = this.#agreement?.finalizedFloor ?? 0;
-    // A subscription to a node whose finalized head is below the floor would go back.
-    const finalized = ({ observed }: PooledNode): number =>
-      Math.min(observed?.finalized ?? 0, floor);
-    return nodes.toSorted(
-      (a, b) => rank(a) - rank(b) || finalized(b) - finalized(a) || best(b) - best(a),
-    );
+    return nodes.toSorted((a, b) => rank(a) - rank(b) || best(b) - best(a));
   }
 
   send(request: NodeRequest): void {
@@ -137,6 +138,8 @@ class Pool implements OpenPool, AttemptListener {
       );
       return quorum.start();
     }
+    if (this.#blocks !== undefined && isFinalizedHead(request.method))
+      return void this.#readHead(request);
     const call = new PooledCall(request, this.#clock.monotonic());
     const node = this.#choose(call);
     if (node === undefined) return queueMicrotask(() => call.giveUp(undefined));
@@ -146,7 +149,8 @@ class Pool implements OpenPool, AttemptListener {
 
   async close(): Promise<void> {
     this.#hedging?.close();
-    this.#agreement?.close();
+    this.#blocks?.close();
+    this.reference.close();
     await this.#health.close();
   }
 
@@ -162,9 +166,7 @@ class Pool implements OpenPool, AttemptListener {
     const ms = this.#clock.monotonic() - sentAt;
     node.metrics.seconds.observe(ms / 1000);
     this.#hedging?.answered(method, ms);
-    if (kind === "result" && this.#agreement !== undefined && isFinalizedHead(method))
-      void this.#agreeOnHead(this.#agreement, attempt, bytes.toString("latin1", start, end));
-    else this.#judge(attempt, kind, bytes, start, end);
+    this.#judge(attempt, kind, bytes, start, end);
   }
 
   onError(
@@ -181,13 +183,41 @@ class Pool implements OpenPool, AttemptListener {
     this.#retry(call, failure, cause);
   }
 
-  /** Ends the call with the highest finalized head that a node has reported. */
-  async #agreeOnHead(agreement: NodeAgreement, attempt: Attempt, head: string): Promise<void> {
-    const { call, node } = attempt;
-    const text = await agreement.finalizedHead(call.request.method, head, node);
-    if (text === undefined) return this.onError(attempt, failures.headUnknown);
-    const agreed = Buffer.from(text);
-    this.#judge(attempt, "result", agreed, 0, agreed.length);
+  #onReviewed(): void {
+    const { chain, nodes, best } = this.#health;
+    // Clients may know blocks that were reported before the chain was first known.
+    if (chain !== this.#chain && this.#chain !== 0) this.reference.reset();
+    if (chain !== this.#chain) this.#blocks?.clear();
+    this.#chain = chain;
+    this.#blocks?.review(nodes, best);
+    this.reference.review();
+  }
+
+  #readHead(request: NodeRequest): Promise<void> {
+    return readHead(request, {
+      reference: this.reference,
+      clock: this.#clock,
+      send: (node, { method, params, cheap, caller }) =>
+        this.#callNode(node, { method, params, cheap, caller }),
+      probe: () => this.probe(),
+    });
+  }
+
+  #callNode(
+    node: PooledNode,
+    call: Pick<NodeRequest, "method" | "params" | "caller"> & { readonly cheap?: boolean },
+  ): Promise<LedgerAnswer> {
+    return new Promise((resolve) => {
+      const request: NodeRequest = {
+        cheap: false,
+        ...call,
+        retry: false,
+        onAnswer: (kind, bytes, start, end) =>
+          resolve({ kind, bytes: Buffer.from(bytes.subarray(start, end)) }),
+        onError: (reason, cause) => resolve({ kind: "failed", reason, cause }),
+      };
+      this.#sendTo(node, new PooledCall(request, this.#clock.monotonic()));
+    });
   }
 
   #judge(
@@ -214,7 +244,7 @@ class Pool implements OpenPool, AttemptListener {
 
   /** Returns false if another node may have a better result. */
   #isFinalResult({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
-    const verdict = this.#agreement?.judgeResult(call.request, node, bytes, start, end) ?? "fine";
+    const verdict = this.#blocks?.judgeResult(call.request, node, bytes, start, end) ?? "fine";
     if (verdict !== "fault") {
       this.#succeeded(node);
       return verdict === "fine";
@@ -230,7 +260,7 @@ class Pool implements OpenPool, AttemptListener {
   #isFinalError({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
     this.#succeeded(node);
     if (!isRetryableElsewhere(bytes, start, end)) return true;
-    if (discardedState(bytes, start, end)) this.#agreement?.discarded(call.request.block, node);
+    if (discardedState(bytes, start, end)) this.#blocks?.discarded(call.request.block, node);
     return false;
   }
 
@@ -271,7 +301,11 @@ class Pool implements OpenPool, AttemptListener {
 
   /** Returns the node for the next attempt. Undefined if no node is left, or enough were tried. */
   #next(call: PooledCall): PooledNode | undefined {
-    return call.tried.length < maxAttempts ? this.#choose(call, call.tried) : undefined;
+    if (call.tried.length >= maxAttempts) return undefined;
+    // A block that is new to clients came from the reference.
+    const { node } = this.reference;
+    const isNew = call.request.block?.hash !== undefined && node !== undefined;
+    return isNew && !call.tried.includes(node) ? node : this.#choose(call, call.tried);
   }
 
   /** The usable nodes, or, while there are none, the last resort. */
@@ -286,7 +320,7 @@ class Pool implements OpenPool, AttemptListener {
    */
   #choose({ request }: PooledCall, except: readonly PooledNode[] = none): PooledNode | undefined {
     const nodes = this.#callable;
-    const having = this.#agreement?.nodesWith(request.block, nodes, this.finalized) ?? nodes;
+    const having = this.#blocks?.nodesWith(request.block, nodes, this.finalized) ?? nodes;
     const node = chooseBackend(having, this.#sampler, except);
     if (node !== undefined || having === nodes) return node;
     return chooseBackend(nodes, this.#sampler, except);

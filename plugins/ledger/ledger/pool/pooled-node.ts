@@ -113,6 +113,12 @@ export class PooledNode implements Backend {
     return this.exclusionReason !== undefined;
   }
 
+  /** Number of the finalized block. Undefined if the node has reported more than it has imported, which is wrong. */
+  get finalized(): number | undefined {
+    const { finalized, best } = this.observed ?? { best: 0 };
+    return finalized !== undefined && finalized <= best ? finalized : undefined;
+  }
+
   get inFlight(): number {
     return this.client.inFlight;
   }

@@ -15,7 +15,7 @@ import type { Postgres, RunSql } from "../../../../src/plugin.ts";
 import { createSession } from "../../../../src/store/session.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
-import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { forgetServerStart, runSql, startPgBouncer } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
 import { preparedDatabase } from "./gateway-fixture.ts";
 
@@ -50,10 +50,7 @@ export const ways = ["directly", "through PgBouncer"] as const;
 
 export async function setUp(t: TestContext, way: (typeof ways)[number]): Promise<Setup> {
   const database = await preparedDatabase(t);
-  await runSql(
-    database,
-    "CREATE OR REPLACE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
-  );
+  await forgetServerStart(database);
   const url = way === "directly" ? database : await startPgBouncer(t, database);
   if (url === undefined) throw new Error("PgBouncer is missing");
   const proxy = await startFaultProxy(Number(new URL(url).port));
@@ -151,7 +148,7 @@ const noWant: Want = {
   slackMilliCu: 0,
   needsMilliCu: [],
   extraMilliCu: 0,
-  recall: 0,
+  epoch: 0,
   hasNewNeeds: false,
 };
 

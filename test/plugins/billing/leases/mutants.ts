@@ -94,10 +94,10 @@ export const mutants: Readonly<Record<string, Parts>> = {
     to: "",
   }),
   // A refusal does not wait until the others have given back what they do not use.
-  "recalls are not awaited": await withLedger({
+  "epochs are not awaited": await withLedger({
     file: "authority.ts",
-    from: ": Math.min(recall, ...others.map((each) => each.recall));",
-    to: ": recall;",
+    from: "Math.min(epoch, ...others.map((each) => each.epoch))",
+    to: "epoch",
   }),
   "requests that wait refuse each other": {
     ...correctParts,

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { sluice, spawnGateway, type GatewayProcess } from "../../../e2e/gateway-process.ts";
-import { runSql } from "../../../store/servers.ts";
+import { forgetServerStart, runSql } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
 import { call, charged, makeSilent, pipeline, preparedDatabase, spend } from "./gateway-fixture.ts";
 
@@ -25,11 +25,7 @@ interface Setup {
 
 async function setUp(t: TestContext): Promise<Setup> {
   const url = await preparedDatabase(t);
-  // The server has just started, and nobody is fenced in its first seconds.
-  await runSql(
-    url,
-    "CREATE OR REPLACE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
-  );
+  await forgetServerStart(url);
   const folder = mkdtempSync(join(tmpdir(), "sluice-leases-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const held: ServerResponse[] = [];

@@ -21,12 +21,10 @@ const ledgerSchema = `CREATE SCHEMA sluice; ${postgresDialect.functions}
 ${chargeMigrations.map(({ sql }) => sql).join("\n")}`;
 
 const testClock = `
-CREATE TABLE sluice.test_clock (started bigint, now bigint);
-INSERT INTO sluice.test_clock VALUES (0, 0);
+CREATE TABLE sluice.test_clock (now bigint);
+INSERT INTO sluice.test_clock VALUES (0);
 CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
   'SELECT now FROM sluice.test_clock';
-CREATE OR REPLACE FUNCTION sluice.started_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
-  'SELECT started FROM sluice.test_clock';
 `;
 
 interface Recorded {
@@ -84,9 +82,9 @@ class RecordingLedger extends MemoryLedger {
 /** Returns a reply in the form in which both ledgers can be compared. */
 function comparable(reply: unknown): unknown {
   const plain: unknown = JSON.parse(JSON.stringify(reply));
-  if (typeof plain === "object" && plain !== null && "recalls" in plain) {
-    const recalls = plain.recalls as { scope: string }[];
-    recalls.sort((left, right) => (left.scope < right.scope ? -1 : 1));
+  if (typeof plain === "object" && plain !== null && "epochs" in plain) {
+    const epochs = plain.epochs as { scope: string }[];
+    epochs.sort((left, right) => (left.scope < right.scope ? -1 : 1));
   }
   return plain;
 }
@@ -132,7 +130,7 @@ async function compare(
     const tables = "replicas, sluice.charges, sluice.scopes, sluice.leases, sluice.used";
     await client.query(
       `TRUNCATE sluice.${tables} RESTART IDENTITY;
-       UPDATE sluice.test_clock SET started = ${recorded[0]?.now ?? 0}`,
+       SET sluice.started_ms = ${recorded[0]?.now ?? 0}`,
     );
     for (const { now, call, send, reply } of recorded) {
       await client.query(`UPDATE sluice.test_clock SET now = ${now}`);
@@ -150,9 +148,9 @@ const changes = [
   ["r SET state = 'fenced'", "r SET state = 'gone'"],
   ["WHERE replica IN (SELECT id FROM ended)", "WHERE false"],
   ["ELSE known.spent END", "ELSE excluded.spent END"],
-  ["l.recall < s.recall", "l.recall <= s.recall"],
-  ["s.version + 1, recall = d.recall", "s.version + 1, recall = s.recall"],
-  ["coalesce(s.recall, 0)", "0"],
+  ["l.epoch < s.epoch", "l.epoch <= s.epoch"],
+  ["s.version + 1, epoch = d.epoch", "s.version + 1, epoch = s.epoch"],
+  ["coalesce(s.epoch, 0)", "0"],
 ] as const;
 
 test("PostgreSQL gives the same replies as the ledger in memory", async (t) => {

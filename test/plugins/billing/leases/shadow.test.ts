@@ -22,7 +22,7 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   const clock = manualClock();
   const ledger = new MemoryLedger(() => clock.now());
   const { replica: silent } = ledger.register("silent");
-  const want = { scope: "ws_1", limits, isNew: true, recall: 0 } as const;
+  const want = { scope: "ws_1", limits, isNew: true, epoch: 0 } as const;
   const needs = { needsMilliCu: [800], extraMilliCu: 0, hasNewNeeds: true } as const;
   const nothing = { grantedMilliCu: 0, slackMilliCu: 0 } as const;
   ledger.lease({ replica: silent, leaseNo: 1, wants: [{ ...want, ...needs, ...nothing }] });

@@ -2,13 +2,10 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { hashOfHeader } from "../../../../plugins/ledger/ledger/feed/announce-head.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
-import { until } from "../until.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
-import { FollowNode, hashAt } from "../ledger/follow/follow-node.ts";
 import { connectWs } from "./ws-client.ts";
 
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
@@ -43,37 +40,12 @@ test("a read of the finalized head is not behind the heads that a subscription h
   }
 });
 
-test("a read at a block that a follow has announced goes to the node of the follow", async () => {
-  await using ahead = await FollowNode.start();
-  await using behind = await FollowNode.start();
-  ahead.answers.set("state_getStorage", "0x01");
-  behind.answers.set("state_getStorage", "0x02");
-  await using gateway = await startGateway([ahead.url, behind.url]);
-  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
-    key: (await gateway.issue({})).key,
-  });
-  await client.ask(request("chainHead_v1_follow", "[false]"));
-  // The events `initialized` and `bestBlockChanged`.
-  await client.next();
-  await client.next();
-  assert.equal(ahead.follows.size, 1);
-  ahead.add(hashAt(101), hashAt(100));
-  assert.match(await client.next(), /"newBlock"/);
-  await client.next();
-  for (const key of ["0x11", "0x12", "0x13", "0x14"]) {
-    const params = JSON.stringify([key, hashAt(101)]);
-    const answer = await client.ask(request("state_getStorage", params));
-    assert.equal((JSON.parse(answer) as { result: string }).result, "0x01");
-  }
-});
-
-const follow = request("chainHead_v1_follow", "[false]");
-
-test("a read at a block whose head a subscription has announced goes to the node of the subscription", async () => {
+test("a read at a block that a subscription has announced is answered, although another node lacks it", async () => {
   await using ahead = await ChainNode.start();
   await using behind = await ChainNode.start();
+  const unknown = '"error":{"code":4003,"message":"Client error: UnknownBlock"}';
   ahead.answers.set("state_getStorage", '"result":"0x01"');
-  behind.answers.set("state_getStorage", '"result":"0x02"');
+  behind.answers.set("state_getStorage", unknown);
   await using gateway = await startGateway([ahead.url, behind.url]);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
     key: (await gateway.issue({})).key,
@@ -84,49 +56,65 @@ test("a read at a block whose head a subscription has announced goes to the node
   ahead.advance(101);
   await client.next();
   for (const key of ["0x11", "0x12", "0x13", "0x14"]) {
-    const params = JSON.stringify([key, hashOfHeader(JSON.parse(headerOf(101)))]);
+    const params = JSON.stringify([key, hashOf(101)]);
     const answer = await client.ask(request("state_getStorage", params));
     assert.equal((JSON.parse(answer) as { result: string }).result, "0x01");
   }
 });
 
+const follow = request("chainHead_v1_follow", "[false]");
+
 test("a follow that starts again at a node that lags begins when that node has caught up", async () => {
-  await using ahead = await FollowNode.start();
-  await using behind = await FollowNode.start();
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
   await using gateway = await startGateway([ahead.url, behind.url]);
   const { key } = await gateway.issue({});
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
   await client.ask(follow);
-  ahead.add(hashAt(101), hashAt(100));
-  ahead.finalize([hashAt(101)]);
+  ahead.advance(101);
   while (!(await client.next()).includes('"finalized"'));
   await ahead[Symbol.asyncDispose]();
   assert.match(await client.next(), /"stop"/);
-  await client.ask(follow);
-  behind.add(hashAt(101), hashAt(100));
-  behind.finalize([hashAt(101)]);
+  const answer = client.ask(follow);
+  behind.advance(101);
+  assert.match(await answer, /"result"/);
   const first = await client.next();
   assert.match(first, /"initialized"/);
-  assert.ok(first.includes(hashAt(101)));
+  assert.ok(first.includes(hashOf(101)));
+});
+
+test("a follow fails after two seconds if no node has finalized what the client knows", async () => {
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
+  await using gateway = await startGateway([ahead.url, behind.url]);
+  const { key } = await gateway.issue({});
+  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  await client.ask(follow);
+  ahead.advance(101);
+  while (!(await client.next()).includes('"finalized"'));
+  await ahead[Symbol.asyncDispose]();
+  assert.match(await client.next(), /"stop"/);
+  assert.match(await client.ask(follow), /-32603/);
+  assert.match(await client.ask(request("chain_getFinalizedHead")), /-32603/);
 });
 
 test("a client that joins a follow is not told of a finalized block below one that it has read", async () => {
-  await using ahead = await FollowNode.start();
-  await using other = await FollowNode.start();
+  await using ahead = await ChainNode.start();
+  await using other = await ChainNode.start();
   await using gateway = await startGateway([ahead.url, other.url]);
   const { key } = await gateway.issue({});
   await using early = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
   await early.ask(follow);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
-  other.answers.set("chain_getFinalizedHead", hashAt(101));
-  await until(async () => {
-    const answer = await client.ask(request("chain_getFinalizedHead"));
-    return (JSON.parse(answer) as { result: string }).result === hashAt(101);
-  });
-  await client.ask(follow);
-  ahead.add(hashAt(101), hashAt(100));
-  ahead.finalize([hashAt(101)]);
+  // The node has finalized a block that its follow has not reported yet.
+  ahead.answers.set("chain_getFinalizedHead", `"result":"${hashOf(101)}"`);
+  ahead.answers.set("chain_getHeader", `"result":${headerOf(101)}`);
+  const read = await client.ask(request("chain_getFinalizedHead"));
+  assert.equal((JSON.parse(read) as { result: string }).result, hashOf(101));
+  const answer = client.ask(follow);
+  ahead.advance(101);
+  assert.match(await answer, /"result"/);
   const first = await client.next();
   assert.match(first, /"initialized"/);
-  assert.ok(first.includes(hashAt(101)));
+  assert.ok(first.includes(hashOf(101)));
 });

@@ -57,10 +57,12 @@ async function connect(
 /** The node that has the follow. */
 const current = (): FollowNode => (first.follows.size > 0 ? first : second);
 
+const heightOf = (hash: string): number => Number.parseInt(hash.slice(4), 16);
+
 /** Extends the chain of both nodes by one block on the best one. Returns its hash. */
 function extend(fork = 0, runtime?: string): string {
   const parent = first.best;
-  const hash = hashAt(Number.parseInt(parent.slice(4), 16) + 1, fork);
+  const hash = hashAt(heightOf(parent) + 1, fork);
   for (const node of [first, second]) node.add(hash, parent, runtime);
   return hash;
 }
@@ -81,7 +83,7 @@ describe("a follow", () => {
     );
     assert.equal(begun[1], `{"event":"bestBlockChanged","bestBlockHash":"${last}"}`);
     const block = extend();
-    const fork = hashAt(900, 1);
+    const fork = hashAt(heightOf(block), 1);
     for (const node of [first, second]) node.add(fork, last!, runtimeOf(2));
     const live = await one.events(id, 4);
     assert.equal(
@@ -163,7 +165,7 @@ describe("pinned blocks", () => {
     const [one, two] = [await connect(), await connect()];
     const ids = [await one.follow(true), await two.follow(true)] as const;
     const block = extend();
-    const fork = hashAt(901, 2);
+    const fork = hashAt(heightOf(block), 2);
     for (const node of [first, second]) node.add(fork, node.finalized.at(-1)!);
     for (const client of [one, two]) while (!(await client.event("newBlock")).includes(fork));
     for (const node of [first, second]) node.best = block;

@@ -246,8 +246,13 @@ describe("after the loss of the node", () => {
       seen.filter((text) => text.includes("newHead")),
       of(newHeads, "chain_newHead"),
     );
-    // The first node is behind now. The heads that it sends until it has caught up are not sent again.
-    await move("chain_subscribeNewHeads", "chain_subscribeFinalizedHeads");
+    // The first node is behind now, so the subscriptions return to the second one.
+    const methods = ["chain_subscribeNewHeads", "chain_subscribeFinalizedHeads"];
+    const opened = methods.map((method) => other.count(method));
+    other.cut();
+    await until(() =>
+      methods.every((name, at) => other.count(name) > opened[at]! && other.open(name) === 1),
+    );
     old.advance(from + 4);
     other.advance(from + 4);
     const last = [await client.next(), await client.next()];

@@ -26,7 +26,7 @@ export function HealthView() {
 }
 
 function Backends({ health }) {
-  const { ledgers, upstreams, networks, gateways, complete } = health;
+  const { ledgers, heads, upstreams, networks, gateways, complete } = health;
   const none = ledgers.length + upstreams.length + networks.length === 0;
   const { reload } = health;
   const isRefused =
@@ -36,6 +36,7 @@ function Backends({ health }) {
     <${History} />
     ${gateways !== undefined && html`<${Gateways} gateways=${gateways} complete=${complete} />`}
     ${ledgers.map((each) => html`<${Ledger} key=${`ledger ${each.name}`} ...${each} />`)}
+    ${heads.map((each) => html`<${Head} key=${`head ${each.name}`} ...${each} />`)}
     ${upstreams.map((each) => html`<${Upstream} key=${`upstream ${each.name}`} ...${each} />`)}
     ${networks.map((each) => html`<${Network} key=${`network ${each.name}`} ...${each} />`)}
     ${
@@ -145,6 +146,33 @@ function Ledger({ name, ready, nodes }) {
   }));
   return html`<${Panel} title=${`Node pool ${name}`} aside=${usable(ready)}>
     <${Table} caption=${`Nodes of ${name}`} columns=${nodeColumns} rows=${rows} />
+  <//>`;
+}
+
+const headColumns = [
+  { title: "Node" },
+  { title: "Finalized head" },
+  { title: "Block", number: true },
+  { title: "Hash" },
+];
+const headMeanings = { proved: "ok", differs: "bad" };
+
+function Head({ name, number, proved_at: provedAt, ended, heads }) {
+  const rows = heads.map((head) => ({
+    key: head.node,
+    cells: [
+      head.node,
+      html`<${Badge} meaning=${headMeanings[head.state] ?? "warn"}>${head.state}<//>
+        <span class="quiet">${head.reason}</span>`,
+      known(head.number, format.count),
+      head.hash ?? format.none,
+    ],
+  }));
+  const aside = html`<${Badge} meaning=${ended === undefined ? "ok" : "bad"}>
+    ${ended ?? `block ${format.count(number)} proved ${format.instant(provedAt)}`}
+  <//>`;
+  return html`<${Panel} title=${`Finalized head of ${name}`} aside=${aside}>
+    <${Table} caption=${`Finalized heads of ${name}`} columns=${headColumns} rows=${rows} />
   <//>`;
 }
 

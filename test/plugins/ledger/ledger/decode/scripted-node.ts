@@ -30,6 +30,7 @@ export function scriptedNode(script: Script): ScriptedNode {
   const compute = openComputePool({ clock, metrics: createMetrics(), threads: 1 });
   const calls: string[] = [];
   const ledger: Ledger = {
+    nodes: [],
     methods: new Map(),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
     async call(method, params) {

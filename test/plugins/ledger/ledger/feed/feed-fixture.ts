@@ -6,6 +6,7 @@ import type {
   NodeHead,
   NodePool,
   NodeTarget,
+  ReferenceNode,
 } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { HeldBytes } from "../../../../../src/http/held-bytes.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
@@ -19,6 +20,31 @@ export const storage = "state_subscribeStorage";
 export const heads = "chain_subscribeNewHeads";
 export const finalizedHeads = "chain_subscribeFinalizedHeads";
 
+/** The first node, and after each loss the next one. */
+export function scriptedReference(targets: readonly NodeTarget[]) {
+  const listeners = new Set<() => void>();
+  let index = 0;
+  const reference = {
+    floor: 0 as number | undefined,
+    announcements: [] as string[],
+    get target() {
+      return targets[index % targets.length];
+    },
+    ready: async () => true,
+    announced: (node, number) => void reference.announcements.push(`${node} ${number}`),
+    lose(label) {
+      if (label !== reference.target?.label) return;
+      index++;
+      for (const listener of listeners) listener();
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+  } satisfies ReferenceNode & { floor: number | undefined; announcements: string[] };
+  return reference;
+}
+
 export function startFeed(...nodes: readonly ChainNode[]) {
   const clock = manualClock();
   const metrics = createMetrics();
@@ -27,20 +53,12 @@ export function startFeed(...nodes: readonly ChainNode[]) {
     label: new URL(url).host,
     url: new URL(url),
   }));
-  const announcements = {
-    finalizedFloor: 0,
-    announced: [] as string[],
-    announcedFinalized: (node: string, number: number) =>
-      void announcements.announced.push(`${node} ${number}`),
-    numberOf: async () => undefined,
-    announcedBlocks() {},
-    announcedPruned() {},
-  };
-  const pool: { chain: number } & Pick<NodePool, "targets" | "best" | "announcements"> = {
+  const reference = scriptedReference(targets);
+  const pool: { chain: number } & Pick<NodePool, "targets" | "best" | "reference"> = {
     targets: () => targets,
     best: undefined,
     chain: 1,
-    announcements,
+    reference,
   };
   const feed = new Feed({
     upstream: {
@@ -61,7 +79,7 @@ export function startFeed(...nodes: readonly ChainNode[]) {
     clock,
     memory,
     feed,
-    announcements,
+    reference,
     pool,
     targets,
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */

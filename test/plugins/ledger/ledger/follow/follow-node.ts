@@ -10,6 +10,9 @@ import { healthyNode } from "../../../../e2e/rpc-node.ts";
 export const hashAt = (number: number, fork = 0): string =>
   `0x${fork.toString(16).padStart(2, "0")}${number.toString(16).padStart(62, "0")}`;
 
+/** The number of a block with this hash. */
+const numberOf = (hash: string): number => Number(`0x${hash.slice(4)}`);
+
 interface Call {
   readonly id: number;
   readonly method: string;
@@ -40,8 +43,8 @@ export class FollowNode implements AsyncDisposable {
   runtime = runtimeOf(1);
   /** Maximum number of operations of a follow. */
   maxOperations = 16;
-  /** Number of the best block that the node reports to probes. */
-  bestNumber = 100;
+  /** Number of the best block that the node reports to probes, if it is not that of `best`. */
+  bestNumber: number | undefined;
   /** Results of methods outside `chainHead_v1`. */
   readonly answers = new Map<string, unknown>();
   /** True while operations are accepted but get no events. */
@@ -147,12 +150,7 @@ export class FollowNode implements AsyncDisposable {
   #answer(socket: WebSocket, { id, method, params }: Call): void {
     const say = (member: string): void => socket.send(`{"jsonrpc":"2.0","id":${id},${member}}`);
     if (!method.startsWith("chainHead_v1_")) {
-      // The best block is one that the follow reports.
-      const isBest = method === "chain_getBlockHash" && params[0] !== 0;
-      const isHead = method === "chain_getHeader" && params.length === 0;
-      const known = isHead ? [this.bestNumber] : params;
-      const result =
-        this.answers.get(method) ?? (isBest ? this.best : healthyNode[method]?.(known));
+      const result = this.answers.get(method) ?? this.#read(method, params);
       return result === undefined
         ? say('"error":{"code":-32601,"message":"Method not found"}')
         : say(`"result":${JSON.stringify(result)}`);
@@ -163,6 +161,17 @@ export class FollowNode implements AsyncDisposable {
     const follow = [...this.follows].find((each) => each.id === subscription);
     if (follow === undefined) return say('"result":null');
     this.#onFollow(follow, method.slice(13), rest, say);
+  }
+
+  /** Answers a call. The best and the finalized block are those of the follow. */
+  #read(method: string, params: readonly unknown[]): unknown {
+    const [of] = params;
+    const { finalized, best, bestNumber = numberOf(best) } = this;
+    if (method === "chain_getFinalizedHead") return finalized.at(-1);
+    if (method === "chain_getBlockHash" && of !== 0)
+      return finalized.find((hash) => numberOf(hash) === of) ?? best;
+    if (method !== "chain_getHeader") return healthyNode[method]?.(params);
+    return healthyNode[method]?.([typeof of === "string" ? numberOf(of) : bestNumber]);
   }
 
   #follow(socket: WebSocket, withRuntime: boolean, say: (member: string) => void): void {

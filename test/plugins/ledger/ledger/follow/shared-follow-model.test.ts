@@ -44,8 +44,7 @@ class Node {
     onUnused() {},
     onFinalized() {},
     onChange() {},
-    announcements: undefined,
-    node: "node",
+    numberOf: async () => undefined,
   });
 
   get last(): string {

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SharedFollow } from "../../../../../plugins/ledger/ledger/follow/shared-follow.ts";
-import type { Announcements } from "../../../../../plugins/ledger/ledger/node-pool.ts";
+import type { FinalizedBlock } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { hashAt } from "./follow-node.ts";
 
-function setUp(announcements?: Announcements) {
+/** A follow of a node that the test answers for. */
+function setUp() {
   const broken: string[] = [];
+  const asked: { readonly hash: string; readonly answer: (number?: number) => void }[] = [];
+  const announced: FinalizedBlock[] = [];
   const clock = manualClock();
   const follow = new SharedFollow('"f"', false, {
     clock,
@@ -16,21 +19,20 @@ function setUp(announcements?: Announcements) {
     send() {},
     onBroken: (reason) => void broken.push(reason),
     onUnused() {},
-    onFinalized() {},
+    numberOf: (hash) => new Promise((answer) => asked.push({ hash, answer })),
+    onFinalized: (block) => void announced.push(block),
     onChange() {},
-    announcements,
-    node: "node",
   });
   /** Adds a client, and returns what it hears. */
-  const join = (floor?: number): string[] => {
+  const join = (): string[] => {
     const heard: string[] = [];
-    follow.join(floor).start({
+    follow.join().start({
       onNotification: (event) => void heard.push(event),
       onEnd: () => void heard.push("end"),
     });
     return heard;
   };
-  return { follow, broken, join, clock };
+  return { follow, broken, join, clock, asked, announced };
 }
 
 const initialized = (hash: string): string =>
@@ -62,20 +64,6 @@ test("a client hears nothing of blocks that it has not been told of, also if the
   assert.deepEqual(broken, []);
 });
 
-/** A pool that has told clients of the finalized block `floor`. The test answers when it is asked for a number. */
-function scriptedPool(floor: number) {
-  const asked: { readonly hash: string; readonly answer: (number?: number) => void }[] = [];
-  const reported: string[] = [];
-  const announcements: Announcements & { finalizedFloor: number } = {
-    finalizedFloor: floor,
-    announcedFinalized: (node, number, hash) => void reported.push(`${node} ${number} ${hash}`),
-    numberOf: (_node, hash) => new Promise((answer) => asked.push({ hash, answer })),
-    announcedBlocks() {},
-    announcedPruned() {},
-  };
-  return { announcements, asked, reported };
-}
-
 /** Adds the next block of the chain to a follow, and finalizes it. */
 function extend(follow: SharedFollow, number: number): void {
   follow.receive(newBlock(hashAt(number), hashAt(number - 1)));
@@ -83,66 +71,57 @@ function extend(follow: SharedFollow, number: number): void {
   follow.receive(finalized(hashAt(number), []));
 }
 
-test("a client gets no events before the node has finalized the block that the pool has answered with", async () => {
-  const { announcements, asked, reported } = scriptedPool(102);
-  const { follow, join } = setUp(announcements);
-  const waiting = join(102);
-  const early = join(100);
+test("the finalized blocks are announced with their numbers before the clients are notified", async () => {
+  const { follow, asked, announced } = setUp();
+  const heard: unknown[] = [];
+  follow.join().start({
+    onNotification: (event) => {
+      if (event.includes('"finalized"')) heard.push(announced.at(-1)?.number);
+    },
+    onEnd() {},
+  });
   follow.receive(initialized(hashAt(100)));
-  assert.deepEqual([waiting, early], [[], []], "the number of the block is not known yet");
-  assert.equal(follow.awaited, 100);
   extend(follow, 101);
   assert.deepEqual(
     asked.map(({ hash }) => hash),
     [hashAt(100)],
   );
-  asked[0]!.answer(100);
-  await Promise.resolve();
-  assert.equal(early.length, 2);
-  assert.equal(follow.awaited, 102);
-  extend(follow, 102);
-  const hashes = [100, 101, 102].map((number) => hashAt(number));
-  assert.deepEqual(waiting, [
-    `{"event":"initialized","finalizedBlockHashes":${JSON.stringify(hashes)}}`,
-    best(hashAt(102)),
-  ]);
-  assert.equal(follow.awaited, undefined);
   // The node has finalized 101 while it was asked for the number of 100.
-  assert.deepEqual(reported, [`node 101 ${hashAt(101)}`, `node 102 ${hashAt(102)}`]);
+  asked[0]!.answer(100);
+  assert.equal(await follow.reached(101), true);
+  extend(follow, 102);
+  assert.deepEqual(announced, [
+    { number: 101, hash: hashAt(101) },
+    { number: 102, hash: hashAt(102) },
+  ]);
+  assert.deepEqual(heard, [undefined, 102]);
 });
 
-test("a client that joins a follow waits if the pool has answered with a later block", async () => {
-  const { announcements, asked } = scriptedPool(100);
-  const { follow, join } = setUp(announcements);
+test("a client waits for the floor of the pool, for at most two seconds", async () => {
+  const { follow, asked, clock } = setUp();
+  const early = follow.reached(0);
+  const late = follow.reached(102);
+  const never = follow.reached(103);
   follow.receive(initialized(hashAt(100)));
   asked[0]!.answer(100);
-  await Promise.resolve();
-  announcements.finalizedFloor = 101;
-  const late = join(101);
-  assert.deepEqual(late, []);
-  // The chain has started again, and the pool with it.
-  announcements.finalizedFloor = 3;
-  const afterReset = join(101);
-  assert.equal(afterReset.length, 2);
+  assert.equal(await early, true);
+  extend(follow, 101);
+  extend(follow, 102);
+  assert.equal(await late, true);
+  clock.advance(2_000);
+  assert.equal(await never, false);
 });
 
 test("the node is asked again if it does not know its own finalized block", async () => {
-  const { announcements, asked } = scriptedPool(101);
-  const { follow, join, clock } = setUp(announcements);
-  const heard = join(101);
+  const { follow, asked } = setUp();
+  const waiting = follow.reached(101);
   follow.receive(initialized(hashAt(100)));
   asked[0]!.answer(undefined);
   await Promise.resolve();
-  clock.advance(1000);
-  assert.equal(asked.length, 2);
-  asked[1]!.answer(undefined);
-  await Promise.resolve();
   extend(follow, 101);
-  assert.deepEqual(heard, []);
-  asked[2]!.answer(101);
-  await Promise.resolve();
-  assert.equal(heard.length, 2);
+  assert.equal(asked.length, 2);
+  asked[1]!.answer(101);
+  assert.equal(await waiting, true);
   extend(follow, 102);
-  clock.advance(1000);
-  assert.equal(asked.length, 3);
+  assert.equal(asked.length, 2);
 });

@@ -9,6 +9,7 @@ import { createMetrics } from "../../../../../src/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { silentLog } from "../../../../test-log.ts";
 import { until } from "../../until.ts";
+import { scriptedReference } from "../feed/feed-fixture.ts";
 import { FollowNode, hashAt } from "./follow-node.ts";
 
 test("a node that announces no more blocks, although it has them, is left after twenty seconds", async () => {
@@ -30,7 +31,7 @@ test("a node that announces no more blocks, although it has them, is left after 
       singleFlight: true,
     },
     methods: createFollowMethods({ methods: {} }),
-    pool: { targets: () => targets },
+    pool: { reference: scriptedReference(targets) },
     cache: new AnswerCache(1),
     clock,
     log: silentLog,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
-import { PROBE_MS, startPool, until, type PoolUnderTest } from "./nodes.ts";
+import { startPool, until, type PoolUnderTest } from "./nodes.ts";
 
 /** A read of the state at a block. */
 const readAt = (hash: string): Partial<NodeRequest> => ({
@@ -20,7 +20,6 @@ const blockHash = (number: number): Partial<NodeRequest> => ({
   params: `[${number}]`,
   block: { hash: undefined, number, needsState: false },
 });
-const finalizedHead = { method: "chain_getFinalizedHead", params: "[]" };
 const quoted = (hash: string): string => `"${hash}"`;
 
 /** Starts a pool, and waits until it knows the nodes and the depth of their state. */
@@ -53,23 +52,19 @@ const sum = (values: ReadonlyMap<string, number>, name: string): number => {
   return total;
 };
 
-test("a read at a new block goes to the node that reported the block", async () => {
-  await using ahead = await startBlockNode("ahead", { best: 101 });
-  await using behind = await startBlockNode("behind", { best: 100 });
-  await using under = await startKnownPool([ahead, behind]);
-  assert.deepEqual(await outcomes(under, 4, readAt(hashOf(101))), Array(4).fill('"ahead"'));
-  assert.equal(behind.reads.length, 0);
-});
-
-test("a node reports a block by answering with its hash", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await startKnownPool([a, b]);
-  a.best = b.best = 101;
-  // Neither node was probed since then. The one that answers is the only one that is known to have the block.
-  await under.outcome(blockHash(101));
-  const answers = await outcomes(under, 4, readAt(hashOf(101)));
-  assert.equal(new Set(answers).size, 1);
+test("a read at a block that a node lacks is answered by the reference node", async () => {
+  await using ahead = await startBlockNode("ahead");
+  await using behind = await startBlockNode("behind");
+  await using lost = await startBlockNode("lost");
+  await using far = await startBlockNode("far");
+  await using under = await startKnownPool([ahead, behind, lost, far]);
+  ahead.best = 101;
+  assert.deepEqual(await outcomes(under, 8, readAt(hashOf(101))), Array(8).fill('"ahead"'));
+  assert.deepEqual(
+    await outcomes(under, 8, header(hashOf(101))),
+    Array(8).fill('{"number":"0x65"}'),
+  );
+  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
 });
 
 test("a read of a block that every node has finalized goes to all nodes", async () => {
@@ -78,40 +73,6 @@ test("a read of a block that every node has finalized goes to all nodes", async 
   await using under = await startKnownPool([a, b]);
   const answers = await outcomes(under, 4, readAt(hashOf(98)));
   assert.deepEqual(answers.toSorted(), ['"a"', '"a"', '"b"', '"b"']);
-});
-
-test("after half a minute a block counts as known to all nodes", async () => {
-  await using a = await startBlockNode("a", { best: 101 });
-  await using b = await startBlockNode("b", { best: 100 });
-  await using under = await startKnownPool([a, b]);
-  b.best = 101;
-  under.clock.advance(31_000);
-  await under.pool.probe();
-  const answers = await outcomes(under, 4, readAt(hashOf(101)));
-  assert.deepEqual(new Set(answers), new Set(['"a"', '"b"']));
-});
-
-test("an empty answer for a block that the node has reported counts against the node", async () => {
-  await using liar = await startBlockNode("liar");
-  await using honest = await startBlockNode("honest");
-  await using under = await startKnownPool([liar, honest]);
-  let lies = 0;
-  liar.says = (method) => {
-    if (method !== "chain_getHeader") return undefined;
-    lies++;
-    return "null";
-  };
-  const answers = await outcomes(under, 4, header(hashOf(100)));
-  assert.deepEqual(answers, Array(4).fill('{"number":"0x64"}'));
-  const failures = [...under.values].filter(
-    ([series]) =>
-      series.startsWith("sluice_ledger_node_failures_total") && series.includes('cause="unusable"'),
-  );
-  assert.ok(lies > 0);
-  assert.deepEqual(
-    failures.map(([, count]) => count),
-    [lies],
-  );
 });
 
 test("a node that keeps giving empty answers is ejected", async () => {
@@ -238,158 +199,6 @@ test("a node that does not answer while its depth is measured is used as before"
   assert.equal(under.pool.status()[0]?.oldestState, undefined);
   const answers = await outcomes(under, 4, readAt(hashOf(10)));
   assert.deepEqual(new Set(answers), new Set(['"silent"', '"other"']));
-});
-
-test("the finalized head does not go back when another node answers", async () => {
-  await using ahead = await startBlockNode("ahead", { finalized: 99 });
-  await using behind = await startBlockNode("behind", { finalized: 97 });
-  await using under = await startKnownPool([ahead, behind]);
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
-  const height = { method: "archive_v1_finalizedHeight", params: "[]" };
-  assert.deepEqual(await outcomes(under, 4, height), Array(4).fill("99"));
-});
-
-test("the finalized head does not go back when a node changes its runtime", async () => {
-  await using ahead = await startBlockNode("ahead", { finalized: 99 });
-  await using behind = await startBlockNode("behind", { finalized: 97 });
-  await using under = await startKnownPool([ahead, behind]);
-  assert.equal(await under.outcome(finalizedHead), quoted(hashOf(99)));
-  const { epoch } = under.pool;
-  behind.says = (method) =>
-    method === "state_getRuntimeVersion" ? '{"specName":"test","specVersion":2}' : undefined;
-  // The pool hears of the change before it has probed the other node again.
-  ahead.stalls = (method) => method === "system_health";
-  void under.pool.probe();
-  await until(() => under.pool.epoch > epoch);
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
-});
-
-test("a node that invents a finalized head before the others are known is not believed", async () => {
-  await using liar = await startBlockNode("liar", { finalized: 1_000_000 });
-  await using honest = await startBlockNode("honest");
-  liar.says = (method, params) =>
-    method === "chain_getHeader" && params[0] === hashOf(1_000_000)
-      ? '{"number":"0xf4240"}'
-      : undefined;
-  honest.stalls = (method) => method === "system_health";
-  await using under = startPool([liar.url, honest.url]);
-  await until(() => under.pool.ready);
-  honest.stalls = () => false;
-  under.clock.advance(PROBE_MS);
-  await under.pool.firstProbe;
-  await under.pool.probe();
-  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
-  const last = (await outcomes(under, 4, finalizedHead)).slice(-2);
-  assert.deepEqual(last, Array(2).fill(quoted(hashOf(98))));
-});
-
-test("a finalized head that no probe has seen is believed with its header", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await startKnownPool([a, b]);
-  a.best = 102;
-  a.finalized = 101;
-  const answers = await outcomes(under, 4, finalizedHead);
-  const first = answers.indexOf(quoted(hashOf(101)));
-  assert.ok(first === 0 || first === 1);
-  assert.deepEqual(answers.slice(first), Array(4 - first).fill(quoted(hashOf(101))));
-});
-
-test("a node that invents a finalized head far above the others is not believed", async () => {
-  await using liar = await startBlockNode("liar");
-  await using honest = await startBlockNode("honest");
-  await using under = await startKnownPool([liar, honest]);
-  liar.says = (method, params) => {
-    if (method === "chain_getFinalizedHead") return quoted(hashOf(1_000_000));
-    return method === "chain_getHeader" && params[0] === hashOf(1_000_000)
-      ? '{"number":"0xf4240"}'
-      : undefined;
-  };
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
-});
-
-test("a node that does not know its own finalized head is asked no further", async () => {
-  await using liar = await startBlockNode("liar");
-  await using honest = await startBlockNode("honest");
-  await using under = await startKnownPool([liar, honest]);
-  liar.says = (method) => (method === "chain_getFinalizedHead" ? quoted(hashOf(150)) : undefined);
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
-});
-
-test("the finalized head is not below the one that a subscription has announced", async () => {
-  await using ahead = await startBlockNode("ahead");
-  await using behind = await startBlockNode("behind");
-  await using under = await startKnownPool([ahead, behind]);
-  const [first] = under.pool.status();
-  under.pool.announcements?.announcedFinalized(first!.node, 99);
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
-  const height = { method: "archive_v1_finalizedHeight", params: "[]" };
-  assert.deepEqual(await outcomes(under, 4, height), Array(4).fill("99"));
-});
-
-test("an announced finalized head that the node does not have, or far above the others, is not used", async () => {
-  await using liar = await startBlockNode("liar");
-  await using honest = await startBlockNode("honest");
-  await using under = await startKnownPool([liar, honest]);
-  const [first] = under.pool.status();
-  under.pool.announcements?.announcedFinalized(first!.node, 117);
-  assert.equal(under.pool.announcements?.finalizedFloor, 98);
-  under.pool.announcements?.announcedFinalized(first!.node, 116);
-  assert.equal(under.pool.announcements?.finalizedFloor, 116);
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(98))));
-});
-
-test("the finalized block of a follow counts, and its number is that of its node", async () => {
-  await using ahead = await startBlockNode("ahead");
-  await using behind = await startBlockNode("behind");
-  await using under = await startKnownPool([ahead, behind]);
-  const [, second] = under.pool.status();
-  const announcements = under.pool.announcements!;
-  assert.equal(await announcements.numberOf(second!.node, hashOf(150)), undefined);
-  assert.equal(await announcements.numberOf(second!.node, hashOf(99)), 99);
-  announcements.announcedFinalized(second!.node, 99, hashOf(99));
-  assert.deepEqual(await outcomes(under, 4, finalizedHead), Array(4).fill(quoted(hashOf(99))));
-});
-
-test("subscriptions go to a node that has finalized what the pool has answered", async () => {
-  await using behind = await startBlockNode("behind", { best: 101, finalized: 97 });
-  await using ahead = await startBlockNode("ahead", { best: 100, finalized: 98 });
-  await using under = await startKnownPool([behind, ahead]);
-  const [, second] = under.pool.status();
-  assert.equal(under.pool.targets?.()[0]?.label, second!.node);
-});
-
-test("a read at a block that a node has announced goes to that node", async () => {
-  await using ahead = await startBlockNode("ahead");
-  await using behind = await startBlockNode("behind");
-  await using under = await startKnownPool([behind, ahead]);
-  ahead.best = 101;
-  const [, second] = under.pool.status();
-  under.pool.announcements?.announcedBlocks(second!.node, [hashOf(101)]);
-  assert.deepEqual(await outcomes(under, 4, readAt(hashOf(101))), Array(4).fill('"ahead"'));
-  assert.equal(behind.reads.length, 0);
-});
-
-test("a node is not to blame if it has deleted a block that it reported half a minute ago", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await startKnownPool([a, b]);
-  const [first] = under.pool.status();
-  under.pool.announcements?.announcedBlocks(first!.node, [hashOf(101)]);
-  under.clock.advance(31_000);
-  assert.deepEqual(await outcomes(under, 4, header(hashOf(101))), Array(4).fill("null"));
-  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
-});
-
-test("a node is not to blame if it has deleted a block that was pruned", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await startKnownPool([a, b]);
-  const [first] = under.pool.status();
-  under.pool.announcements?.announcedBlocks(first!.node, [hashOf(101)]);
-  under.pool.announcements?.announcedPruned([hashOf(101)]);
-  assert.deepEqual(await outcomes(under, 4, header(hashOf(101))), Array(4).fill("null"));
-  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
 });
 
 /** Answers enough calls for the pool to know the response times of the method. */

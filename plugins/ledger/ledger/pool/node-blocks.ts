@@ -1,0 +1,101 @@
+/**
+ * Knowledge of a pool of several nodes about blocks. With it, a read of old state is sent to a node that has the state,
+ * and wrong empty answers are recognised.
+ */
+import type { Clock } from "sluice-gateway/plugin";
+import { BoundedMap } from "sluice-gateway/toolkit";
+import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
+import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
+import { discardedState, isFailureWithoutBlock } from "./node-error.ts";
+import type { PooledNode } from "./pooled-node.ts";
+import { readHash } from "./read-head.ts";
+import { StateDepths } from "./state-depth.ts";
+
+/** Methods whose result is the hash of a block that the node has, or a list with such a hash. */
+const returnsHash: ReadonlySet<string> = new Set(["chain_getBlockHash", "archive_v1_hashByHeight"]);
+/** This method reports a failure as a result. */
+const archiveCall = "archive_v1_call";
+const maxBlocks = 4_096;
+/** Length of a list with the longest block hash as JSON text. */
+const maxHashText = 134;
+
+export class NodeBlocks {
+  readonly #depths: StateDepths;
+  /** Numbers of blocks, or upper bounds of them, by hash. */
+  readonly #numbers = new BoundedMap<string, number>(maxBlocks);
+  #best: number | undefined;
+
+  constructor(clock: Clock) {
+    this.#depths = new StateDepths(clock);
+  }
+
+  /** Called when the nodes have been compared. `best`: best block of the pool. */
+  review(nodes: readonly PooledNode[], best: number | undefined): void {
+    this.#best = best;
+    for (const node of nodes) this.#depths.probed(node);
+  }
+
+  /** Called when the chain has changed. */
+  clear(): void {
+    this.#numbers.clear();
+  }
+
+  /**
+   * Returns those of `nodes` that have the block, or all of them if that is not known. `finalized`: highest block that
+   * every node has finalized.
+   */
+  nodesWith(
+    block: BlockOfCall | undefined,
+    nodes: readonly PooledNode[],
+    finalized: number | undefined,
+  ): readonly PooledNode[] {
+    if (block === undefined || nodes.length < 2) return nodes;
+    const { hash, needsState } = block;
+    const number = block.number ?? (hash === undefined ? undefined : this.#numbers.peek(hash));
+    if (number === undefined) return nodes;
+    if (number > (finalized ?? -1))
+      return those(nodes, ({ observed }) => number <= (observed?.best ?? 0));
+    return needsState ? those(nodes, ({ oldestState = 0 }) => number >= oldestState) : nodes;
+  }
+
+  /** Learns from a result, and decides whether it can be right. */
+  judgeResult(
+    request: NodeRequest,
+    node: PooledNode,
+    bytes: Buffer,
+    start: number,
+    end: number,
+  ): EmptyAnswer {
+    const { method, block } = request;
+    if (isEmpty(bytes, start, end)) return judgeEmpty(request, node, this.#best);
+    if (method === archiveCall && isFailureWithoutBlock(bytes, start, end)) {
+      if (discardedState(bytes, start, end)) this.discarded(block, node);
+      return "elsewhere";
+    }
+    if (returnsHash.has(method) && block?.number !== undefined) {
+      const hash = readHash(bytes.toString("latin1", start, Math.min(end, start + maxHashText)));
+      if (hash !== undefined) this.#numbers.set(hash, block.number);
+    }
+    return "fine";
+  }
+
+  /** Called when a node has answered that it discarded the state at a block, so that the block is older. */
+  discarded(block: BlockOfCall | undefined, { oldestState = 0 }: PooledNode): void {
+    if (block?.hash === undefined || oldestState === 0) return;
+    const known = this.#numbers.peek(block.hash) ?? Infinity;
+    this.#numbers.set(block.hash, Math.min(known, oldestState - 1));
+  }
+
+  close(): void {
+    this.#depths.close();
+  }
+}
+
+/** Returns the nodes for which `has` is true, or all if there are none. */
+function those(
+  nodes: readonly PooledNode[],
+  has: (node: PooledNode) => boolean,
+): readonly PooledNode[] {
+  const having = nodes.filter(has);
+  return having.length > 0 ? having : nodes;
+}

@@ -1,0 +1,12 @@
+import type { Module } from "sluice-gateway/module";
+import proofs from "./proofs/index.ts";
+
+export default {
+  services: [proofs],
+  companions: { proofs: "ledger" },
+  commands: {
+    "verify --head": {
+      load: async () => (await import("./commands/verify-head.ts")).verifyHead,
+    },
+  },
+} satisfies Module;

@@ -1,0 +1,180 @@
+/** The finalized chain, as far as justifications have proved it, beginning with a checkpoint of the operator. */
+import { readHeader, type Authority, type Header } from "./header.ts";
+import {
+  authoritySet,
+  readJustification,
+  refusalOf,
+  type AuthoritySet,
+  type Justification,
+} from "./justification.ts";
+import { hexOf, ScaleReader } from "./scale.ts";
+
+/** `upstreams.NAME.checkpoint`: the set that finalizes the block after `number` (decisions.md section 18). */
+export interface Checkpoint {
+  readonly number: number;
+  readonly hash: string;
+  readonly setId: number;
+  /** Public keys with their weights. */
+  readonly authorities: readonly (readonly [string, number])[];
+}
+
+/** sc-consensus-grandpa, `FinalityProof`: the answer of `grandpa_proveFinality`. */
+export interface FinalityProof {
+  readonly hash: string;
+  readonly justification: Justification;
+  /** The headers after the block that was asked for, up to the justified one. */
+  readonly headers: readonly Header[];
+}
+
+/** Throws a ScaleError. */
+export function readFinalityProof(reader: ScaleReader): FinalityProof {
+  const hash = hexOf(reader.take(32));
+  const justification = readJustification(new ScaleReader(reader.prefixed()));
+  return { hash, justification, headers: reader.list(98, readHeader) };
+}
+
+/** Number of proved hashes that are kept. */
+const maxKept = 4_096;
+
+export class FinalizedChain {
+  /** Number and hash of the highest block that is proved. */
+  number: number;
+  hash: string;
+  /** The reason why nothing can be proved any more without a new checkpoint. */
+  ended: string | undefined;
+  readonly #start: number;
+  #set: AuthoritySet;
+  #authorities: readonly Authority[];
+  /** The next set, and the last block of the current one. */
+  #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
+  readonly #hashes = new Map<number, string>();
+
+  /** Throws an Error if the authorities of the checkpoint have no weight. */
+  constructor({ number, hash, setId, authorities }: Checkpoint) {
+    this.number = this.#start = number;
+    this.hash = hash.toLowerCase();
+    this.#authorities = authorities.map(([id, weight]) => ({
+      id: id.toLowerCase(),
+      weight: BigInt(weight),
+    }));
+    const set = authoritySet(BigInt(setId), this.#authorities);
+    if (set === undefined) throw new Error("the authorities of the checkpoint have no weight");
+    this.#set = set;
+    this.#hashes.set(number, this.hash);
+  }
+
+  get setId(): bigint {
+    return this.#set.id;
+  }
+
+  /** True if a justification has fitted the checkpoint. Until then, the checkpoint may be wrong and not the nodes. */
+  get isConfirmed(): boolean {
+    return this.number > this.#start;
+  }
+
+  /** The checkpoint that a new configuration can start with. */
+  get checkpoint(): Checkpoint {
+    const { number, hash } = this;
+    const authorities = this.#authorities.map(({ id, weight }) => [id, Number(weight)] as const);
+    return { number, hash, setId: Number(this.setId), authorities };
+  }
+
+  /** Returns the proved hash of a block. Undefined if it is above the proved ones, or is not kept. */
+  hashAt(number: number): string | undefined {
+    return this.#hashes.get(number);
+  }
+
+  /**
+   * Extends the chain up to the justified block. `headers`: every header after the highest proved block. Returns the
+   * reason if this proves nothing.
+   */
+  async extend(
+    justification: Justification,
+    headers: readonly Header[],
+  ): Promise<string | undefined> {
+    const refusal = linkFault(justification, headers) ?? this.#setFault(headers);
+    const found = refusal ?? (await this.#refusalOf(justification));
+    if (found !== undefined) return found;
+    const [first] = headers;
+    if (first?.number !== this.number + 1) return "the headers do not begin after the proved block";
+    if (first.parentHash !== this.hash) {
+      this.ended = this.isConfirmed
+        ? "the authorities have finalized two chains"
+        : "the finalized chain contradicts the checkpoint";
+      return this.ended;
+    }
+    for (const header of headers) this.#accept(header);
+    return undefined;
+  }
+
+  /**
+   * Continues at a justified block without the headers before it. A change that one of those has scheduled for a block
+   * after it stays unknown, so that the trust then ends with the set.
+   */
+  async skipTo(justification: Justification, header: Header): Promise<string | undefined> {
+    const refusal = linkFault(justification, [header]) ?? this.#setFault([header]);
+    const found = refusal ?? (await this.#refusalOf(justification));
+    if (found !== undefined) return found;
+    this.#hashes.clear();
+    this.#accept(header);
+    return undefined;
+  }
+
+  async #refusalOf(justification: Justification): Promise<string | undefined> {
+    if (this.ended !== undefined) return this.ended;
+    return await refusalOf(justification, this.#set);
+  }
+
+  /** A set finalizes nothing after its last block. */
+  #setFault(headers: readonly Header[]): string | undefined {
+    let next = this.#next;
+    for (const header of headers) {
+      if (next !== undefined && header.number > next.at)
+        return "the set that has voted was replaced before the justified block";
+      next ??= nextSet(header);
+    }
+    return undefined;
+  }
+
+  #accept(header: Header): void {
+    this.number = header.number;
+    this.hash = header.hash;
+    this.#hashes.set(header.number, header.hash);
+    for (const old of this.#hashes.keys()) {
+      if (this.#hashes.size <= maxKept) break;
+      this.#hashes.delete(old);
+    }
+    if (header.isForced) this.ended = `block ${header.number} forces another authority set`;
+    this.#next ??= nextSet(header);
+    if (this.#next?.at !== header.number) return;
+    const { authorities } = this.#next;
+    this.#next = undefined;
+    const set = authoritySet(this.setId + 1n, authorities);
+    if (set === undefined) {
+      this.ended ??= `block ${header.number} schedules an authority set without weight`;
+      return;
+    }
+    this.#set = set;
+    this.#authorities = authorities;
+  }
+}
+
+function nextSet({
+  number,
+  change,
+}: Header): { at: number; authorities: readonly Authority[] } | undefined {
+  return change && { at: number + change.delay, authorities: change.authorities };
+}
+
+/** Checks that each header is the parent of the next one, and that the last one is justified. */
+function linkFault({ target }: Justification, headers: readonly Header[]): string | undefined {
+  const isLinked = headers.every(
+    ({ number, parentHash }, index) =>
+      index === 0 ||
+      (parentHash === headers[index - 1]?.hash && number === (headers[index - 1]?.number ?? 0) + 1),
+  );
+  const last = headers.at(-1);
+  return isLinked && last?.hash === target.hash && last.number === target.number
+    ? undefined
+    : "the headers do not lead to the justified block";
+}

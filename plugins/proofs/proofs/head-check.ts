@@ -1,0 +1,157 @@
+/** Compares the finalized heads of nodes with each other and with what justifications prove. */
+import type { FinalizedChain } from "./finalized-chain.ts";
+import type { Header } from "./header.ts";
+import {
+  finalityProof,
+  finalizedHead,
+  hashAt,
+  headerOf,
+  NodeError,
+  type HeadNode,
+} from "./node.ts";
+
+/**
+ * `proved`: the head is part of the proved chain. `differs`: it contradicts what is proved, or the nodes contradict each
+ * other and nothing is proved. `unproved`: neither is known. `silent`: the node did not report a head.
+ */
+type HeadState = "proved" | "unproved" | "differs" | "silent";
+
+/** The finalized head that a node reports. */
+export interface NodeHead {
+  readonly node: string;
+  readonly state: HeadState;
+  readonly number?: number | undefined;
+  readonly hash?: string | undefined;
+  /** Absent if the head is proved. */
+  readonly reason?: string | undefined;
+}
+
+/** Number of blocks from which the headers in between are skipped if the set has not changed. */
+const skipBlocks = 1_024;
+/** Maximum number of sets that one check follows at one node. */
+const maxSets = 1_024;
+
+/** Never rejects. `chain`: undefined without a checkpoint. */
+export async function checkHeads(
+  nodes: readonly HeadNode[],
+  chain: FinalizedChain | undefined,
+): Promise<readonly NodeHead[]> {
+  const claims = await Promise.all(nodes.map(claimOf));
+  if (chain === undefined) return await compare(claims);
+  const faults = new Map<HeadNode, NodeError>();
+  const heads = claims.filter((claim) => "head" in claim);
+  for (const { node, head } of heads.toSorted((a, b) => b.head.number - a.head.number)) {
+    const fault = await errorOf(() => follow(chain, node, head.number));
+    if (fault !== undefined) faults.set(node, fault);
+  }
+  return await Promise.all(claims.map((claim) => judge(chain, claim, faults.get(claim.node))));
+}
+
+type Claim =
+  | { readonly node: HeadNode; readonly head: Header }
+  | { readonly node: HeadNode; readonly error: NodeError };
+
+async function claimOf(node: HeadNode): Promise<Claim> {
+  try {
+    return { node, head: await finalizedHead(node) };
+  } catch (error) {
+    return { node, error: nodeError(error) };
+  }
+}
+
+/** Extends the chain up to the node's head with the node's proofs. Throws a NodeError. */
+async function follow(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
+  if (head - chain.number > skipBlocks) await skip(chain, node, head);
+  for (let sets = 0; chain.number < head && sets < maxSets; sets++) {
+    if (chain.ended !== undefined) throw new NodeError(chain.ended);
+    const { hash, justification, headers } = await finalityProof(node, chain.number + 1);
+    if (justification.target.number <= chain.number)
+      throw new NodeError("the node's justification is older than its finalized head");
+    // The proof does not contain the header of the block that was asked for.
+    const first = await headerOf(node, headers[0]?.parentHash ?? hash);
+    const refusal = await chain.extend(justification, [first, ...headers]);
+    if (refusal !== undefined)
+      throw new NodeError(refusal, chain.isConfirmed && chain.ended === undefined);
+  }
+}
+
+/** Continues at the node's head if the set that is known has finalized it. Throws a NodeError. */
+async function skip(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
+  const { justification } = await finalityProof(node, head);
+  const { hash, number } = justification.target;
+  if (number - chain.number > skipBlocks)
+    await chain.skipTo(justification, await headerOf(node, hash));
+}
+
+async function judge(
+  chain: FinalizedChain,
+  claim: Claim,
+  fault: NodeError | undefined,
+): Promise<NodeHead> {
+  const { node } = claim;
+  if ("error" in claim) {
+    const { isLie, message } = claim.error;
+    return { node: node.name, state: isLie ? "differs" : "silent", reason: message };
+  }
+  const { number, hash } = claim.head;
+  const report = (state: HeadState, reason?: string): NodeHead => ({
+    node: node.name,
+    state,
+    number,
+    hash,
+    reason,
+  });
+  if (chain.ended !== undefined && !chain.isConfirmed) return report("unproved", chain.ended);
+  const proved = chain.hashAt(number);
+  if (proved === hash) return report("proved");
+  if (proved !== undefined) return report("differs", `block ${number} is proved with another hash`);
+  if (number < chain.number)
+    return report("unproved", "the head is older than the proved blocks that are kept");
+  if (fault?.isLie === true) return report("differs", fault.message);
+  const own = await hashAt(node, chain.number).catch(() => undefined);
+  return own === undefined || own === chain.hash
+    ? report("unproved", fault?.message)
+    : report("differs", `block ${chain.number} is proved with another hash`);
+}
+
+/** Without a checkpoint nothing says which node is right, so every node differs if two do. */
+async function compare(claims: readonly Claim[]): Promise<readonly NodeHead[]> {
+  const lowest = Math.min(...claims.flatMap((claim) => ("head" in claim ? claim.head.number : [])));
+  const hashes = await Promise.all(
+    claims.map(async (claim) => {
+      if (!("head" in claim)) return undefined;
+      const { number, hash } = claim.head;
+      return number === lowest ? hash : await hashAt(claim.node, lowest).catch(() => undefined);
+    }),
+  );
+  const distinct = new Set(hashes.filter((hash) => hash !== undefined));
+  return claims.map((claim): NodeHead => {
+    const node = claim.node.name;
+    if ("error" in claim) return { node, state: "silent", reason: claim.error.message };
+    const { number, hash } = claim.head;
+    return distinct.size > 1
+      ? {
+          node,
+          number,
+          hash,
+          state: "differs",
+          reason: `the nodes have different blocks ${lowest}`,
+        }
+      : { node, number, hash, state: "unproved", reason: "there is no checkpoint" };
+  });
+}
+
+async function errorOf(task: () => Promise<void>): Promise<NodeError | undefined> {
+  try {
+    await task();
+    return undefined;
+  } catch (error) {
+    return nodeError(error);
+  }
+}
+
+/** Rethrows what is not the fault of a node. */
+function nodeError(error: unknown): NodeError {
+  if (error instanceof NodeError) return error;
+  throw error;
+}

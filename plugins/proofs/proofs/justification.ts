@@ -1,0 +1,139 @@
+/** Justifications of GRANDPA: the votes with which an authority set finalized a block. */
+import { createPublicKey, verify, type KeyObject } from "node:crypto";
+import { readHeader, type Authority, type Header } from "./header.ts";
+import { hexOf, type ScaleReader } from "./scale.ts";
+
+/** sp-consensus-grandpa, `GrandpaJustification`. */
+export interface Justification {
+  readonly round: bigint;
+  /** The block that is finalized. */
+  readonly target: { readonly hash: string; readonly number: number };
+  readonly votes: readonly Vote[];
+  /** The headers that connect the blocks of the votes with the target. */
+  readonly ancestries: readonly Header[];
+}
+
+interface Vote {
+  readonly hash: string;
+  /** Hash and number of the block in SCALE, as they are signed. */
+  readonly signed: Uint8Array;
+  readonly signature: Uint8Array;
+  /** The voter's public key as text with `0x`. */
+  readonly voter: string;
+}
+
+/** Throws a ScaleError. */
+export function readJustification(reader: ScaleReader): Justification {
+  const round = reader.u64();
+  const target = { hash: hexOf(reader.take(32)), number: reader.u32() };
+  const votes = reader.list(132, readVote);
+  const ancestries = reader.list(98, readHeader);
+  return { round, target, votes, ancestries };
+}
+
+function readVote(reader: ScaleReader): Vote {
+  const signed = reader.take(36);
+  const signature = reader.take(64);
+  return { hash: hexOf(signed.subarray(0, 32)), signed, signature, voter: hexOf(reader.take(32)) };
+}
+
+export interface AuthoritySet {
+  readonly id: bigint;
+  readonly voters: ReadonlyMap<string, Voter>;
+  /** The weight that finalizes a block. */
+  readonly threshold: bigint;
+}
+
+interface Voter {
+  readonly weight: bigint;
+  readonly key: KeyObject;
+}
+
+/** RFC 8410: what precedes the 32 bytes of an Ed25519 public key. */
+const keyPrefix = Buffer.from("302a300506032b6570032100", "hex");
+
+/** Returns undefined if the authorities have no weight. */
+export function authoritySet(
+  id: bigint,
+  authorities: readonly Authority[],
+): AuthoritySet | undefined {
+  const voters = new Map<string, Voter>();
+  let total = 0n;
+  for (const { id: voter, weight } of authorities) {
+    if (weight === 0n) continue;
+    const key = Buffer.concat([keyPrefix, Buffer.from(voter.slice(2), "hex")]);
+    voters.set(voter, {
+      weight: weight + (voters.get(voter)?.weight ?? 0n),
+      key: createPublicKey({ key, format: "der", type: "spki" }),
+    });
+    total += weight;
+  }
+  return total === 0n ? undefined : { id, voters, threshold: total - (total - 1n) / 3n };
+}
+
+/** Number of signatures that are checked at once, so that other work of libuv's threads can run in between. */
+const signaturesAtOnce = 16;
+
+/**
+ * Checks that the set has finalized the target. Returns the reason if it has not. As in Substrate, one wrong vote spoils
+ * the justification, votes of others than the authorities do not count, and an authority that voted for two blocks
+ * counts once.
+ */
+export async function refusalOf(
+  { round, target, votes, ancestries }: Justification,
+  set: AuthoritySet,
+): Promise<string | undefined> {
+  const parents = new Map(ancestries.map(({ hash, parentHash }) => [hash, parentHash]));
+  const descendants = new Set([target.hash]);
+  const votesOf = new Map<string, number>();
+  const counted: { readonly vote: Vote; readonly key: KeyObject }[] = [];
+  let weight = 0n;
+  for (const vote of votes) {
+    const voter = set.voters.get(vote.voter);
+    if (voter === undefined) continue;
+    if (!descends(vote.hash, parents, descendants))
+      return "a vote is for a block that does not descend from the justified one";
+    const before = votesOf.get(vote.voter) ?? 0;
+    if (before === 2) return "an authority voted more than twice";
+    if (before === 0) weight += voter.weight;
+    votesOf.set(vote.voter, before + 1);
+    counted.push({ vote, key: voter.key });
+  }
+  if (weight < set.threshold) return "too few authorities of the set have voted";
+  const suffix = Buffer.alloc(16);
+  suffix.writeBigUInt64LE(round);
+  suffix.writeBigUInt64LE(set.id, 8);
+  for (let start = 0; start < counted.length; start += signaturesAtOnce) {
+    const checks = counted
+      .slice(start, start + signaturesAtOnce)
+      // 1: the variant `Precommit` of the signed message.
+      .map(({ vote: { signed, signature }, key }) =>
+        isSigned(Buffer.concat([Buffer.of(1), signed, suffix]), key, signature),
+      );
+    if ((await Promise.all(checks)).includes(false)) return "a signature is wrong";
+  }
+  return undefined;
+}
+
+/** `descendants`: hashes that are known to descend. Those that are found are added. */
+function descends(
+  hash: string,
+  parents: ReadonlyMap<string, string>,
+  descendants: Set<string>,
+): boolean {
+  const path: string[] = [];
+  for (let at: string | undefined = hash; ; at = parents.get(at)) {
+    if (at === undefined) return false;
+    if (descendants.has(at)) break;
+    path.push(at);
+  }
+  for (const each of path) descendants.add(each);
+  return true;
+}
+
+/** node:crypto refuses a few signatures that ZIP 215, which Substrate follows, accepts. No authority makes them. */
+function isSigned(message: Buffer, key: KeyObject, signature: Uint8Array): Promise<boolean> {
+  return new Promise((resolve) => {
+    verify(null, message, key, signature, (error, isValid) => resolve(error === null && isValid));
+  });
+}

@@ -1,0 +1,61 @@
+/** What the check of heads asks of a node. */
+import { bytesOf, readScale } from "./scale.ts";
+import { readFinalityProof, type FinalityProof } from "./finalized-chain.ts";
+import { headerOfJson, type Header } from "./header.ts";
+
+export interface HeadNode {
+  /** Host and port. */
+  readonly name: string;
+  /** Resolves to the result. Rejects with a NodeError, whose message has no text of the node. */
+  readonly call: (method: string, params: readonly unknown[]) => Promise<unknown>;
+}
+
+/** A node that gives no usable answer. */
+export class NodeError extends Error {
+  /** True if the answer contradicts itself or what is proved. */
+  readonly isLie: boolean;
+
+  constructor(message: string, isLie = false) {
+    super(message);
+    this.isLie = isLie;
+  }
+}
+
+/** Returns the header that a node has for a hash. Throws a NodeError. */
+export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
+  const answer = await node.call("chain_getHeader", [hash]);
+  if (answer === null) throw new NodeError("the node does not have a header that it named");
+  const header = headerOfJson(answer);
+  if (header === undefined) throw new NodeError("the node sent no header");
+  if (header.hash !== hash) throw new NodeError("the node sent a header with another hash", true);
+  return header;
+}
+
+/** Returns the hash that a node has for the block with this number. Undefined if it has none. Throws a NodeError. */
+export async function hashAt(node: HeadNode, number: number): Promise<string | undefined> {
+  const hash = await node.call("chain_getBlockHash", [number]);
+  return hash === null ? undefined : checkedHash(hash);
+}
+
+/** Returns the header of the node's finalized head. Throws a NodeError. */
+export async function finalizedHead(node: HeadNode): Promise<Header> {
+  return await headerOf(node, checkedHash(await node.call("chain_getFinalizedHead", [])));
+}
+
+/**
+ * Returns the node's proof for the last block of the set that finalized block `number`, or for the last finalized block.
+ * Throws a NodeError.
+ */
+export async function finalityProof(node: HeadNode, number: number): Promise<FinalityProof> {
+  const answer = await node.call("grandpa_proveFinality", [number]);
+  if (answer === null) throw new NodeError("the node has no justification");
+  const bytes = bytesOf(answer);
+  const proof = bytes && readScale(bytes, readFinalityProof);
+  if (proof === undefined) throw new NodeError("the node sent no finality proof");
+  return proof;
+}
+
+function checkedHash(value: unknown): string {
+  if (typeof value === "string" && /^0x[0-9a-f]{64}$/i.test(value)) return value.toLowerCase();
+  throw new NodeError("the node sent no block hash");
+}

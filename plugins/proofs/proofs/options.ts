@@ -1,0 +1,39 @@
+/** The member that the service `proofs` adds to the entries of the section `upstreams`. */
+import type { JsonSchema } from "sluice-gateway/plugin";
+import type { Checkpoint } from "./finalized-chain.ts";
+
+/** The entries after validation. */
+export interface Options {
+  readonly upstreams: Readonly<Record<string, { readonly checkpoint?: Checkpoint } | null>>;
+}
+
+const hash: JsonSchema = { type: "string", pattern: "^0x[0-9a-fA-F]{64}$" };
+
+export const checkpointSchema: JsonSchema = {
+  type: "object",
+  description:
+    "A finalized block that you trust. From it on, the gateway proves the finalized head of the nodes by GRANDPA justifications. sluice verify --head prints a new one.",
+  additionalProperties: false,
+  required: ["number", "hash", "setId", "authorities"],
+  properties: {
+    number: { type: "integer", minimum: 0, maximum: 4_294_967_295, description: "Its number." },
+    hash: { ...hash, description: "Its hash." },
+    setId: {
+      type: "integer",
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "Id of the authority set that finalizes the block after it.",
+    },
+    authorities: {
+      type: "array",
+      minItems: 1,
+      description: "Ed25519 public keys of that set, with their weights.",
+      items: {
+        type: "array",
+        minItems: 2,
+        maxItems: 2,
+        prefixItems: [hash, { type: "integer", minimum: 1, maximum: Number.MAX_SAFE_INTEGER }],
+      },
+    },
+  },
+};

@@ -1,0 +1,119 @@
+/** Checks the finalized heads of every upstream that has a checkpoint, and reports the result. */
+import type { BackendStatus, Gauge, Host, ServiceHooks } from "sluice-gateway/plugin";
+import { FinalizedChain, type Checkpoint } from "./finalized-chain.ts";
+import { checkHeads, type NodeHead } from "./head-check.ts";
+import { nodesOf, postWith } from "./json-rpc.ts";
+import type { HeadNode } from "./node.ts";
+import type { Options } from "./options.ts";
+
+/** Time between two checks: that between two blocks. */
+const everyMs = 6_000;
+
+export function watchHeads(
+  { upstreams }: Options,
+  host: Host,
+): Pick<ServiceHooks<undefined>, "initialized" | "backends"> {
+  const watches = Object.entries(upstreams).flatMap(([name, entry]) => {
+    const urls = host.use("upstreams").get(name)?.urls;
+    if (entry?.checkpoint === undefined || urls === undefined) return [];
+    return [new HeadWatch(name, entry.checkpoint, nodesOf(urls, postWith(host, urls)), host)];
+  });
+  return {
+    async initialized() {
+      await Promise.all(watches.map(({ first }) => first));
+    },
+    backends: () => watches.map((watch) => watch.status()),
+  };
+}
+
+class HeadWatch {
+  /** Resolves after the first check. Never rejects. */
+  readonly first: Promise<void>;
+  readonly #name: string;
+  readonly #nodes: readonly HeadNode[];
+  readonly #chain: FinalizedChain;
+  readonly #host: Pick<Host, "clock" | "log">;
+  readonly #differs: readonly Gauge[];
+  readonly #block: Gauge;
+  readonly #provedAt: Gauge;
+  #heads: readonly NodeHead[] = [];
+  /** Time of the last check that proved a higher block, in milliseconds since 1970. */
+  #provedAtMs: number;
+
+  constructor(name: string, checkpoint: Checkpoint, nodes: readonly HeadNode[], host: Host) {
+    this.#name = name;
+    this.#nodes = nodes;
+    this.#chain = new FinalizedChain(checkpoint);
+    this.#host = host;
+    this.#provedAtMs = host.clock.now();
+    const { metrics } = host;
+    const differs = metrics.gauge(
+      "sluice_head_differs",
+      "1 while the finalized head of a node contradicts what is proved, else 0.",
+      ["upstream", "node"],
+    );
+    this.#differs = nodes.map(({ name: node }) => differs.with({ upstream: name, node }));
+    this.#block = metrics
+      .gauge("sluice_head_proved_block", "Number of the highest block whose finality is proved.", [
+        "upstream",
+      ])
+      .with({ upstream: name });
+    this.#provedAt = metrics
+      .gauge(
+        "sluice_head_proved_timestamp_seconds",
+        "Time at which a higher block was last proved, or the time of the start.",
+        ["upstream"],
+      )
+      .with({ upstream: name });
+    this.#show();
+    this.first = this.#check();
+    // The first check takes long if it follows many changes of the authority set.
+    host.every(everyMs, () => this.first.then(() => this.#check()));
+  }
+
+  status(): BackendStatus {
+    const { number, hash, setId, ended } = this.#chain;
+    const differing = this.#heads.filter(({ state }) => state === "differs").length;
+    const reason =
+      ended ?? (differing > 0 ? `${differing} of ${this.#nodes.length} nodes differ` : undefined);
+    return {
+      kind: "head",
+      title: `finalized head of ${this.#name}`,
+      ready: reason ?? true,
+      isOptional: true,
+      details: {
+        name: this.#name,
+        number,
+        hash,
+        set_id: Number(setId),
+        proved_at: new Date(this.#provedAtMs).toISOString(),
+        heads: this.#heads,
+        ...(ended !== undefined && { ended }),
+      },
+    };
+  }
+
+  async #check(): Promise<void> {
+    const before = this.#chain.number;
+    const heads = await checkHeads(this.#nodes, this.#chain);
+    if (this.#chain.number > before) this.#provedAtMs = this.#host.clock.now();
+    const stateBefore = new Map(this.#heads.map(({ node, state }) => [node, state]));
+    for (const head of heads) {
+      if (head.state === "differs" && stateBefore.get(head.node) !== "differs")
+        this.#host.log.error(
+          { upstream: this.#name, ...head },
+          "the finalized head of a node is wrong",
+        );
+    }
+    this.#heads = heads;
+    this.#show();
+  }
+
+  #show(): void {
+    this.#differs.forEach((gauge, index) =>
+      gauge.set(this.#heads[index]?.state === "differs" ? 1 : 0),
+    );
+    this.#block.set(this.#chain.number);
+    this.#provedAt.set(this.#provedAtMs / 1000);
+  }
+}

@@ -1,0 +1,124 @@
+/** Reads values and keys from the nodes of a trie, each of which is known by its hash. */
+import { blake2b } from "@noble/hashes/blake2.js";
+import { hexOf, ScaleError } from "../proofs/scale.ts";
+import {
+  bytesOfNibbles,
+  emptyNode,
+  hashBytes,
+  nibblesOf,
+  readNode,
+  type TrieNode,
+} from "./node.ts";
+
+/** A proof that does not show what was asked. */
+export class ProofError extends Error {}
+
+export interface KeyRange {
+  readonly prefix: Uint8Array;
+  /** The keys after this one are returned. Undefined for all. */
+  readonly after?: Uint8Array | undefined;
+  readonly limit: number;
+}
+
+/** Maximum number of nodes between the root and a value. */
+const maxDepth = 512;
+
+/** The keys of the main trie that hold the roots of the child tries begin with this. */
+const childTries = Buffer.from(":child_storage:default:");
+
+export function hashOf(bytes: Uint8Array): Uint8Array {
+  return blake2b(bytes, { dkLen: hashBytes });
+}
+
+export class TrieProof {
+  readonly #nodes: ReadonlyMap<string, Uint8Array>;
+
+  /** `nodes`: in any order. */
+  constructor(nodes: readonly Uint8Array[]) {
+    this.#nodes = new Map([emptyNode, ...nodes].map((node) => [hexOf(hashOf(node)), node]));
+  }
+
+  /**
+   * Returns the value of a key in the trie with this root, null if the trie does not contain the key. Throws a
+   * ProofError if the nodes do not prove either.
+   */
+  value(root: Uint8Array, key: Uint8Array): Uint8Array | null {
+    const wanted = nibblesOf(key);
+    let node = this.#node(root);
+    for (let at = 0; node !== undefined;) {
+      const end = at + node.nibbles.length;
+      if (!equal(node.nibbles, wanted.subarray(at, end))) return null;
+      const nibble = wanted[end];
+      if (nibble === undefined) {
+        const { value } = node;
+        if (value === undefined) return null;
+        return "inline" in value ? value.inline : this.#bytes(value.hash);
+      }
+      const child = node.children[nibble];
+      node = child && this.#node(child);
+      at = end + 1;
+    }
+    return null;
+  }
+
+  /** Returns the root of a child trie, null if there is no such trie. `storageKey`: the key of the child trie. */
+  childRoot(root: Uint8Array, storageKey: Uint8Array): Uint8Array | null {
+    return this.value(root, Buffer.concat([childTries, storageKey]));
+  }
+
+  /**
+   * Returns the keys in a range of the trie with this root, in their order and without a gap. Throws a ProofError if the
+   * nodes do not prove that these are all.
+   */
+  keys(root: Uint8Array, { prefix, after, limit }: KeyRange): Uint8Array[] {
+    const wanted = nibblesOf(prefix);
+    const last = after && nibblesOf(after);
+    const found: Uint8Array[] = [];
+    const visit = (reference: Uint8Array, start: Uint8Array, depth: number): void => {
+      if (depth > maxDepth) throw new ProofError("the trie is too deep");
+      const node = this.#node(reference);
+      if (node === undefined) return;
+      const path = Buffer.concat([start, node.nibbles]);
+      if (!mayContain(path, wanted, last)) return;
+      const isKey = node.value !== undefined && path.length >= wanted.length;
+      if (isKey && (last === undefined || Buffer.compare(path, last) > 0)) {
+        if (path.length % 2 === 1) throw new ProofError("a key with half a byte");
+        found.push(bytesOfNibbles(path));
+      }
+      for (const [nibble, child] of node.children.entries()) {
+        if (found.length >= limit) return;
+        const next = Buffer.concat([path, Uint8Array.of(nibble)]);
+        if (child !== undefined && mayContain(next, wanted, last)) visit(child, next, depth + 1);
+      }
+    };
+    if (limit > 0) visit(root, new Uint8Array(0), 0);
+    return found;
+  }
+
+  /** Returns undefined for the empty node. `reference`: a hash, or the bytes of a node. */
+  #node(reference: Uint8Array): TrieNode | undefined {
+    try {
+      return readNode(reference.length === hashBytes ? this.#bytes(reference) : reference);
+    } catch (error) {
+      if (error instanceof ScaleError) throw new ProofError(`no node of a trie: ${error.message}`);
+      throw error;
+    }
+  }
+
+  #bytes(hash: Uint8Array): Uint8Array {
+    const bytes = this.#nodes.get(hexOf(hash));
+    if (bytes === undefined) throw new ProofError("a node of the trie is missing");
+    return bytes;
+  }
+}
+
+/** Returns true if a key that begins with `path` can begin with `prefix` and come after `after`. All in nibbles. */
+function mayContain(path: Uint8Array, prefix: Uint8Array, after: Uint8Array | undefined): boolean {
+  const common = Math.min(path.length, prefix.length);
+  if (!equal(path.subarray(0, common), prefix.subarray(0, common))) return false;
+  return after === undefined || Buffer.compare(path, after.subarray(0, path.length)) >= 0;
+}
+
+function equal(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
