@@ -73,7 +73,7 @@ export const modelListSchema: JsonSchema = {
       object: "list",
       data: [
         {
-          id: "Provider/Name-1",
+          id: "Demo/Echo-1",
           object: "model",
           created: 1795253400,
           owned_by: "confidential-classic",

@@ -37,7 +37,7 @@ export interface Agent {
 const pi: Agent = {
   name: "pi",
   apis: ["chat", "responses", "messages"],
-  repeats: ["responses"],
+  repeats: ["chat", "responses", "messages"],
   folder: "small",
   program: ".bin/pi",
   command(api, { url, key, model }, prompt) {
@@ -81,7 +81,7 @@ const qwen: Agent = {
 const continueCli: Agent = {
   name: "Continue",
   apis: ["chat"],
-  repeats: [],
+  repeats: ["chat"],
   folder: "small",
   program: ".bin/cn",
   command(_, { url, key, model }, prompt, home) {

@@ -123,7 +123,7 @@ describe("the ai SDK", { timeout: 20_000 }, () => {
     gateway.worker.script(failing(500));
     const { statusCode, isRetryable, message } = await failed(modelOf(gateway.key));
     assert.deepEqual([statusCode, isRetryable], [503, true]);
-    assert.equal(message, "the model could not answer");
+    assert.equal(message, "the model could not answer because of a server error");
   });
 
   it("reports a stream that breaks off", async () => {

@@ -339,8 +339,10 @@ describe("chat completions", () => {
     const model = "Test/Model-1";
     const seen = await observe("/v1/chat/completions", chat(model));
     assertSeen(seen, model, undefined, "replied");
-    const unknown = await observe("/v1/chat/completions", chat("no/such-model"));
-    assertSeen(unknown, "other", "MODEL_NOT_FOUND", "refused");
+    const unknown = await observe("/v1/chat/completions", chat("no/such-model:1b"));
+    assertSeen(unknown, "no/such-model:1b", "MODEL_NOT_FOUND", "refused");
+    const text = await observe("/v1/chat/completions", chat("any text"));
+    assertSeen(text, "other", "MODEL_NOT_FOUND", "refused");
   });
 });
 

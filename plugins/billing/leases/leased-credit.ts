@@ -31,9 +31,12 @@ export class LeasedCredit {
   #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
-  /** Waiting reservations that have ended, and settlements that must be posted. The owner takes them. */
-  ended: LeasedReservation[] = [];
-  settled: Settlement[] = [];
+  readonly #onSettled: (settlement: Settlement) => void;
+
+  /** `onSettled`: called with charges that must be posted. */
+  constructor(onSettled: (settlement: Settlement) => void) {
+    this.#onSettled = onSettled;
+  }
 
   /** Number of reservations that are waiting or open. */
   get reservations(): number {
@@ -116,6 +119,7 @@ export class LeasedCredit {
   posted({ reservation }: Settlement): void {
     reservation.state = "posted";
     for (const scope of reservation.scopes) scope.unposted--;
+    reservation.onChange?.();
   }
 
   /** Called when the charges of a settlement will never be posted, because they were not sent in time. */
@@ -130,7 +134,7 @@ export class LeasedCredit {
       this.#scopes.touch(scope);
     }
     reservation.state = "lost";
-    this.ended.push(reservation);
+    reservation.onChange?.();
   }
 
   /**
@@ -197,7 +201,7 @@ export class LeasedCredit {
 
   #giveUp(reservation: LeasedReservation, state: "refused" | "unavailable"): void {
     this.#end(reservation, reservation.isRecovering ? "lost" : state);
-    this.ended.push(reservation);
+    reservation.onChange?.();
   }
 
   /** Called when other replicas need the credit of these scopes. */
@@ -248,7 +252,7 @@ export class LeasedCredit {
    */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
-    if (reservation.state === "open" && !reservation.isRecovering) this.ended.push(reservation);
+    if (reservation.state === "open" && !reservation.isRecovering) reservation.onChange?.();
   }
 
   #tryToOpen(reservation: LeasedReservation): void {
@@ -282,7 +286,7 @@ export class LeasedCredit {
         details,
       };
     });
-    this.settled.push({ reservation, charges });
+    this.#onSettled({ reservation, charges });
   }
 
   #end(reservation: LeasedReservation, state: LeasedState): void {

@@ -123,7 +123,6 @@ export class LedgerLink {
   #exchangeMessages(): void {
     this.#isWoken = false;
     for (const message of this.#replica.messages(this.#now())) void this.#exchange(message);
-    this.#report();
     if (this.#replica.queuedCharges > 0 && this.#batchTimer === undefined) {
       this.#batchTimer = this.#clock.after(batchMs, () => {
         this.#batchTimer = undefined;
@@ -215,9 +214,5 @@ export class LedgerLink {
     metrics.batchRows.observe(request.charges.length);
     metrics.postSeconds.observe((this.#now() - started) / 1000);
     return reply;
-  }
-
-  #report(): void {
-    for (const reservation of this.#replica.takeChanged()) reservation.onChange?.();
   }
 }

@@ -25,11 +25,22 @@ const maxQueued = 50_000;
 const batchMs = 5;
 const few = 3;
 
+/**
+ * | state      | meaning                                                                      | next       |
+ * | ---------- | ---------------------------------------------------------------------------- | ---------- |
+ * | `serving`  | reservations are accepted while the replica is registered                    | `draining` |
+ * | `draining` | it leaves the ledger when its reservations have ended and charges are posted | `gone`     |
+ * | `gone`     | it has left                                                                  |            |
+ *
+ * A replica that the ledger has fenced registers again in the same state.
+ */
+type State = "serving" | "draining" | "gone";
+
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
-  readonly #credit = new LeasedCredit();
-  readonly #lane: PostLane;
+  readonly #credit = new LeasedCredit((settlement) => this.#lane.add(settlement, this.#now));
+  readonly #lane = new PostLane();
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
@@ -39,17 +50,15 @@ export class LedgerReplica {
   #leaseNo = 0;
   /** The ledger's clock minus the clock of this replica. */
   #offsetMs: number | undefined;
-  #isDraining = false;
-  #isGone = false;
-  /** Reservations whose state has changed since the last call of `takeChanged`. */
-  #changed: LeasedReservation[] = [];
+  #state: State = "serving";
+  /** Time of the call in progress. */
+  #now = 0;
   /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
 
-  constructor(name: string, mode: ReplicaMode, lane = new PostLane()) {
+  constructor(name: string, mode: ReplicaMode) {
     this.#name = name;
     this.#mode = mode;
-    this.#lane = lane;
   }
 
   get replica(): number | undefined {
@@ -62,7 +71,7 @@ export class LedgerReplica {
 
   /** True if the replica has left the ledger after `drain`. */
   get isGone(): boolean {
-    return this.#isGone;
+    return this.#state === "gone";
   }
 
   /** Number of charges that wait to be posted. */
@@ -77,7 +86,7 @@ export class LedgerReplica {
 
   /** True if a charge may be made now. Otherwise it might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
-    if (this.#replica === undefined || this.#isDraining) return false;
+    if (this.#replica === undefined || this.#state !== "serving") return false;
     const { queuedCharges, queuedSince = now } = this.#lane;
     if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
@@ -98,7 +107,6 @@ export class LedgerReplica {
   ): void {
     this.#moveTo(now);
     this.#credit.settle(reservation, lines, more);
-    this.#passOn(now);
   }
 
   release(reservation: LeasedReservation): void {
@@ -107,19 +115,12 @@ export class LedgerReplica {
 
   /** Leaves the ledger as soon as all reservations have ended and all charges are posted. */
   drain(): void {
-    this.#isDraining = true;
-  }
-
-  /** Returns the reservations that were opened, posted or refused since the last call. */
-  takeChanged(): readonly LeasedReservation[] {
-    const changed = this.#changed;
-    this.#changed = [];
-    return changed;
+    if (this.#state === "serving") this.#state = "draining";
   }
 
   /** Returns the messages to send now. Call it after every event, and at least every 100 ms. */
   messages(now: number): readonly Message[] {
-    if (this.#isGone) return [];
+    if (this.#state === "gone") return [];
     this.#moveTo(now);
     this.#findLost(now);
     this.#giveUpUnsent(now);
@@ -131,7 +132,6 @@ export class LedgerReplica {
       const no = this.#send("register", now);
       messages.push({ no, kind: "register", name: this.#name, mode: this.#mode });
     }
-    this.#passOn(now);
     return messages;
   }
 
@@ -162,7 +162,8 @@ export class LedgerReplica {
       if (charges.length > few) this.#inFlight.wait("post", now + batchMs);
       messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
-    const isDone = this.#isDraining && this.#credit.reservations === 0 && this.#lane.isEmpty;
+    const isDone =
+      this.#state === "draining" && this.#credit.reservations === 0 && this.#lane.isEmpty;
     // A lease request that arrives after this message would be ignored, and one before it must be answered first.
     const mayLeave = isDone && !this.#inFlight.has("lease") && this.#inFlight.maySend("leave", now);
     if (mayLeave) {
@@ -178,14 +179,13 @@ export class LedgerReplica {
     this.#findLost(now);
     const { kind, reply } = message;
     const sent = this.#inFlight.remove(message);
-    if (sent === undefined || this.#isGone || kind === "fence") return;
+    if (sent === undefined || this.#state === "gone" || kind === "fence") return;
     this.#offsetMs = reply.time - now;
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
-    else if (reply.state === "gone") this.#isGone = true;
+    else if (reply.state === "gone") this.#state = "gone";
     else if (reply.state === "live") this.#hear(now, sent, message);
     else this.#startAgain(now, reply.posted);
-    this.#passOn(now);
   }
 
   /** Called when a message has failed. The message counts as lost. A reply that arrives nevertheless is ignored. */
@@ -193,7 +193,6 @@ export class LedgerReplica {
     if (this.#inFlight.remove(message) === undefined) return;
     this.#inFlight.wait(message.kind, now + retryMs);
     this.#lose(now, message.kind);
-    this.#passOn(now);
   }
 
   #register(now: number, reply: Registered): void {
@@ -249,22 +248,12 @@ export class LedgerReplica {
 
   #confirm(settlements: readonly Settlement[]): void {
     for (const settlement of settlements) {
-      const { reservation } = settlement;
-      if (reservation.state === "posted") continue;
-      this.#credit.posted(settlement);
-      this.#changed.push(reservation);
+      if (settlement.reservation.state !== "posted") this.#credit.posted(settlement);
     }
   }
 
-  /** Passes settled reservations to the lane, and those that have ended to the owner. */
-  #passOn(now: number): void {
-    for (const settlement of this.#credit.settled) this.#lane.add(settlement, now);
-    this.#changed.push(...this.#credit.ended);
-    this.#credit.settled = [];
-    this.#credit.ended = [];
-  }
-
   #moveTo(now: number): void {
+    this.#now = now;
     if (this.#offsetMs !== undefined) this.#credit.moveTo(now + this.#offsetMs);
   }
 

@@ -24,8 +24,9 @@ const byName: Readonly<Record<string, string>> = {
   hash,
   blockHash: hash,
   method: "system_health",
-  model: "Provider/Name-1",
-  model_id: "Provider/Name-1",
+  // The demo model, so that the first request on the page is answered in a demo.
+  model: "Demo/Echo-1",
+  model_id: "Demo/Echo-1",
   network: "confidential-classic",
   owned_by: "confidential-classic",
   tool: "ledger_getHealth",

@@ -25,7 +25,10 @@ export const chatApi: CompletionApi = {
     const read = readChatRequest(body, promptOptionsOf);
     return read.ok ? { ...read, renderer } : read;
   },
-  renderError: (error) => ({ body: errorJson(error) }),
+  renderError(error) {
+    const type = error.status === 503 ? "internal_error" : "invalid_request_error";
+    return { body: errorJson(error, type) };
+  },
 };
 
 /** Passes each choice on in an envelope of the gateway. */
@@ -50,9 +53,12 @@ class ChatStream implements StreamRenderer {
     return `data: ${this.#envelope()},"choices":[],"usage":${usage}}\n\n${done}`;
   }
 
-  /** Omits `[DONE]`, so that clients do not treat the answer as complete. */
+  /**
+   * Omits `[DONE]`, so that clients do not treat the answer as complete. Its type is one of OpenAI: agents repeat the
+   * request then.
+   */
   failed(error: CompletionError): string {
-    return `data: ${errorJson(error)}\n\n`;
+    return `data: ${errorJson(error, "server_error")}\n\n`;
   }
 
   /** Returns the members before `choices`, without the closing brace. */
@@ -113,8 +119,7 @@ function usageOf({ result, usedMilliCu }: Charged): object {
 }
 
 /** Returns `{"error":{…}}`, for a reply and for the last event of a stream that broke. */
-function errorJson({ code, status, message, contextExceeded }: CompletionError): string {
-  const type = status === 503 ? "internal_error" : "invalid_request_error";
+function errorJson({ code, message, contextExceeded }: CompletionError, type: string): string {
   const error =
     contextExceeded === undefined
       ? { message, type, code }

@@ -3,8 +3,7 @@
  * tokens that it counts are charged.
  */
 import { defineSurface } from "sluice-gateway/plugin";
-import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
-import { ignoredCounter } from "../completions/ignored-fields.ts";
+import { completionSurface } from "../completions/answer.ts";
 import { withoutExtraBody } from "../completions/request.ts";
 import { chatApi } from "./api.ts";
 import { operation } from "./operation.ts";
@@ -17,11 +16,7 @@ export default defineSurface({
   uses: ["networks"],
   operation: () => operation,
   start(_, host) {
-    const networks = host.use("networks");
-    const deps = { networks, clock: host.clock, countIgnored: ignoredCounter(host.metrics) };
-    return {
-      body: { bytes: maxRequestBytes, types: ["application/json"], normalize: withoutExtraBody },
-      answer: (x) => answerCompletion(chatApi, x, deps),
-    };
+    const { body, answer } = completionSurface(chatApi, host);
+    return { body: { ...body, normalize: withoutExtraBody }, answer };
   },
 });

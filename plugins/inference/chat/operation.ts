@@ -102,7 +102,7 @@ export const requestSchema = {
   ],
   examples: [
     {
-      model: "Provider/Name-1",
+      model: "Demo/Echo-1",
       messages: [{ role: "user", content: "Hello" }],
       max_tokens: 256,
       stream: false,
@@ -127,7 +127,7 @@ const completionExample = {
   id: "chatcmpl-7c9e6679-7425-40de-944b-e07fc1f90ae7",
   object: "chat.completion",
   created: 1795253400,
-  model: "Provider/Name-1",
+  model: "Demo/Echo-1",
   choices: [{ index: 0, message: { role: "assistant", content: "Hello!" }, finish_reason: "stop" }],
   usage: { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7, usedCUMilli: 21 },
 };
@@ -135,7 +135,7 @@ const completionExample = {
 const stream = {
   type: "string",
   examples: [
-    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795253400,"model":"Provider/Name-1","choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}\n\ndata: [DONE]\n\n',
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795253400,"model":"Demo/Echo-1","choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}\n\ndata: [DONE]\n\n',
   ],
 };
 

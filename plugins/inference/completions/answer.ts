@@ -7,7 +7,9 @@ import {
   type Awaitable,
   type Clock,
   type Exchange,
+  type Host,
   type Reply,
+  type SurfaceHooks,
 } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
@@ -19,7 +21,7 @@ import { createCompletion, noteCompletion } from "./completion.ts";
 import { complete } from "./completion-reader.ts";
 import { errorReply } from "./error-reply.ts";
 import { completionError, type CompletionErrorCode } from "./errors.ts";
-import { withIgnoredFields } from "./ignored-fields.ts";
+import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
 import { tracedOffer } from "./traced-offer.ts";
@@ -28,15 +30,32 @@ import { WholeCompletion } from "./whole-completion.ts";
 /** Maximum size of a request in bytes (decisions.md section 4). */
 export const maxRequestBytes = 10 * 1024 * 1024;
 
-export interface CompletionDeps {
+interface CompletionDeps {
   readonly networks: Networks;
   readonly clock: Clock;
   /** Called with the names of the members of a request that are ignored. */
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
+/**
+ * Returns the surface of an API. `counted`: the names of ignored members that are counted; by default those of chat
+ * completions.
+ */
+export function completionSurface(
+  api: CompletionApi,
+  host: Host,
+  counted?: readonly string[],
+): Required<Pick<SurfaceHooks, "body" | "answer">> {
+  const countIgnored = ignoredCounter(host.metrics, counted);
+  const deps = { networks: host.use("networks"), clock: host.clock, countIgnored };
+  return {
+    body: { bytes: maxRequestBytes, types: ["application/json"] },
+    answer: (x) => answer(api, x, deps),
+  };
+}
+
 /** Answers a request. Returns undefined after a stream, or if the client has disconnected. */
-export function answerCompletion(
+function answer(
   api: CompletionApi,
   x: Exchange,
   deps: CompletionDeps,
@@ -76,9 +95,7 @@ function reserve(
   const { x, api, request, clock } = accepted;
   const { network } = x.request.params;
   const charge = x.get("charge");
-  // The name of a model can be any text, so one that is not listed is not reported.
-  const isListed = offer !== undefined;
-  const report = { kind: "model", name: isListed ? request.model : "other", isListed } as const;
+  const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
   const refused = (code: CompletionErrorCode, message?: string): Reply => {
     x.called({ ...report, code });
     return errorReply(api, x, completionError(code, message === undefined ? {} : { message }));

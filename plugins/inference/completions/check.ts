@@ -18,6 +18,20 @@ export class InvalidRequest extends Error {
   }
 }
 
+/** A request that is not valid, in the form of `ReadResult`. */
+type Invalid = Record<"message" | "param" | "apiCode", string> & { readonly ok: false };
+
+/** Returns the result of a function that reads a request and may throw `InvalidRequest`. */
+export function request<T>(read: () => T): T | Invalid {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof InvalidRequest)) throw error;
+    const { message, param, code } = error;
+    return { ok: false, message, param, apiCode: code };
+  }
+}
+
 export function fail(path: string, problem: string, code: ProblemCode = "invalid_value"): never {
   throw new InvalidRequest(path, problem, code);
 }
@@ -27,15 +41,11 @@ export function unsupported(path: string, problem: string): never {
   return fail(path, problem, "unsupported_parameter");
 }
 
-/** Refuses a part of a request that the network of the model does not pass on. */
-export function notPassed(path: string, part: Passable): never {
-  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
-  return unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
-}
-
 /** Refuses a part of a request unless the network of the model passes it on. */
 export function needPassed(passes: readonly Passable[], part: Passable, path: string): void {
-  if (!passes.includes(part)) notPassed(path, part);
+  if (passes.includes(part)) return;
+  const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
+  unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
 }
 
 /** Refuses a type. Only a short word of the client is repeated. */
@@ -58,6 +68,18 @@ export function text(value: unknown, path: string): string {
 
 export function boolean(value: unknown, path: string): boolean {
   return typeof value === "boolean" ? value : fail(path, "expected true or false");
+}
+
+export function number(value: unknown, path: string): number {
+  return typeof value === "number" ? value : fail(path, "expected a number");
+}
+
+/** Returns a function that reads an integer in a range. */
+export function integer(min: number, max: number): (value: unknown, path: string) => number {
+  return (value, path) =>
+    typeof value === "number" && Number.isInteger(value) && value >= min && value <= max
+      ? value
+      : fail(path, `expected an integer from ${min} to ${max}`);
 }
 
 export function name(value: unknown, path: string): string {

@@ -4,7 +4,9 @@
  */
 import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceCall, Offer } from "sluice-gateway/services";
+import { runGuarded } from "sluice-gateway/toolkit";
 import type { Completion } from "./api.ts";
+import { failureReply } from "./error-reply.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
@@ -39,10 +41,35 @@ export abstract class CompletionReader implements AnswerReader {
 
   abstract onChoice(bytes: Buffer, start: number, end: number): void;
   abstract onRead(): void;
-  abstract onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void;
-  abstract onError(...failed: Parameters<AnswerReader["onError"]>): void;
+
+  onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
+    this.guard(() => this.ended(...ended));
+  }
+
+  /** Overridden for answers that fail after they have begun. */
+  onError(...[failure, , attempt]: Parameters<AnswerReader["onError"]>): void {
+    this.guard(() => {
+      const { api, x } = this.completion;
+      x.onAbort = undefined;
+      this.resolve(failureReply(api, x, failure, attempt));
+    });
+  }
+
+  protected abstract ended(...ended: Parameters<AnswerReader["onEnd"]>): void;
+
   /** Called when the client has disconnected. */
   abstract aborted(): void;
+
+  protected guard(run: () => void): void {
+    runGuarded(run, (error) => this.fail(error));
+  }
+
+  /** Ends the exchange after an exception, which is a bug. */
+  fail(error: unknown): void {
+    this.completion.x.onAbort = undefined;
+    this.reject(error);
+    this.call?.abort();
+  }
 }
 
 /**

@@ -5,7 +5,8 @@ const errors = {
   INVALID_REQUEST: { status: 400, message: "the request is not valid" },
   MODEL_NOT_FOUND: { status: 404, message: "there is no such model" },
   MODEL_NOT_AVAILABLE: { status: 503, message: "the model is not available at the moment" },
-  UPSTREAM_ERROR: { status: 503, message: "the model could not answer" },
+  // Agents look for the words "server error", and repeat a request whose stream has broken then.
+  UPSTREAM_ERROR: { status: 503, message: "the model could not answer because of a server error" },
 } as const;
 
 export type CompletionErrorCode = keyof typeof errors;

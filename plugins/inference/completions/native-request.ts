@@ -2,7 +2,7 @@
  * Requests in an API that the workers of a network speak. They are read, checked and measured like those that are
  * translated. Then the worker gets the client's own body, without what is named as ignored.
  */
-import type { Offer, WorkerApi } from "sluice-gateway/services";
+import type { Offer, Passable, WorkerApi } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { Json } from "./check.ts";
 import { unpooledBytes, type CompletionRequest } from "./request.ts";
@@ -13,9 +13,9 @@ export interface NativeApi {
   /** Names of the members that the worker gets. All others are left out. */
   readonly members: ReadonlySet<string>;
   /** Returns true for a member that is only ignored by the translation. The worker gets it. `name`: as in the header. */
-  readonly isKept: (name: string) => boolean;
-  /** Changes the members for the worker: removes tools or texts that it must not get. */
-  readonly adapt: (members: Json) => Json;
+  readonly isKept: (name: string, passes: readonly Passable[]) => boolean;
+  /** Changes the members for the worker: removes tools, reasoning or texts that it must not get. */
+  readonly adapt: (members: Json, passes: readonly Passable[]) => Json;
 }
 
 /**
@@ -30,10 +30,10 @@ export function requestFor(
 ): CompletionRequest {
   const isSpoken = native !== undefined && offer?.speaks.includes(native.name) === true;
   if (!isSpoken || !isObject(body)) return translated;
-  const { model, stream, imageTokens } = translated;
-  const ignored = translated.ignored.filter((name) => !native.isKept(name));
+  const { model, stream, imageTokens, passes } = translated;
+  const ignored = translated.ignored.filter((name) => !native.isKept(name, passes));
   const passed = withoutIgnored(body, native.members, ignored);
-  const members = native.adapt({ ...passed, model, stream });
+  const members = native.adapt({ ...passed, model, stream }, passes);
   const text = JSON.stringify(members);
   const { contextTokens = Infinity } = offer.prompt;
   // The worker also gets members that were not measured, so each byte counts as one token.

@@ -4,10 +4,8 @@
  */
 import type { Sink } from "sluice-gateway/plugin";
 import type { AnswerReader } from "sluice-gateway/services";
-import { runGuarded } from "sluice-gateway/toolkit";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { failureReply } from "./error-reply.ts";
 import { codeOfFailure, completionError, failureOutcome } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
@@ -66,37 +64,24 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#sink !== undefined) this.#writeChunks(this.#sink);
   }
 
-  onEnd(...[result, , native]: Parameters<AnswerReader["onEnd"]>): void {
-    runGuarded(
-      () => {
-        const usedMilliCu = settle(this.completion, result);
-        const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }, native));
-        this.#finishWith((sink) => sink.end(undefined, last));
-      },
-      (error) => this.fail(error),
-    );
+  protected override ended(...[result, , native]: Parameters<AnswerReader["onEnd"]>): void {
+    const usedMilliCu = settle(this.completion, result);
+    const last = Buffer.from(this.#renderer.end({ result, usedMilliCu }, native));
+    this.#finishWith((sink) => sink.end(undefined, last));
   }
 
-  onError(...failed: Parameters<AnswerReader["onError"]>): void {
-    runGuarded(
-      () => this.#endWith(...failed),
-      (error) => this.fail(error),
-    );
-  }
-
-  #endWith(...[failure, result, attempt]: Parameters<AnswerReader["onError"]>): void {
-    const { api, x } = this.completion;
-    if (result === undefined) {
-      x.onAbort = undefined;
-      return this.resolve(failureReply(api, x, failure, attempt));
-    }
-    x.note("upstreamFailure", attempt?.cause);
-    const outcome = failureOutcome(failure);
-    const usedMilliCu = settle(this.completion, result, outcome);
-    const error = completionError(codeOfFailure[failure]);
-    this.completion.brokenBy = error.code;
-    const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
-    this.#finishWith((sink) => sink.end(undefined, last, outcome));
+  override onError(...failed: Parameters<AnswerReader["onError"]>): void {
+    const [failure, result, attempt] = failed;
+    if (result === undefined) return super.onError(...failed);
+    this.guard(() => {
+      this.completion.x.note("upstreamFailure", attempt?.cause);
+      const outcome = failureOutcome(failure);
+      const usedMilliCu = settle(this.completion, result, outcome);
+      const error = completionError(codeOfFailure[failure]);
+      this.completion.brokenBy = error.code;
+      const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
+      this.#finishWith((sink) => sink.end(undefined, last, outcome));
+    });
   }
 
   // Callback of the exchange.
@@ -104,13 +89,6 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
   aborted(): void {
     this.#leaving = settleClientLeft(this.completion, this.call);
     if (!this.#isOpening) this.resolve(this.#leaving);
-  }
-
-  /** Ends the exchange after an exception, which is a bug. */
-  fail(error: unknown): void {
-    this.completion.x.onAbort = undefined;
-    this.reject(error);
-    this.call?.abort();
   }
 
   #open(): void {

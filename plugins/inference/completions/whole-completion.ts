@@ -3,7 +3,6 @@ import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader } from "sluice-gateway/services";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { failureReply } from "./error-reply.ts";
 
 export class WholeCompletion extends CompletionReader {
   readonly streamed = false;
@@ -12,15 +11,10 @@ export class WholeCompletion extends CompletionReader {
   onChoice(): void {}
   onRead(): void {}
 
-  /** Called from the worker's socket. An error here fails this exchange only. */
-  onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
-    try {
-      this.completion.x.onAbort = undefined;
-      this.completion.x.dropBody();
-      this.resolve(this.#reply(...ended));
-    } catch (error) {
-      this.reject(error);
-    }
+  protected override ended(...ended: Parameters<AnswerReader["onEnd"]>): void {
+    this.completion.x.onAbort = undefined;
+    this.completion.x.dropBody();
+    this.resolve(this.#reply(...ended));
   }
 
   #reply(...[result, message, native]: Parameters<AnswerReader["onEnd"]>): Reply {
@@ -33,12 +27,6 @@ export class WholeCompletion extends CompletionReader {
       return { status: 200, headers, body: renderer.whole(completion, message, charged) };
     }
     return { status: 200, headers, pieces: renderer.native(completion, native, charged) };
-  }
-
-  onError(...[failure, , attempt]: Parameters<AnswerReader["onError"]>): void {
-    const { api, x } = this.completion;
-    x.onAbort = undefined;
-    this.resolve(failureReply(api, x, failure, attempt));
   }
 
   aborted(): void {

@@ -25,7 +25,8 @@ const tokensPerMessage = 8;
 const nativeCount: NativeApi = {
   ...nativeMessages,
   name: "count_tokens",
-  adapt: ({ max_tokens: _, stream: __, ...members }) => nativeMessages.adapt(members),
+  adapt: ({ max_tokens: _, stream: __, ...members }, passes) =>
+    nativeMessages.adapt(members, passes),
 };
 
 export default defineSurface({

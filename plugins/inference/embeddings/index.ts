@@ -3,7 +3,7 @@
  * inputs are charged.
  */
 import { defineSurface } from "sluice-gateway/plugin";
-import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
+import { completionSurface } from "../completions/answer.ts";
 import { embeddingsApi, renderRefusal } from "./api.ts";
 import { operation } from "./operation.ts";
 
@@ -14,13 +14,5 @@ export default defineSurface({
   wants: { trace: "answer" },
   uses: ["networks"],
   operation: () => operation,
-  start(_, host) {
-    const networks = host.use("networks");
-    const deps = { networks, clock: host.clock, countIgnored() {} };
-    return {
-      body: { bytes: maxRequestBytes, types: ["application/json"] },
-      answer: (x) => answerCompletion(embeddingsApi, x, deps),
-      renderRefusal,
-    };
-  },
+  start: (_, host) => ({ ...completionSurface(embeddingsApi, host, []), renderRefusal }),
 });

@@ -2,6 +2,7 @@
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { ReadResult } from "../completions/api.ts";
+import * as check from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { unpooledBytes, type CompletionRequest } from "../completions/request.ts";
 
@@ -26,15 +27,6 @@ const known: readonly string[] = ["model", "input", "encoding_format", "dimensio
 /** The size of the inputs. `tokens`: the number of tokens in lists of tokens. */
 type Inputs = Readonly<Record<"count" | "textBytes" | "tokens", number>>;
 
-class InvalidInput extends Error {
-  readonly param: string;
-
-  constructor(param: string, expected: string) {
-    super(`${param} must be ${expected}`);
-    this.param = param;
-  }
-}
-
 type PromptOptionsOf = (model: string) => PromptOptions | undefined;
 
 /** `promptOptionsOf` returns the options of the network that serves a model. */
@@ -42,30 +34,26 @@ export function readEmbeddingsRequest(
   body: unknown,
   promptOptionsOf: PromptOptionsOf,
 ): EmbeddingsRequestResult {
-  const invalid = { ok: false, apiCode: "invalid_value" } as const;
-  if (!isObject(body)) return { ...invalid, message: "the body must be a JSON object" };
-  try {
-    return { ok: true, request: requestOf(body, promptOptionsOf) };
-  } catch (error) {
-    if (!(error instanceof InvalidInput)) throw error;
-    return { ...invalid, message: error.message, param: error.param };
+  if (!isObject(body)) {
+    return { ok: false, apiCode: "invalid_value", message: "the body must be a JSON object" };
   }
+  return check.request(() => ({ ok: true, request: requestOf(body, promptOptionsOf) }));
 }
 
 function requestOf(
   body: Readonly<Record<string, unknown>>,
   promptOptionsOf: PromptOptionsOf,
 ): CompletionRequest {
-  const { model, input, encoding_format: format, dimensions, user } = body;
-  if (typeof model !== "string" || model === "") throw new InvalidInput("model", "a model's id");
+  const { input, encoding_format: format, dimensions, user } = body;
+  const model = check.name(body["model"], "model");
   const { count, textBytes, tokens } = readInput(input);
   if (!isAbsent(format) && !formats.some((one) => one === format)) {
-    throw new InvalidInput("encoding_format", "float or base64");
+    check.fail("encoding_format", "expected float or base64");
   }
-  if (!isAbsent(dimensions) && !isWhole(dimensions, 1, maxDimensions)) {
-    throw new InvalidInput("dimensions", `a whole number from 1 to ${maxDimensions}`);
-  }
-  if (!isAbsent(user) && typeof user !== "string") throw new InvalidInput("user", "a string");
+  check.optional(dimensions, "dimensions", check.integer(1, maxDimensions));
+  check.optional(user, "user", check.text);
+  const ignored = new IgnoredNames();
+  for (const name of Object.keys(body)) if (!known.includes(name)) ignored.add(name);
   const { contextTokens = Infinity } = promptOptionsOf(model) ?? {};
   const { fixed, perInput, total } = maxAnswer;
   const forWorker = Object.fromEntries(known.map((name) => [name, body[name] ?? undefined]));
@@ -82,7 +70,7 @@ function requestOf(
     promptBytes: textBytes + bytesPerToken * tokens,
     imageTokens: 0,
     maxPromptTokens: Math.min(textBytes + tokens + tokensPerInput * count, contextTokens * count),
-    ignored: unknownNames(body),
+    ignored: ignored.names,
   };
 }
 
@@ -91,13 +79,13 @@ function readInput(input: unknown): Inputs {
   if (typeof input === "string")
     return { count: 1, textBytes: Buffer.byteLength(input), tokens: 0 };
   if (!Array.isArray(input) || input.length === 0) {
-    throw new InvalidInput("input", "a text, or a list of texts or of tokens that is not empty");
+    check.fail("input", "expected a text, or a list of texts or of tokens that is not empty");
   }
   const list: readonly unknown[] = input;
   if (typeof list[0] === "number") {
     return { count: 1, textBytes: 0, tokens: countTokens(list, "input") };
   }
-  if (list.length > maxInputs) throw new InvalidInput("input", `a list of at most ${maxInputs}`);
+  if (list.length > maxInputs) check.fail("input", `expected a list of at most ${maxInputs}`);
   let [textBytes, tokens] = [0, 0];
   for (const [index, one] of list.entries()) {
     if (typeof one === "string") textBytes += Buffer.byteLength(one);
@@ -108,18 +96,7 @@ function readInput(input: unknown): Inputs {
 
 function countTokens(value: unknown, param: string): number {
   const isList = Array.isArray(value) && value.length > 0;
-  if (!isList || !value.every((token) => isWhole(token, 0, Number.MAX_SAFE_INTEGER))) {
-    throw new InvalidInput(param, "a text, or a list of tokens that is not empty");
-  }
-  return value.length;
-}
-
-function isWhole(value: unknown, min: number, max: number): value is number {
-  return Number.isInteger(value) && Number(value) >= min && Number(value) <= max;
-}
-
-function unknownNames(body: object): readonly string[] {
-  const ignored = new IgnoredNames();
-  for (const name of Object.keys(body)) if (!known.includes(name)) ignored.add(name);
-  return ignored.names;
+  const isToken = (one: unknown): boolean => Number.isSafeInteger(one) && Number(one) >= 0;
+  if (isList && value.every(isToken)) return value.length;
+  return check.fail(param, "expected a text, or a list of tokens that is not empty");
 }

@@ -1,6 +1,6 @@
 /** The parts of a message that whole and streamed answers share, and the answer in one piece. */
-import { isObject, parseJson } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts";
+import { readObject } from "../completions/choice.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Thinking } from "./request.ts";
 
@@ -74,12 +74,5 @@ export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
  * of its schema fails and the model gets to see them.
  */
 function inputOf(text: string): object {
-  if (text.trim() === "") return {};
-  try {
-    const input = parseJson(text);
-    if (isObject(input)) return input;
-  } catch {
-    // It is not JSON, so it is not an object.
-  }
-  return { malformed_arguments: text };
+  return text.trim() === "" ? {} : (readObject(text) ?? { malformed_arguments: text });
 }

@@ -2,39 +2,29 @@
  * Translates the system text and the messages of a request to messages of chat completions (agents.md section 6).
  * Everything stays at its place, so that a conversation that grows keeps its beginning: workers have it in their caches.
  */
-import type { Passable } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/toolkit";
-import type { IgnoredNames } from "../completions/ignored-fields.ts";
-import type { Part } from "../completions/messages.ts";
 import * as check from "../completions/check.ts";
-import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
+import type { Json } from "../completions/check.ts";
+import {
+  callOf,
+  Conversation,
+  textPart,
+  type Reading as SharedReading,
+} from "../completions/conversation.ts";
+import type { Part } from "../completions/messages.ts";
 
-export type Json = Readonly<Record<string, unknown>>;
-
-/** The settings that decide how a request is read. */
-export interface Reading {
-  /** The parts of requests that the network of the model passes on. */
-  readonly passes: readonly Passable[];
+export interface Reading extends SharedReading {
   /** True for the version 2026-10-21 of the API, which refuses more. */
   readonly isStrict: boolean;
-  readonly ignored: IgnoredNames;
-  readonly seal: ReasoningSeal;
-}
-
-/** A message whose parts become a string if all of them are texts. */
-interface Draft {
-  readonly role: string;
-  readonly parts: Part[];
-  readonly members?: Json;
 }
 
 /** Text that Claude Code puts before everything else. It changes with the first message, and no model needs it. */
 export const billingHeader = "x-anthropic-billing-header";
 const mediaTypes: readonly unknown[] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-export class Conversation {
+export class MessagesReader {
   readonly #reading: Reading;
-  readonly #drafts: Draft[] = [];
+  readonly #conversation = new Conversation();
   /** The names of tools that the messages refer to with `tool_reference`. */
   readonly referencedTools = new Set<string>();
 
@@ -42,7 +32,7 @@ export class Conversation {
     this.#reading = reading;
   }
 
-  /** Returns the messages for the worker. Throws `RequestProblem`. */
+  /** Returns the messages for the worker. Throws `InvalidRequest`. */
   read(system: unknown, value: unknown): readonly Json[] {
     const messages = check
       .list(value, "messages")
@@ -50,37 +40,21 @@ export class Conversation {
     if (messages.at(-1)?.["role"] === "assistant") {
       throw check.fail("messages", "models do not continue a last message by the assistant");
     }
-    if (!isAbsent(system)) this.#append("system", this.#texts(system, "system"));
+    if (!isAbsent(system)) this.#conversation.addSystem(this.#texts(system, "system"));
     messages.forEach((one, index) => this.#message(one, `messages.${index}`));
-    if (this.#drafts.every(({ role }) => role === "system")) {
+    const read = this.#conversation.messages;
+    if (read.every(({ role }) => role === "system")) {
       throw check.fail("messages", "expected at least one message of the user");
     }
-    return this.#drafts.map(({ role, parts, members }) => ({
-      role,
-      content: role === "assistant" && parts.length === 0 ? null : contentOf(parts),
-      ...members,
-    }));
+    return read;
   }
 
   #message({ role, content }: Json, path: string): void {
     const at = `${path}.content`;
     if (role === "user") this.#user(content, at);
     else if (role === "assistant") this.#assistant(content, at);
-    else if (role === "system") this.#append(this.#roleBefore(), this.#texts(content, at));
+    else if (role === "system") this.#conversation.addSystem(this.#texts(content, at));
     else throw check.fail(`${path}.role`, "expected user, assistant or system");
-  }
-
-  /** A system text belongs to the message before it, but what follows the assistant is by the user. */
-  #roleBefore(): string {
-    const role = this.#drafts.at(-1)?.role ?? "system";
-    return role === "assistant" ? "user" : role;
-  }
-
-  /** Adds parts to the last message if it has this role, else as a new message. */
-  #append(role: string, parts: Part[]): void {
-    const last = this.#drafts.at(-1);
-    if (last?.role === role) last.parts.push(...parts);
-    else if (parts.length > 0) this.#drafts.push({ role, parts });
   }
 
   /** All results of tools must follow their calls, so the rest of the message comes after them. */
@@ -91,30 +65,32 @@ export class Conversation {
       if (block["type"] === "tool_result") this.#toolResult(block, at, images);
       else parts.push(this.#part(block, at));
     }
-    this.#append("user", [...images, ...parts]);
+    const all = [...images, ...parts];
+    const { last } = this.#conversation;
+    if (last?.role === "user") last.parts.push(...all);
+    else if (all.length > 0) this.#conversation.add("user", all);
   }
 
   #toolResult(block: Json, path: string, images: Part[]): void {
     check.needPassed(this.#reading.passes, "tools", "tools");
-    const parts: Part[] = block["is_error"] === true ? [{ type: "text", text: "Error:" }] : [];
+    const parts = block["is_error"] === true ? [textPart("Error:")] : [];
     for (const [at, each] of this.#blocks(block["content"] ?? [], `${path}.content`)) {
       const isReference = each["type"] === "tool_reference";
       const part = isReference ? this.#reference(each, at) : this.#part(each, at);
       (part.type === "text" ? parts : images).push(part);
     }
-    const members = { tool_call_id: check.name(block["tool_use_id"], `${path}.tool_use_id`) };
-    this.#drafts.push({ role: "tool", parts, members });
+    this.#conversation.add("tool", parts, check.name(block["tool_use_id"], `${path}.tool_use_id`));
   }
 
   #reference(block: Json, path: string): Part {
     const name = check.name(block["tool_name"], `${path}.tool_name`);
     this.referencedTools.add(name);
-    return { type: "text", text: `The tool ${name} is available now.` };
+    return textPart(`The tool ${name} is available now.`);
   }
 
   #assistant(content: unknown, path: string): void {
     let [text, thought] = ["", ""];
-    const calls: Json[] = [];
+    const calls: object[] = [];
     for (const [at, block] of this.#blocks(content, path)) {
       const { type } = block;
       if (type === "thinking") thought += this.#thought(block, at);
@@ -123,12 +99,9 @@ export class Conversation {
       else text += this.#text(block, at);
     }
     if (text === "" && calls.length === 0) return;
-    const parts: Part[] = text === "" ? [] : [{ type: "text", text }];
-    const members = {
-      ...(thought !== "" && { reasoning_content: thought }),
-      ...(calls.length > 0 && { tool_calls: calls }),
-    };
-    this.#drafts.push({ role: "assistant", parts, members });
+    const draft = this.#conversation.add("assistant", text === "" ? [] : [textPart(text)]);
+    draft.thought = thought;
+    draft.calls.push(...calls);
   }
 
   /** Returns reasoning that the client shows, or that the gateway has sealed. That of other providers is dropped. */
@@ -140,12 +113,12 @@ export class Conversation {
     return opened ?? "";
   }
 
-  #toolCall(block: Json, path: string): Json {
+  #toolCall(block: Json, path: string): object {
     check.needPassed(this.#reading.passes, "tools", "tools");
     const id = check.name(block["id"], `${path}.id`);
     const name = check.name(block["name"], `${path}.name`);
     const input = check.object(block["input"], `${path}.input`);
-    return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
+    return callOf(id, name, JSON.stringify(input));
   }
 
   #part(block: Json, path: string): Part {
@@ -154,7 +127,7 @@ export class Conversation {
     if (this.#reading.isStrict && Array.isArray(citations) && citations.length > 0) {
       throw check.fail(`${path}.citations`, "Extra inputs are not permitted");
     }
-    return { type: "text", text: this.#text(block, path) };
+    return textPart(this.#text(block, path));
   }
 
   #image(value: unknown, path: string): Part {
@@ -177,7 +150,7 @@ export class Conversation {
     const texts = this.#blocks(content, path).map(([at, block]) => this.#text(block, at));
     const kept = texts.filter((text) => !text.startsWith(billingHeader));
     if (kept.length < texts.length) this.#reading.ignored.add("system.billing_header");
-    return kept.map((text) => ({ type: "text", text }));
+    return kept.map(textPart);
   }
 
   /** Returns the blocks of a content with their paths. A string is one block of text. */
@@ -196,9 +169,4 @@ export class Conversation {
 
 function imagePart(url: string): Part {
   return { type: "image_url", image_url: { url } };
-}
-
-function contentOf(parts: readonly Part[]): string | readonly Part[] {
-  const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
-  return texts.length === parts.length ? texts.join("\n\n") : parts;
 }

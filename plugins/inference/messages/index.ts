@@ -3,9 +3,8 @@
  * workers of the inference networks answer, and the tokens that they count are charged.
  */
 import { defineSurface } from "sluice-gateway/plugin";
-import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
+import { completionSurface } from "../completions/answer.ts";
 import type { AnswerRenderer, CompletionApi } from "../completions/api.ts";
-import { ignoredCounter } from "../completions/ignored-fields.ts";
 import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { wholeMessage } from "./answer.ts";
 import { renderError, renderRefusal, requestIdHeader } from "./errors.ts";
@@ -27,10 +26,7 @@ export default defineSurface({
   permissions: { deployment: ["seal"] },
   operation: () => messagesOperation,
   start(_, host) {
-    const networks = host.use("networks");
     const seal = createReasoningSeal(host.seal);
-    const countIgnored = ignoredCounter(host.metrics, counted.split(" "));
-    const deps = { networks, clock: host.clock, countIgnored };
     const api: CompletionApi = {
       method: "messages",
       idPrefix: "msg_",
@@ -53,10 +49,6 @@ export default defineSurface({
       },
       renderError,
     };
-    return {
-      body: { bytes: maxRequestBytes, types: ["application/json"] },
-      answer: (x) => answerCompletion(api, x, deps),
-      renderRefusal,
-    };
+    return { ...completionSurface(api, host, counted.split(" ")), renderRefusal };
   },
 });

@@ -2,27 +2,46 @@
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged } from "../completions/api.ts";
 import { readChoice } from "../completions/choice.ts";
-import { completionError } from "../completions/errors.ts";
 import type { NativeApi } from "../completions/native-request.ts";
 import { messageHead, stopReason, usageOf } from "./answer.ts";
-import { billingHeader, type Json } from "./conversation.ts";
+import type { Json } from "../completions/check.ts";
+import { billingHeader } from "./conversation.ts";
+import { MessageEvents } from "./events.ts";
 import { known } from "./request.ts";
-import { eventOf, MessagesStream } from "./stream.ts";
 
 const keptNames = /^(?:messages|tools|thinking|output_config)\.|^(?:cache_control|citations)$/;
+const thoughts: readonly unknown[] = ["thinking", "redacted_thinking"];
 
 export const nativeMessages: NativeApi = {
   name: "messages",
   members: known,
-  // The effort is ignored if the network does not pass it.
-  isKept: (name) => keptNames.test(name) && name !== "output_config.effort",
-  adapt({ system, ...members }) {
+  // Without `reasoning` in `passes`, the worker gets neither the effort nor earlier reasoning.
+  isKept: (name, passes) =>
+    keptNames.test(name) &&
+    name !== "output_config.effort" &&
+    (passes.includes("reasoning") || !/^messages\.content\..*thinking$/.test(name)),
+  adapt({ system, messages, ...others }, passes) {
+    const members = {
+      ...others,
+      messages: passes.includes("reasoning") ? messages : withoutThoughts(messages),
+    };
     const blocks: readonly unknown[] = Array.isArray(system) ? system : [system];
     const kept = blocks.filter((block) => !isAbsent(block) && !isBilling(block));
     if (kept.length === 0) return members;
     return { ...members, system: Array.isArray(system) ? kept : system };
   },
 };
+
+/** A message that consists of reasoning alone is left out. */
+function withoutThoughts(messages: unknown): readonly unknown[] {
+  return (Array.isArray(messages) ? messages : []).flatMap((message: unknown) => {
+    if (!isObject(message) || !Array.isArray(message["content"])) return [message];
+    const content = message["content"].filter(
+      (block: unknown) => !isObject(block) || !thoughts.includes(block["type"]),
+    );
+    return content.length === 0 ? [] : [{ ...message, content }];
+  });
+}
 
 function isBilling(block: unknown): boolean {
   const text = isObject(block) ? block["text"] : block;
@@ -43,32 +62,27 @@ export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
 /** Maximum number of blocks. No model writes so many. */
 const maxBlocks = 512;
 
-/** Renders the stream of a worker: passes the events of its blocks on, and writes the first and the last events. */
-export class NativeMessagesStream extends MessagesStream {
+/** Renders the stream of a worker: passes the events of its blocks on. */
+export class NativeMessagesStream extends MessageEvents {
   /** The numbers of the open blocks. Some servers end all blocks together. */
   readonly #open = new Set<unknown>();
   #blocks = 0;
   /** False if the worker sent something that cannot be an answer. */
   #isValid = true;
 
-  override choice(bytes: Buffer, start: number, end: number): string {
-    const first = this.begin();
-    const { type, ...members } = readChoice(bytes, start, end);
-    const isOfBlock = typeof type === "string" && type.startsWith("content_block_");
-    if (!isOfBlock || !this.#isValid) return first;
+  protected override add({ type, ...members }: Json): void {
+    if (typeof type !== "string" || !type.startsWith("content_block_") || !this.#isValid) return;
     this.#isValid = this.#follow(type, members);
-    return this.#isValid ? first + eventOf(type, members) : first;
+    if (this.#isValid) this.event(type, members);
   }
 
   /** Without the event of the worker, the gateway has ended the answer at its token limit. */
-  override end(charged: Charged, native?: Buffer): string {
-    if (!this.#isValid) return this.failed(completionError("UPSTREAM_ERROR"));
-    const first = this.begin();
-    const stops = Array.from(this.#open, (index) => eventOf("content_block_stop", { index }));
+  protected override finish(charged: Charged, native?: Buffer): unknown {
+    if (!this.#isValid) return undefined;
+    for (const index of this.#open) this.event("content_block_stop", { index });
     const { delta = { stop_reason: stopReason(charged, false), stop_sequence: null } } =
       native === undefined ? {} : readChoice(native, 0, native.length);
-    const last = eventOf("message_delta", { delta, usage: usageOf(charged) });
-    return first + stops.join("") + last + eventOf("message_stop", {});
+    return delta;
   }
 
   /** Returns false for an event that cannot follow the earlier ones. */

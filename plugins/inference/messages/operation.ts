@@ -37,7 +37,7 @@ const requestSchema: JsonSchema = {
   },
   required: ["model", "messages"],
   examples: [
-    { model: "Provider/Name-1", max_tokens: 256, messages: [{ role: "user", content: "Hello" }] },
+    { model: "Demo/Echo-1", max_tokens: 256, messages: [{ role: "user", content: "Hello" }] },
   ],
 };
 
@@ -56,7 +56,7 @@ const answerSchema: JsonSchema = {
       id: "msg_7c9e6679-7425-40de-944b-e07fc1f90ae7",
       type: "message",
       role: "assistant",
-      model: "Provider/Name-1",
+      model: "Demo/Echo-1",
       content: [{ type: "text", text: "Hello!" }],
       stop_reason: "end_turn",
       usage: { input_tokens: 5, output_tokens: 2, usedCUMilli: 21 },

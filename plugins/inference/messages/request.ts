@@ -1,13 +1,15 @@
 /** Reads a request of the Messages API: translates it to a chat request, which is then measured and written. */
 import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject, parseJson } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { readObject } from "../completions/choice.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ChatRequestResult } from "../completions/request.ts";
 import * as check from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { Conversation, type Json, type Reading } from "./conversation.ts";
+import type { Json } from "../completions/check.ts";
+import { MessagesReader, type Reading } from "./conversation.ts";
 import { readTools } from "./tools.ts";
 
 /** The form in which the client gets the model's reasoning: none, sealed text that it sends back, or plain text. */
@@ -26,6 +28,7 @@ interface ReadOptions {
 
 /** Every other version, and none, is 2023-06-01 (decisions.md section 15). */
 const strictVersion = "2026-10-21";
+const readMaxTokens = check.integer(1, maxTokenLimit);
 const sampling = ["temperature", "top_p", "top_k"];
 /** Members that are translated or refused. All others are ignored: agents add new ones every few weeks. */
 export const known: ReadonlySet<string> = new Set(
@@ -51,12 +54,7 @@ export function readMessagesRequest(
   x: Exchange,
   options: ReadOptions,
 ): MessagesRequest {
-  try {
-    return read(check.object(body, "body"), x.request.headers, options);
-  } catch (error) {
-    if (error instanceof check.InvalidRequest) return { ok: false, message: error.message };
-    throw error;
-  }
+  return check.request(() => read(check.object(body, "body"), x.request.headers, options));
 }
 
 function read(
@@ -70,14 +68,12 @@ function read(
   if (headers["anthropic-beta"] !== undefined) ignored.add("betas");
   const isStrict = headers["anthropic-version"] === strictVersion;
   const reading: Reading = { passes: prompt.passes, isStrict, ignored, seal };
-  const conversation = new Conversation(reading);
-  const stream = body["stream"] ?? false;
-  if (typeof stream !== "boolean") throw check.fail("stream", "expected true or false");
+  const conversation = new MessagesReader(reading);
   const thinking = readThinking(body["thinking"], ignored);
   const chat = {
     model,
-    max_tokens: isCounted ? 1 : readMaxTokens(body["max_tokens"]),
-    stream,
+    max_tokens: isCounted ? 1 : readMaxTokens(body["max_tokens"], "max_tokens"),
+    stream: check.boolean(body["stream"] ?? false, "stream"),
     messages: conversation.read(body["system"], body["messages"]),
     chat_template_kwargs: { enable_thinking: thinking !== "none" },
     ...readTools(body, conversation.referencedTools, reading),
@@ -91,12 +87,6 @@ function read(
   const request = { ...result.request, ignored: ignored.names };
   const session = { ...result.session, name: sessionOf(body["metadata"]) };
   return { ok: true, request, session, thinking };
-}
-
-function readMaxTokens(value: unknown): number {
-  const isValid = typeof value === "number" && Number.isInteger(value) && value > 0;
-  if (isValid && value <= maxTokenLimit) return value;
-  throw check.fail("max_tokens", `expected an integer from 1 to ${maxTokenLimit}`);
 }
 
 function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
@@ -133,7 +123,7 @@ function readSampling(body: Json, { isStrict }: Reading): Json {
   const given = sampling.filter((name) => !isAbsent(body[name]));
   for (const name of given) {
     if (isStrict) throw check.fail(name, "Extra inputs are not permitted");
-    if (typeof body[name] !== "number") throw check.fail(name, "expected a number");
+    check.number(body[name], name);
   }
   const stop = check.list(body["stop_sequences"] ?? [], "stop_sequences");
   stop.forEach((one, index) => check.text(one, `stop_sequences.${index}`));
@@ -154,11 +144,5 @@ function noteOthers(body: Json, ignored: IgnoredNames): void {
 /** Claude Code writes the id of its session into the id of the user, as JSON. */
 function sessionOf(metadata: unknown): unknown {
   const user = isObject(metadata) ? metadata["user_id"] : undefined;
-  if (typeof user !== "string" || !user.startsWith("{")) return undefined;
-  try {
-    const named = parseJson(user);
-    return isObject(named) ? named["session_id"] : undefined;
-  } catch {
-    return undefined;
-  }
+  return typeof user === "string" ? readObject(user)?.["session_id"] : undefined;
 }

@@ -1,7 +1,8 @@
 /** Translates tools and the choice of a tool to those of chat completions. */
 import { isAbsent } from "sluice-gateway/toolkit";
 import * as check from "../completions/check.ts";
-import type { Json, Reading } from "./conversation.ts";
+import type { Json } from "../completions/check.ts";
+import type { Reading } from "./conversation.ts";
 
 const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
 

@@ -7,10 +7,10 @@ const templateTokens = 16_384;
 /** Maximum average number of bytes per token. No text exceeds it, even with runs of spaces. */
 const bytesPerToken = 64;
 /**
- * Number of choices per chunk with content, to allow for choices without content: the role, the finish reason, a token
- * that is not shown.
+ * Number of choices or events per chunk with content, to allow for those without content: the role, the finish reason, a
+ * token that is not shown. In the Responses API, six events belong to an item of one chunk.
  */
-const choicesPerChunk = 4;
+const choicesPerChunk = 8;
 
 export interface RequestLimits extends UsageLimit {
   /**

@@ -9,20 +9,35 @@ import { nativeMembers, readResponsesRequest } from "./request.ts";
 // OpenAI has null, but `@ai-sdk/open-responses` shows only messages of errors whose members are all texts.
 export const errors = openaiErrors({ noParam: "", promptParam: "input" });
 
+/** Names of what the translation always ignores. `reasoning` in `passes` decides about the two that are left out. */
+const keptNames = /^(?:input|text|reasoning)\.(?!reasoning$|effort$)/;
+
 /** The worker stores nothing, and gets only the tools that the client runs, as in a translation. */
 const native: NativeApi = {
   name: "responses",
   members: nativeMembers,
-  // The effort is ignored if the network does not pass it.
-  isKept: (name) => /^(?:input|text|reasoning)\./.test(name) && name !== "reasoning.effort",
-  adapt({ tools, tool_choice: choice, ...members }) {
-    const own = (Array.isArray(tools) ? tools : []).filter(
-      (tool: unknown) =>
-        isObject(tool) && (tool["type"] === "function" || tool["type"] === "custom"),
+  isKept: (name) => keptNames.test(name),
+  adapt({ tools, tool_choice: choice, input, ...members }, passes) {
+    const own = listOf(tools).filter(
+      (tool) => isObject(tool) && (tool["type"] === "function" || tool["type"] === "custom"),
     );
-    return { ...members, ...(own.length > 0 && { tools: own, tool_choice: choice }), store: false };
+    const hasReasoning = typeof input === "string" || passes.includes("reasoning");
+    return {
+      ...members,
+      input: hasReasoning ? input : listOf(input).filter((item) => !isReasoning(item)),
+      ...(own.length > 0 && { tools: own, tool_choice: choice }),
+      store: false,
+    };
   },
 };
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function isReasoning(item: unknown): boolean {
+  return isObject(item) && item["type"] === "reasoning";
+}
 
 export function createResponsesApi(seal: ReasoningSeal): CompletionApi {
   return {

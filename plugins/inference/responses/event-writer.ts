@@ -14,14 +14,15 @@ export class EventWriter {
     return this.#sequence === 0;
   }
 
-  write(type: string, members: object): void {
+  /** `members`: JSON of the members without the braces. Not empty. */
+  writeJson(type: string, members: string): void {
     if (this.isSilent) return;
-    this.#text += `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.#sequence++, ...members })}\n\n`;
+    this.#text += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},${members}}\n\n`;
   }
 
-  /** Writes an event with a response. `json`: the response. */
-  writeResponse(type: string, json: string): void {
-    this.#text += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},"response":${json}}\n\n`;
+  /** `members`: at least one. */
+  write(type: string, members: object): void {
+    if (!this.isSilent) this.writeJson(type, JSON.stringify(members).slice(1, -1));
   }
 
   /** Returns the events that were written since the last call. */

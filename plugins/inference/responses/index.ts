@@ -3,8 +3,7 @@
  * chat completions, and the tokens that it counts are charged.
  */
 import { defineSurface } from "sluice-gateway/plugin";
-import { answerCompletion, maxRequestBytes } from "../completions/answer.ts";
-import { ignoredCounter } from "../completions/ignored-fields.ts";
+import { completionSurface } from "../completions/answer.ts";
 import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { createResponsesApi, errors } from "./api.ts";
 import { operation } from "./operation.ts";
@@ -19,14 +18,8 @@ export default defineSurface({
   permissions: { deployment: ["seal"] },
   operation: () => operation,
   start(_, host) {
-    const networks = host.use("networks");
     const api = createResponsesApi(createReasoningSeal(host.seal));
-    const countIgnored = ignoredCounter(host.metrics, countedNames);
-    const deps = { networks, clock: host.clock, countIgnored };
-    return {
-      body: { bytes: maxRequestBytes, types: ["application/json"] },
-      answer: (x) => answerCompletion(api, x, deps),
-      renderRefusal: errors.renderRefusal,
-    };
+    const { renderRefusal } = errors;
+    return { ...completionSurface(api, host, countedNames), renderRefusal };
   },
 });

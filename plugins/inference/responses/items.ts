@@ -1,97 +1,102 @@
 /** Items of a response: each writes its events while it is open. */
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { readObject } from "../completions/choice.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { EventWriter } from "./event-writer.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
-/** Per type of item: the beginning of its id, its events, the member with its text, and the type of its part. */
+/** Per type of item: its events, the member with its text, and the type of its part. */
 const types = {
-  message: ["msg", "response.output_text", "text", "output_text"],
-  reasoning: ["rs", "response.reasoning_text", "text", "reasoning_text"],
-  function_call: ["fc", "response.function_call_arguments", "arguments", undefined],
-  custom_tool_call: ["ctc", "response.custom_tool_call_input", "input", undefined],
+  message: ["response.output_text", "text", "output_text"],
+  reasoning: ["response.reasoning_text", "text", "reasoning_text"],
+  function_call: ["response.function_call_arguments", "arguments", undefined],
+  custom_tool_call: ["response.custom_tool_call_input", "input", undefined],
 } as const;
 
+export type ItemType = keyof typeof types;
+
 interface ItemOptions {
-  readonly type: keyof typeof types;
+  readonly type: ItemType;
+  readonly id: string;
   /** The position in the output. */
   readonly index: number;
-  /** The id of the response. */
-  readonly id: string;
   /** The called tool. */
-  readonly call?: { readonly call_id: string; readonly name: string };
+  readonly call?: { readonly call_id: string; readonly name: string } | undefined;
   readonly seal?: ReasoningSeal | undefined;
-  /** The id and the text of an item that a worker has opened. */
-  readonly opened?: { readonly id: string; readonly text: string };
+  /** The text of an item that a worker has opened. */
+  readonly opened?: string;
 }
 
-export function isItemType(type: unknown): type is ItemOptions["type"] {
+export function isItemType(type: unknown): type is ItemType {
   return typeof type === "string" && Object.hasOwn(types, type);
 }
 
 export class Item {
   readonly #events: EventWriter;
   readonly #options: ItemOptions;
-  readonly #id: string;
-  #text = "";
+  /** The beginning of the members of its events, as JSON. */
+  readonly #place: string;
+  #text: string;
   /** Kept for an answer in one piece only, because they are much larger than the text. */
-  #logprobs: readonly unknown[] = [];
+  #logprobs: unknown = [];
 
   constructor(events: EventWriter, options: ItemOptions) {
     this.#events = events;
     this.#options = options;
-    const { opened, type, id, index } = options;
-    this.#id = opened?.id ?? `${types[type][0]}_${id}_${index}`;
-    this.#text = opened?.text ?? "";
+    const { opened, id, index, call } = options;
+    const content = call === undefined ? '"content_index":0,' : "";
+    this.#place = `"item_id":${JSON.stringify(id)},"output_index":${index},${content}`;
+    this.#text = opened ?? "";
     if (opened !== undefined) return;
     this.#writeItem("added", this.#item("in_progress", []));
     this.#writePart("added");
   }
 
-  get type(): ItemOptions["type"] {
-    return this.#options.type;
-  }
-
-  get text(): string {
-    return this.#text;
+  /** Returns true if the arguments of a call are a JSON object: nothing can follow it. */
+  get isComplete(): boolean {
+    return this.#options.call !== undefined && readObject(this.#text) !== undefined;
   }
 
   /** `logprobs`: the tokens of the text as chat completions describe them, which is the same here. */
-  add(text: string, logprobs: readonly unknown[] = []): void {
+  add(text: string, logprobs: unknown = []): void {
+    const { type } = this.#options;
     this.#text += text;
     if (this.#events.isSilent) this.#logprobs = logprobs;
     // The input of a custom tool is known at the end only, because the model writes it as JSON.
-    if (text === "" || this.type === "custom_tool_call") return;
-    this.#write("delta", { delta: text, ...(this.type === "message" && { logprobs }) });
+    if (type === "custom_tool_call") return;
+    const others = type === "message" ? `,"logprobs":${JSON.stringify(logprobs)}` : "";
+    const members = `${this.#place}"delta":${JSON.stringify(text)}${others}`;
+    this.#events.writeJson(`${types[type][0]}.delta`, members);
   }
 
-  /** Returns the item. */
+  /** Returns the item. `status`: that of an item that is not complete by itself. */
   close(status: ItemStatus): object {
-    const [, , member] = types[this.type];
-    if (this.type === "custom_tool_call") {
-      this.#text = customInput(this.#text, status);
+    const { type, call } = this.#options;
+    const [, member] = types[type];
+    const own = this.isComplete ? "completed" : status;
+    if (type === "custom_tool_call") {
+      this.#text = customInput(this.#text, own);
       if (this.#text !== "") this.#write("delta", { delta: this.#text });
     }
-    const others = this.type === "message" ? { logprobs: [] } : { name: this.#options.call?.name };
+    const others = type === "message" ? { logprobs: [] } : { name: call?.name };
     this.#write("done", { ...others, [member]: this.#text });
     this.#writePart("done");
-    const item = this.#item(status, [this.#part()]);
+    const item = this.#item(own, [this.#part()]);
     this.#writeItem("done", item);
     return item;
   }
 
   #part(): object {
-    const [, , , type] = types[this.type];
+    const [, , type] = types[this.#options.type];
     const part = { type, text: this.#text };
     return type === "output_text" ? { ...part, annotations: [], logprobs: this.#logprobs } : part;
   }
 
   #item(status: ItemStatus, content: readonly object[]): object {
-    const { type, call, seal } = this.#options;
-    const item = { type, id: this.#id };
+    const { type, id, call, seal } = this.#options;
+    const item = { type, id };
     if (type === "message") return { ...item, status, role: "assistant", content };
-    if (call !== undefined) return { ...item, status, ...call, [types[type][2]]: this.#text };
+    if (call !== undefined) return { ...item, status, ...call, [types[type][1]]: this.#text };
     return { ...item, summary: [], content, encrypted_content: seal?.seal(this.#text) };
   }
 
@@ -106,17 +111,12 @@ export class Item {
   }
 
   #write(end: "delta" | "done", members: object): void {
-    this.#writeAt(`${types[this.type][1]}.${end}`, members);
+    this.#writeAt(`${types[this.#options.type][0]}.${end}`, members);
   }
 
   #writeAt(type: string, members: object): void {
-    const { index, call } = this.#options;
-    const place = { item_id: this.#id, output_index: index };
-    this.#events.write(type, {
-      ...place,
-      ...(call === undefined && { content_index: 0 }),
-      ...members,
-    });
+    if (this.#events.isSilent) return;
+    this.#events.writeJson(type, this.#place + JSON.stringify(members).slice(1, -1));
   }
 }
 
@@ -125,16 +125,7 @@ export class Item {
  * is empty, because a client could run it.
  */
 function customInput(text: string, status: ItemStatus): string {
-  const value = parsed(text);
-  if (isObject(value) && typeof value["input"] === "string") return value["input"];
+  const input = readObject(text)?.["input"];
+  if (typeof input === "string") return input;
   return status === "incomplete" ? "" : text;
-}
-
-/** Returns the value of a JSON text; undefined if it is not JSON. */
-export function parsed(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -5,7 +5,8 @@
 import { isObject } from "sluice-gateway/toolkit";
 import type { Json } from "../completions/check.ts";
 import type { EventWriter } from "./event-writer.ts";
-import { isItemType, Item } from "./items.ts";
+import { isItemType, Item, type ItemStatus } from "./items.ts";
+import type { ResponseOutput } from "./output.ts";
 
 interface NativeItem {
   readonly item: Json;
@@ -23,7 +24,7 @@ const maxItems = 512;
 /** Maximum size of the events with items. A worker's last event, which repeats all items, has at most 1 MiB. */
 const maxItemBytes = 2 * 1024 * 1024;
 
-export class NativeOutput {
+export class NativeOutput implements ResponseOutput {
   readonly #events: EventWriter;
   readonly #items = new Map<string, NativeItem>();
   #itemBytes = 0;
@@ -36,15 +37,14 @@ export class NativeOutput {
     this.#events = events;
   }
 
-  /** The items that are done. */
   get items(): readonly unknown[] {
     const items = Array.from(this.#items.values());
     return this.#complete ?? items.flatMap(({ item, isDone }) => (isDone ? [item] : []));
   }
 
-  /** Adds an event of the worker. `size`: its size in bytes. */
   add({ type, sequence_number: _, ...members }: Json, size: number): void {
     if (typeof type !== "string" || !eventName.test(type) || states.includes(type)) return;
+    if (Object.keys(members).length === 0) return;
     const { item, item_id: id, delta } = members;
     if (isObject(item) && typeof item["id"] === "string" && this.#isValid) {
       const { index, text } = this.#items.get(item["id"]) ?? { index: this.#items.size, text: "" };
@@ -58,15 +58,11 @@ export class NativeOutput {
     if (this.#isValid) this.#events.write(type, members);
   }
 
-  /** Takes the output of the complete response. `response`: undefined if the gateway has ended the answer. */
-  complete(response: unknown): void {
+  end(_: ItemStatus, response?: unknown): boolean {
     const output = isObject(response) ? response["output"] : undefined;
-    if (Array.isArray(output) && this.#isValid) this.#complete = output;
-  }
-
-  /** Closes the open items. Returns false for an invalid answer. */
-  close(): boolean {
     if (this.#isValid) {
+      this.#complete = Array.isArray(output) ? output : undefined;
+      // The gateway has ended the answer.
       this.#complete ??= Array.from(this.#items).flatMap(([id, one]) =>
         one.isDone ? [one.item] : this.#close(id, one),
       );
@@ -75,12 +71,12 @@ export class NativeOutput {
   }
 
   #close(id: string, { item, index, text }: NativeItem): object[] {
-    const { type, call_id: callId, name } = item;
+    const { type, call_id, name } = item;
     if (!isItemType(type)) return [];
-    const options = { type, index, id: "", opened: { id, text } };
-    if (!type.endsWith("_call")) return [new Item(this.#events, options).close("incomplete")];
-    if (typeof callId !== "string" || typeof name !== "string") return [];
-    const call = { call_id: callId, name };
-    return [new Item(this.#events, { ...options, call }).close("incomplete")];
+    const isCalled = typeof call_id === "string" && typeof name === "string";
+    const call = isCalled ? { call_id, name } : undefined;
+    if (type.endsWith("_call") !== isCalled) return [];
+    const options = { type, id, index, call, opened: text };
+    return [new Item(this.#events, options).close("incomplete")];
   }
 }

@@ -44,7 +44,7 @@ const request = {
     prompt_cache_key: nullable("string", "Name of the session, for the choice of a worker."),
   },
   required: ["model", "input"],
-  examples: [{ model: "Provider/Name-1", input: "Hello", max_output_tokens: 256 }],
+  examples: [{ model: "Demo/Echo-1", input: "Hello", max_output_tokens: 256 }],
 };
 
 const usage = {
@@ -83,7 +83,7 @@ const response = {
       object: "response",
       created_at: 1795253400,
       status: "completed",
-      model: "Provider/Name-1",
+      model: "Demo/Echo-1",
       output: [
         { type: "message", id: "msg_1", content: [{ type: "output_text", text: "Hello!" }] },
       ],

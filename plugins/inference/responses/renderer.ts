@@ -1,12 +1,11 @@
 /** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
 import type { WholeMessage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import { readChoice } from "../completions/choice.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
 import { NativeOutput } from "./native-output.ts";
-import { Output, type OutputOptions } from "./output.ts";
+import { TranslatedOutput, type OutputOptions, type ResponseOutput } from "./output.ts";
 
 export interface RenderOptions extends OutputOptions {
   /** JSON of the members that repeat the request. */
@@ -29,16 +28,11 @@ export class ResponseRenderer implements AnswerRenderer {
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string {
     const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
     const response = new ResponseStream(completion, this.#options, true);
-    response.add(
-      {
-        reasoning_content: reasoningContent,
-        content,
-        tool_calls: toolCalls.map(({ id, name, arguments: text }, index) => {
-          return { index, id, function: { name, arguments: text } };
-        }),
-      },
-      logprobs,
-    );
+    const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
+      return { index, id, function: { name, arguments: text } };
+    });
+    const said = { reasoning_content: reasoningContent, content, tool_calls: calls };
+    response.output.add({ delta: said, logprobs }, 0);
     return response.last(charged).json;
   }
 
@@ -58,71 +52,57 @@ export class ResponseStream implements StreamRenderer {
   readonly #completion: Completion;
   readonly #options: RenderOptions;
   readonly #events: EventWriter;
-  readonly #chat: Output;
-  /** The output of a worker that has this API itself. */
-  readonly #native: NativeOutput | undefined;
+  readonly output: ResponseOutput;
 
   constructor(completion: Completion, options: RenderOptions, isWhole: boolean) {
     this.#completion = completion;
     this.#options = options;
     this.#events = new EventWriter(isWhole);
     const id = completion.id.slice(completion.api.idPrefix.length);
-    this.#chat = new Output(this.#events, id, options);
-    if (completion.request.api !== undefined) this.#native = new NativeOutput(this.#events);
-  }
-
-  get #output(): Output | NativeOutput {
-    return this.#native ?? this.#chat;
+    const isNative = completion.request.api !== undefined;
+    this.output = isNative
+      ? new NativeOutput(this.#events)
+      : new TranslatedOutput(this.#events, id, options);
   }
 
   choice(bytes: Buffer, start: number, end: number): string {
     this.#begin();
-    const choice = readChoice(bytes, start, end);
-    if (this.#native !== undefined) this.#native.add(choice, end - start);
-    else if (isObject(choice["delta"])) this.add(choice["delta"], choice["logprobs"]);
+    this.output.add(readChoice(bytes, start, end), end - start);
     return this.#events.take();
-  }
-
-  /** Adds a part of the answer: a delta or a message of chat completions. */
-  add(delta: Readonly<Record<string, unknown>>, logprobs: unknown): void {
-    const { reasoning_content: reasoning, content, tool_calls: calls } = delta;
-    if (typeof reasoning === "string") this.#chat.addText("reasoning", reasoning);
-    if (typeof content === "string") {
-      const tokens = isObject(logprobs) ? logprobs["content"] : [];
-      this.#chat.addText("message", content, Array.isArray(tokens) ? tokens : []);
-    }
-    if (Array.isArray(calls)) for (const call of calls) this.#chat.addCall(call);
   }
 
   end(charged: Charged, native?: Buffer): string {
     this.#begin();
     const event = native === undefined ? {} : readChoice(native, 0, native.length);
     const { type, json } = this.last(charged, event["response"]);
-    this.#events.writeResponse(type, json);
-    return this.#events.take();
+    return this.#write(type, json);
   }
 
   failed({ message }: CompletionError, charged: Charged): string {
     this.#begin();
-    this.#events.writeResponse("response.failed", this.#json("failed", charged, message));
-    return this.#events.take();
+    return this.#write("response.failed", this.#json("failed", charged, message));
   }
 
   /** Closes all items. Returns the complete response and the type of its event. `native`: the response of the worker. */
   last(charged: Charged, native?: unknown): { readonly type: string; readonly json: string } {
-    this.#native?.complete(native);
     const isCut = incompleteReasons.has(charged.result.finishReason);
     const wanted = isCut ? "incomplete" : "completed";
-    const status = this.#output.close(wanted) ? wanted : "failed";
+    const status = this.output.end(wanted, native) ? wanted : "failed";
     return { type: `response.${status}`, json: this.#json(status, charged) };
+  }
+
+  /** Writes an event with the response. Returns all events that are not sent. */
+  #write(type: string, json: string): string {
+    this.#events.writeJson(type, `"response":${json}`);
+    return this.#events.take();
   }
 
   /** Writes the first two events, once. */
   #begin(): void {
     if (!this.#events.isEmpty) return;
-    const json = this.#json("in_progress", undefined);
-    this.#events.writeResponse("response.created", json);
-    this.#events.writeResponse("response.in_progress", json);
+    const json = `"response":${this.#json("in_progress", undefined)}`;
+    this.#events.writeJson("response.created", json);
+    this.#events.writeJson("response.in_progress", json);
   }
 
   /** Returns a response with all members that Open Responses requires. */
@@ -146,7 +126,7 @@ export class ResponseStream implements StreamRenderer {
           ? { reason: incompleteReasons.get(charged?.result.finishReason) }
           : null,
       model: request.model,
-      output: charged === undefined ? [] : this.#output.items,
+      output: charged === undefined ? [] : this.output.items,
       previous_response_id: null,
       max_tool_calls: null,
       safety_identifier: null,

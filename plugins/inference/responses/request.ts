@@ -9,7 +9,7 @@ import type { ReadResult } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { maxTokenLimit, readChatRequest } from "../completions/request.ts";
+import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
 import { ResponseRenderer } from "./renderer.ts";
@@ -21,12 +21,12 @@ type Read = (value: unknown, path: string) => unknown;
 const carried: Readonly<Record<string, readonly [read: Read, name: string]>> = {
   model: [check.name, "model"],
   stream: [check.boolean, "stream"],
-  max_output_tokens: [integer(1, maxTokenLimit), "max_tokens"],
-  temperature: [number, "temperature"],
-  top_p: [number, "top_p"],
-  presence_penalty: [number, "presence_penalty"],
-  frequency_penalty: [number, "frequency_penalty"],
-  top_logprobs: [integer(0, 20), "top_logprobs"],
+  max_output_tokens: [check.integer(1, maxTokenLimit), "max_tokens"],
+  temperature: [check.number, "temperature"],
+  top_p: [check.number, "top_p"],
+  presence_penalty: [check.number, "presence_penalty"],
+  frequency_penalty: [check.number, "frequency_penalty"],
+  top_logprobs: [check.integer(0, 20), "top_logprobs"],
   prompt_cache_key: [check.text, "prompt_cache_key"],
 };
 
@@ -61,19 +61,12 @@ const repeated: Readonly<Record<string, unknown>> = {
 /** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
 const maxRepeated = 16 * 1024;
 
-/** All other members are ignored. */
-const knownMembers = Object.keys({ ...carried, ...refused, ...repeated }).concat(
-  "input",
-  "include",
-  "store",
-);
-
 /** Members that a worker gets that has this API itself. */
-export const nativeMembers: ReadonlySet<string> = new Set([
-  ...Object.keys({ ...carried, ...repeated }),
-  "input",
-  "include",
-]);
+export const nativeMembers: ReadonlySet<string> = new Set(
+  Object.keys({ ...carried, ...repeated }).concat("input", "include"),
+);
+/** All other members are ignored. */
+const knownMembers = [...nativeMembers, ...Object.keys(refused), "store"];
 
 /** Names that clients often get as ignored, for metrics. */
 export const countedNames: readonly string[] = [
@@ -81,13 +74,6 @@ export const countedNames: readonly string[] = [
   "reasoning.effort reasoning.summary safety_identifier service_tier store stream_options temperature",
   "text.verbosity tools.namespace tools.web_search top_logprobs top_p user",
 ].flatMap((line) => line.split(" "));
-
-/** Options for a model that no network lists. The request is read completely and then answered with 404. */
-const anything: PromptOptions = {
-  passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
-  imageTokens: 0,
-  contextTokens: undefined,
-};
 
 /** Names of chat completions in the list of ignored fields, and their names here. */
 const renamed: Readonly<Record<string, string | undefined>> = {
@@ -101,29 +87,22 @@ export function readResponsesRequest(
   seal: ReasoningSeal,
 ): ReadResult {
   if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
-  try {
-    return read(body, promptOptionsOf, seal);
-  } catch (error) {
-    if (!(error instanceof check.InvalidRequest)) throw error;
-    const { message, param, code } = error;
-    return { ok: false, message, param, apiCode: code };
-  }
+  return check.request(() => {
+    const options = promptOptionsOf(check.name(body["model"], "model")) ?? allPassed;
+    return read(body, options, seal);
+  });
 }
 
-function read(
-  body: Json,
-  promptOptionsOf: (model: string) => PromptOptions | undefined,
-  seal: ReasoningSeal,
-): ReadResult {
-  const options = promptOptionsOf(check.name(body["model"], "model")) ?? anything;
+function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResult {
   const { passes } = options;
   for (const [name, [accepted, reason]] of Object.entries(refused)) {
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
   }
   const ignored = new IgnoredNames();
-  const input = new InputReader(passes, ignored, seal);
-  input.read(check.optional(body["instructions"], "instructions", check.text), body["input"]);
-  const tools = readTools(body, passes, ignored);
+  const instructions = check.optional(body["instructions"], "instructions", check.text);
+  const reading = { passes, ignored, seal };
+  const messages = new InputReader(reading).read(instructions, body["input"]);
+  const tools = readTools(body, reading);
   const text = check.object(body["text"] ?? {}, "text");
   ignored.addOthers(text, ["format"], "text.");
   const reasoning = check.object(body["reasoning"] ?? {}, "reasoning");
@@ -133,7 +112,7 @@ function read(
   const include = check.list(body["include"] ?? [], "include");
   const isSealed = include.includes("reasoning.encrypted_content");
   const chat: Record<string, unknown> = {
-    messages: input.messages,
+    messages,
     ...tools.forWorker,
     response_format: readFormat(text["format"], passes),
     reasoning_effort: effort,
@@ -170,17 +149,6 @@ function read(
   return { ...result, request: { ...result.request, ignored: ignored.names }, renderer };
 }
 
-function number(value: unknown, path: string): number {
-  return typeof value === "number" ? value : check.fail(path, "expected a number");
-}
-
-function integer(min: number, max: number): Read {
-  return (value, path) =>
-    Number.isInteger(value) && Number(value) >= min && Number(value) <= max
-      ? value
-      : check.fail(path, `expected an integer from ${min} to ${max}`);
-}
-
 /** Returns the format for the worker, undefined for plain text. A format that is silently ignored would break agents. */
 function readFormat(value: unknown, passes: readonly Passable[]): Json | undefined {
   const { type, ...format } = check.object(value ?? { type: "text" }, "text.format");
@@ -188,7 +156,7 @@ function readFormat(value: unknown, passes: readonly Passable[]): Json | undefin
   if (type !== "json_object" && type !== "json_schema") {
     check.fail("text.format.type", "expected text, json_object or json_schema");
   }
-  if (!passes.includes("format")) check.notPassed("text.format", "format");
+  check.needPassed(passes, "format", "text.format");
   if (type === "json_object") return { type };
   check.name(format["name"], "text.format.name");
   check.object(format["schema"], "text.format.schema");

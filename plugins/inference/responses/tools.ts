@@ -3,11 +3,10 @@
  * a function with one text. Tools that the provider would run itself are dropped and named, because agents send them with
  * every request.
  */
-import type { Passable } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
-import type { IgnoredNames } from "../completions/ignored-fields.ts";
+import type { Reading } from "../completions/conversation.ts";
 
 export interface ToolMembers {
   /** Members of the chat request; empty without tools. */
@@ -33,11 +32,7 @@ const customParameters = {
   additionalProperties: false,
 };
 
-export function readTools(
-  body: Json,
-  passes: readonly Passable[],
-  ignored: IgnoredNames,
-): ToolMembers {
+export function readTools(body: Json, { passes, ignored }: Reading): ToolMembers {
   const tools: Tool[] = [];
   for (const [index, one] of check.list(body["tools"] ?? [], "tools").entries()) {
     const path = `tools[${index}]`;
@@ -47,19 +42,14 @@ export function readTools(
     else if (type === "custom") tools.push(customTool(tool, path));
     else ignored.add(`tools.${type}`);
   }
-  if (tools.length > 0 && !passes.includes("tools")) check.notPassed("tools", "tools");
+  if (tools.length > 0) check.needPassed(passes, "tools", "tools");
   const names = tools.map(({ name }) => name);
   if (new Set(names).size < names.length) check.fail("tools", "two tools have the same name");
-  const choice = check.optional(body["tool_choice"], "tool_choice", choiceAmong(names));
-  const parallel = check.optional(
-    body["parallel_tool_calls"],
-    "parallel_tool_calls",
-    check.boolean,
-  );
+  const { tool_choice: choice, parallel_tool_calls: parallel } = body;
   const forWorker = {
     tools: tools.map(({ declared }) => ({ type: "function", function: declared })),
-    tool_choice: choice,
-    parallel_tool_calls: parallel,
+    tool_choice: check.optional(choice, "tool_choice", choiceAmong(names)),
+    parallel_tool_calls: check.optional(parallel, "parallel_tool_calls", check.boolean),
   };
   return {
     forWorker: tools.length === 0 ? {} : forWorker,

@@ -3,8 +3,8 @@ import type { CallReport, ReportedCalls } from "../../contract/called.ts";
 import { redact } from "../../redact.ts";
 
 const maxNames = 8;
-/** The form of names of methods and tools. Any other text that a client sends as a name is not shown. */
-const nameShape = /^[A-Za-z][A-Za-z0-9_./]{0,63}$/;
+/** The form of the names of what can be called. Any other text that a client sends as a name is not shown. */
+const nameShape = /^[A-Za-z][A-Za-z0-9_./:-]{0,63}$/;
 
 /** Stands for a name that the deployment does not list and that does not look like one. */
 export const otherName = "other";

@@ -235,7 +235,8 @@ test("with async durability an answer does not wait, and its charge is recorded"
 test("charges of a data folder count for gateways that share credit after they were copied", async (t) => {
   const database = await preparedDatabase(t);
   const { dataDir: written, open } = meterFixture(t);
-  const principal = principalOf();
+  const plan = { includedMilliCu: 12, overageUsdPerCu: undefined };
+  const principal = principalOf({ workspace: { purchasedTotalMilliCu: 20 }, plan });
   const meter = await open();
   for (let n = 0; n < 3; n++) await charge(meter, principal, 5);
   await meter.close();
@@ -260,5 +261,9 @@ test("charges of a data folder count for gateways that share credit after they w
     "SELECT sum(milli_cu)::int AS milli FROM sluice.used WHERE kind = 'period'",
   );
   assert.deepEqual(used, [{ milli: 15 }]);
+  // The month has ended, and stays divided as the folder has divided it.
+  const [scope] = await runSql(database, "SELECT fixed FROM sluice.scopes");
+  const amounts = { includedMilliCu: 12, purchasedMilliCu: 3, overageMilliCu: 0 };
+  assert.deepEqual(scope?.["fixed"], [{ start: Date.UTC(2026, 0), ...amounts }]);
   await using _gateway = await start(database, { DATA_DIR: dataDir });
 });

@@ -1,7 +1,7 @@
 /** Wrong versions of the protocol. The model test must find each of them. */
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LeaseReply, LeaseRequest, Want } from "../../../../plugins/billing/leases/ledger.ts";
-import type { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
+import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import { correctParts, type Parts } from "./world.ts";
 import { importChanged, type Change } from "./wrong-version.ts";
 
@@ -12,9 +12,11 @@ async function withLedger(...changes: readonly Change[]): Promise<Parts> {
   return { ...correctParts, ledger: (now) => new changed.MemoryLedger(now) };
 }
 
-async function withLane(change: Change): Promise<Parts> {
-  const changed = await importChanged<{ PostLane: typeof PostLane }>("post-lane.ts", [change]);
-  return { ...correctParts, lane: () => new changed.PostLane() };
+/** Returns the parts with replicas in which a text is replaced. */
+async function withReplica(change: Change): Promise<Parts> {
+  const module = "replica.ts";
+  const changed = await importChanged<{ LedgerReplica: typeof LedgerReplica }>(module, [change]);
+  return { ...correctParts, replica: (name) => new changed.LedgerReplica(name, "settled") };
 }
 
 /** A request of a replica that waits: what it needs in one scope of a key, and when it was last stated. */
@@ -99,12 +101,30 @@ export const mutants: Readonly<Record<string, Parts>> = {
     from: "Math.min(epoch, ...others.map((each) => each.epoch))",
     to: "epoch",
   }),
+  // A need is refused because of an answer to an earlier epoch.
+  "a later need does not increase the epoch": await withLedger({
+    file: "authority.ts",
+    from: "if (waits > 0 && want.hasNewNeeds) epoch++;",
+    to: "if (waits > 0 && epoch === 0) epoch++;",
+  }),
+  // The credit that a replica returns for a need is granted to others as slack.
+  "slack is granted while a need waits": await withLedger({
+    file: "authority.ts",
+    from: "view.others.some((each) => each.waits > 0) ||",
+    to: "",
+  }),
+  // A replica answers an epoch without returning its slack.
+  "an answer keeps the slack": await withReplica({
+    file: "scope-lease.ts",
+    from: "this.#keepsSlack(now) && !this.#owesAnswer",
+    to: "this.#keepsSlack(now)",
+  }),
   "requests that wait refuse each other": {
     ...correctParts,
     ledger: (now) => new WaitingCountsAsUse(now),
   },
   // A batch whose reply is missing is posted again under new numbers.
-  "posted twice after a lost reply": await withLane({
+  "posted twice after a lost reply": await withReplica({
     file: "post-lane.ts",
     from: "if (this.#sent !== undefined) this.#again.unshift(this.#sent);",
     to: "for (const each of this.restart(0).unposted) this.add(each, 0);",

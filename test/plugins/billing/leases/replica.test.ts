@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
-import { World } from "./world.ts";
+import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
+import { correctParts, World } from "./world.ts";
 
 const included = {
   kind: "workspace",
@@ -31,6 +32,27 @@ test("a reservation inside the lease is open at once, and the lease is renewed b
   assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
   world.flow(50);
   assert.ok(lease(world, "ws_1", 1)!.granted > 200);
+  world.finish();
+});
+
+test("the only holder gets everything that is left, and asks again when its limits change", () => {
+  const ledger = (now: () => number) => new MemoryLedger(now, true);
+  const world = new World({ replicas: 1, parts: { ...correctParts, ledger } });
+  world.setLimits("ws_1", included);
+  world.flow(300);
+  world.reserve(0, 1, 10);
+  world.flow(50);
+  assert.equal(lease(world, "ws_1", 1)?.granted, 600);
+  world.reserve(0, 1, 590);
+  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
+  world.release(0, 1);
+  world.setLimits("ws_1", { ...included, includedMilliCu: 100 });
+  world.reserve(0, 1, 91);
+  world.flow(50);
+  assert.equal(world.seen.refused, 1);
+  world.reserve(0, 1, 90);
+  world.flow(200);
+  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
   world.finish();
 });
 

@@ -164,34 +164,31 @@ export abstract class Witness {
     add(keyId, costMilliCu - keyTakenMilliCu);
   }
 
-  /** Looks at the reservations of a process whose state has changed. */
-  notice(process: Process): void {
-    for (const reservation of process.replica.takeChanged()) {
-      const opened = this.opened.get(reservation)!;
-      const { state } = reservation;
-      if (state === "refused" || state === "lost") {
-        const { costMilliCu } = reservation;
-        const at = this.now;
-        for (const { id } of reservation.scopes)
-          this.#refused.push({ process, scope: id, at, costMilliCu });
+  /** Looks at a reservation whose state has changed. */
+  notice(opened: Opened): void {
+    const { reservation, process, ids } = opened;
+    const { state, costMilliCu } = reservation;
+    if (state === "refused" || state === "lost") {
+      for (const { id } of reservation.scopes) {
+        this.#refused.push({ process, scope: id, at: this.now, costMilliCu });
       }
-      if (state === "refused") {
-        this.seen.refused++;
-        this.#checkRefusal(opened);
-      }
-      if (state === "unavailable") this.seen.unavailable++;
-      if (state === "lost") {
-        this.seen.lost++;
-        for (const id of opened.ids)
-          assert.ok(!this.charged.has(id), `charge ${id} was given up, and is posted`);
-      }
-      if (state === "posted") {
-        this.seen.posted++;
-        for (const id of opened.ids)
-          assert.ok(this.charged.has(id), `charge ${id} is answered, and not posted`);
-      }
-      if (state !== "open") drop(process.open, opened);
     }
+    if (state === "refused") {
+      this.seen.refused++;
+      this.#checkRefusal(opened);
+    }
+    if (state === "unavailable") this.seen.unavailable++;
+    if (state === "lost") {
+      this.seen.lost++;
+      for (const id of ids)
+        assert.ok(!this.charged.has(id), `charge ${id} was given up, and is posted`);
+    }
+    if (state === "posted") {
+      this.seen.posted++;
+      for (const id of ids)
+        assert.ok(this.charged.has(id), `charge ${id} is answered, and not posted`);
+    }
+    if (state !== "open") drop(process.open, opened);
   }
 
   /** Returns true if what may be in use, the reservation included, exceeds one of its limits. */

@@ -12,7 +12,6 @@ import {
 } from "../../../../plugins/billing/leases/ledger.ts";
 import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { PostLane } from "../../../../plugins/billing/leases/post-lane.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
 import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
@@ -32,12 +31,12 @@ const details = {
 /** The parts that a mutant replaces. */
 export interface Parts {
   readonly ledger: (now: () => number) => MemoryLedger;
-  readonly lane: () => PostLane;
+  readonly replica: (name: string) => LedgerReplica;
 }
 
 export const correctParts: Parts = {
   ledger: (now) => new MemoryLedger(now),
-  lane: () => new PostLane(),
+  replica: (name) => new LedgerReplica(name, "settled"),
 };
 
 /** A message between a process and the ledger. */
@@ -80,7 +79,7 @@ export class World extends Witness {
 
   start(place: number): void {
     const name = `replica ${place}`;
-    const replica = new LedgerReplica(name, "settled", this.#parts.lane());
+    const replica = this.#parts.replica(name);
     this.processes[place] = { replica, name, isPaused: false, open: [] };
   }
 
@@ -110,6 +109,7 @@ export class World extends Witness {
       couldBeRefused: false,
     };
     this.opened.set(reservation, opened);
+    reservation.onChange = () => this.notice(opened);
     this.noteUse(opened);
     if (reservation.state === "refused") this.checkRemembered(opened);
     else process.open.push(opened);
@@ -158,7 +158,6 @@ export class World extends Witness {
     if (process.isPaused) return;
     for (const message of process.replica.messages(this.now))
       this.network.push({ process, message, sentAt: this.now });
-    this.notice(process);
   }
 
   /** Delivers one packet of the network. With `keep` it stays there and will be delivered again. */
@@ -173,7 +172,6 @@ export class World extends Witness {
       this.network.push({ process, reply: this.#ask(message), sentAt: this.now });
     if (reply !== undefined && this.processes.includes(process)) {
       process.replica.receive(this.now, reply);
-      this.notice(process);
     }
   }
 

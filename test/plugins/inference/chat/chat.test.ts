@@ -366,7 +366,8 @@ describe("the log", () => {
     await other.ask({ messages: [{ role: "user", content }] });
     await other.ask({ messages: [{ role: secret, content }], user: secret, stream: true });
     await other.send(`{"model":"${secret}`);
-    await other.ask({ model: secret });
+    // A text without spaces could be the name of a model, which operators want to see.
+    await other.ask({ model: `Repeat ${secret}` });
     const { text } = await other.ask({ messages: [{ role: "user", content }], stream: secret });
     assert.ok(!text.includes(secret));
     const lines = await other.logged();

@@ -354,7 +354,7 @@ describe("a worker that fails after the first byte", inTime, () => {
       assert.deepEqual(said, ["", "Hello", " world"]);
       const { error, ...rest } = documents.at(-1);
       assert.deepEqual(rest, {});
-      assert.deepEqual([error.type, error.code], ["internal_error", "UPSTREAM_ERROR"]);
+      assert.deepEqual([error.type, error.code], ["server_error", "UPSTREAM_ERROR"]);
       assert.ok(!JSON.stringify(error).includes(workerSecret));
       const [charge, ...more] = chat.charges().slice(earlier);
       assert.deepEqual(more, []);

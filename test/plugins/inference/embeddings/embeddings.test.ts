@@ -121,7 +121,7 @@ describe("an invalid request for embeddings is answered with 400 and its member"
       assertError(answer, { status: 400, error, code: "INVALID_REQUEST" });
       assert.match(
         answer.json.error.message,
-        new RegExp(`^${param?.replaceAll(/[[\]]/g, "\\$&")} `),
+        new RegExp(`^${param?.replaceAll(/[[\]]/g, "\\$&")}: `),
         what,
       );
     }

@@ -131,6 +131,20 @@ describe("a hostile worker", inTime, () => {
     assert.equal(end?.["delta"].stop_reason, "max_tokens");
   });
 
+  it("writes more blocks than a model: the stream ends with an error, and its usage is charged", async () => {
+    await using gateway = await startMessages();
+    const list = Array.from({ length: 600 }, (_, at) =>
+      at % 2 === 0 ? { content: "x" } : { reasoning_content: "x" },
+    );
+    gateway.worker.script(deltas(list, "stop", usageOf(5, 600)));
+    const asked = { thinking: { type: "adaptive" }, max_tokens: 1000 };
+    const { blocks, error } = assertEvents(await gateway.events(asked));
+    assert.equal(blocks.length, 512);
+    assert.equal(error?.["error"].type, "api_error");
+    const [row] = await gateway.charged(1);
+    assert.equal(row?.outputTokens, 600);
+  });
+
   it("repeats a huge id: it is replaced", async () => {
     await using gateway = await startMessages();
     gateway.worker.script(

@@ -166,7 +166,7 @@ describe("a streamed message", inTime, () => {
     const last = eventsOf(text).at(-1);
     assert.deepEqual(last, {
       type: "error",
-      error: { type: "api_error", message: "the model could not answer" },
+      error: { type: "api_error", message: "the model could not answer because of a server error" },
       request_id: headers["request-id"],
     });
     assert.doesNotMatch(text, /message_stop|DONE/);

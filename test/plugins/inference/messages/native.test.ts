@@ -108,6 +108,16 @@ describe("a worker with the Messages API gets", inTime, () => {
     assert.equal((await own.create({ tools: [edit] })).status, 400);
     assert.equal((await own.create({ mcp_servers: [{ url: "x" }] })).status, 400);
     assert.equal(own.worker.received.length, 1);
+    const thought = { type: "thinking", thinking: "", signature: "of the worker" };
+    const said = { type: "text", text: "Hello" };
+    const user = { role: "user", content: "Hi" };
+    const assistant = (...content: readonly object[]): object => ({ role: "assistant", content });
+    const messages = [user, assistant(thought, said), user, assistant(thought), user];
+    const answer = await own.create({ messages });
+    assert.equal(answer.headers["x-sluice-ignored"], "messages.content.thinking");
+    assert.deepEqual(own.lastBody().messages, [user, assistant(said), user, user]);
+    await gateway.create({ messages });
+    assert.deepEqual(gateway.lastBody().messages, messages);
   });
 });
 

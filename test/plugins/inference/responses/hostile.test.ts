@@ -68,6 +68,10 @@ describe("calls of tools", inTime, () => {
       ["a", "f", "{}"],
       ["b", "g", "{}"],
     ]);
+    const rest = { tool_calls: [{ function: { arguments: "}" } }] };
+    assert.deepEqual(await callsAfter(deltas([callDelta(0, "{", first), rest])), [
+      ["call_1", "f", "{}"],
+    ]);
     const withoutIndex = [whole(undefined, "a", "f"), whole(undefined, "b", "g")];
     assert.deepEqual(await callsAfter(deltas(withoutIndex)), [
       ["a", "f", "{}"],

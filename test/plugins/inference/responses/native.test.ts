@@ -98,6 +98,13 @@ describe("a worker with the Responses API gets", inTime, () => {
     const { body } = own.worker.received.at(-1) ?? assert.fail();
     assert.deepEqual(body, { model, input: "Hi", reasoning: {}, stream: false, store: false });
     assert.equal((await own.create({ tools: [edit] })).status, 400);
+    const said = { role: "user", content: "Hi" };
+    const thought = { type: "reasoning", summary: [], encrypted_content: "of the worker" };
+    const second = await own.create({ input: [said, thought] });
+    assert.equal(second.headers["x-sluice-ignored"], "input.reasoning");
+    assert.deepEqual(own.worker.received.at(-1)?.body["input"], [said]);
+    const { body: passed } = await sentFor({ input: [said, thought] });
+    assert.deepEqual(passed.input, [said, thought]);
   });
 
   it("nothing that is refused", async () => {
@@ -176,6 +183,15 @@ describe("the client gets", inTime, () => {
       const { json } = await gateway.create();
       assert.deepEqual([json.status, json.incomplete_details], ["incomplete", { reason }]);
     }
+  });
+
+  it("all of the many short items of a short answer", async () => {
+    const list = Array.from({ length: 36 }, (_, at) =>
+      at % 2 === 0 ? { content: "x" } : { reasoning_content: "x" },
+    );
+    gateway.worker.script(deltas(list, "stop", usageOf(5, 5)));
+    const { status, output } = assertEvents(await gateway.events({ max_output_tokens: 5 }));
+    assert.deepEqual([status, output.length], ["completed", 36]);
   });
 
   it("closed items if the worker writes more than was requested", async () => {
@@ -289,7 +305,7 @@ describe("a hostile worker with the Responses API", inTime, () => {
       const { type, response } = eventsOf(text).at(-1);
       assert.equal(type, "response.failed");
       assertResponse(response);
-      assert.equal(response.error.message, "the model could not answer");
+      assert.equal(response.error.message, "the model could not answer because of a server error");
       const [row, ...more] = await own.charged(1);
       assert.deepEqual([row?.outputTokens, row?.outcome, more], [written, "upstreamFailed", []]);
       assert.equal((await own.create()).status, 200);

@@ -1,0 +1,161 @@
+/**
+ * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts and calls of tools. One part is
+ * open at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at once.
+ */
+import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import type { Json } from "./check.ts";
+
+export interface Part {
+  readonly kind: "reasoning" | "text" | "call";
+  /** Id of a call as the worker wrote it; empty without one. */
+  id: string;
+  /** Name of the called tool. A call is not opened before it has one. */
+  name: string;
+  /** Text that arrived before the part was opened. */
+  waiting: string;
+  isClosed: boolean;
+}
+
+/** Receives the parts of an answer in order. Its methods are called from the sockets of workers and must not throw. */
+export interface PartWriter {
+  open(part: Part): void;
+  /** Adds to the open part. `logprobs`: those of the choice, which may be anything. */
+  write(text: string, logprobs?: unknown): void;
+  /** Returns true if no arguments can follow in the open call. Called when another part waits for its end. */
+  isCallComplete(): boolean;
+  close(): void;
+}
+
+/** Maximum number of parts. No model writes so many; each costs more memory than the tokens in it. */
+const maxParts = 512;
+/** Maximum length of the id of a call that is kept. Longer ones are too long for every API. */
+const maxIdLength = 257;
+
+export class AnswerParts {
+  /** `malformed`: something that cannot be a call is left out. `tooMany`: further parts are left out. */
+  problem: "malformed" | "tooMany" | undefined;
+  readonly #writer: PartWriter;
+  readonly #hasReasoning: boolean;
+  /** The open part, then those that wait. */
+  readonly #queue: Part[] = [];
+  #isOpen = false;
+  #count = 0;
+  /** The last call of each index, and of all. Some servers give all calls the same index, or none. */
+  readonly #calls = new Map<number | undefined, Part>();
+
+  /** `hasReasoning`: false if reasoning is left out. */
+  constructor(writer: PartWriter, hasReasoning = true) {
+    this.#writer = writer;
+    this.#hasReasoning = hasReasoning;
+  }
+
+  /** Adds a delta or a message of chat completions. Its members may be anything. */
+  add(
+    { reasoning_content: reasoning, content, tool_calls: calls }: Json,
+    logprobs?: unknown,
+  ): void {
+    if (this.#hasReasoning && isText(reasoning)) this.#addText("reasoning", reasoning);
+    if (isText(content)) this.#addText("text", content, logprobs);
+    if (Array.isArray(calls)) for (const call of calls) this.#addCall(call);
+  }
+
+  /** Closes all parts. A call without a name is left out. */
+  end(): void {
+    for (const part of this.#queue.splice(0)) {
+      if (this.#open(part)) this.#close(part);
+      else this.problem ??= "malformed";
+    }
+  }
+
+  #addText(kind: "reasoning" | "text", text: string, logprobs?: unknown): void {
+    const last = this.#queue.at(-1);
+    const part = last?.kind === kind ? last : this.#push(kind, "", "");
+    if (part !== undefined) this.#write(part, text, logprobs);
+  }
+
+  /** A name or arguments count as output of the model, so their number is limited. An id alone begins no call. */
+  #addCall(delta: unknown): void {
+    const { index: given, id: givenId, function: called } = isObject(delta) ? delta : {};
+    const { name: givenName, arguments: text } = isObject(called) ? called : {};
+    if (!isObject(delta) || (typeof text !== "string" && !isAbsent(text))) {
+      this.problem ??= "malformed";
+      return;
+    }
+    const index = typeof given === "number" ? given : undefined;
+    const id = isText(givenId) ? givenId.slice(0, maxIdLength) : "";
+    const name = isText(givenName) ? givenName : "";
+    if (name === "" && !isText(text)) return;
+    let call = this.#calls.get(index);
+    if (call === undefined || beginsAnother(call, index, id, name)) {
+      call = this.#push("call", id, name);
+      if (call === undefined) return;
+      this.#calls.set(index, call).set(undefined, call);
+    }
+    if (call.isClosed) {
+      // The client has already received the end of this call.
+      if (text?.trim()) this.problem ??= "malformed";
+      return;
+    }
+    call.id ||= id;
+    if (call.name === "" && name !== "") {
+      call.name = name;
+      this.#advance();
+    }
+    if (isText(text)) this.#write(call, text);
+  }
+
+  /** Returns undefined if there are too many parts. */
+  #push(kind: Part["kind"], id: string, name: string): Part | undefined {
+    if (this.#count === maxParts) {
+      this.problem = "tooMany";
+      return undefined;
+    }
+    this.#count++;
+    const part = { kind, id, name, waiting: "", isClosed: false };
+    this.#queue.push(part);
+    this.#advance();
+    return part;
+  }
+
+  #write(part: Part, text: string, logprobs?: unknown): void {
+    if (this.#isOpen && part === this.#queue[0]) this.#writer.write(text, logprobs);
+    else part.waiting += text;
+  }
+
+  /** Closes the parts that others follow, and opens the next. Called for new parts only, because it may read a whole call. */
+  #advance(): void {
+    for (let [part] = this.#queue; part !== undefined && this.#open(part); [part] = this.#queue) {
+      if (this.#queue.length === 1) return;
+      if (part.kind === "call" && !this.#writer.isCallComplete()) return;
+      this.#queue.shift();
+      this.#close(part);
+    }
+  }
+
+  /** Returns false if the part cannot be opened yet. */
+  #open(part: Part): boolean {
+    if (this.#isOpen) return true;
+    if (part.kind === "call" && part.name === "") return false;
+    this.#isOpen = true;
+    this.#writer.open(part);
+    if (part.waiting !== "") this.#writer.write(part.waiting);
+    part.waiting = "";
+    return true;
+  }
+
+  #close(part: Part): void {
+    this.#isOpen = false;
+    part.isClosed = true;
+    this.#writer.close();
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}
+
+/** Returns true if a delta does not continue the last call of its index. */
+function beginsAnother(call: Part, index: number | undefined, id: string, name: string): boolean {
+  if (name === "" || call.name === "") return false;
+  return id === "" ? index === undefined : call.id !== id;
+}

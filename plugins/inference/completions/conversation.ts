@@ -1,0 +1,85 @@
+/**
+ * Collects the messages of a chat request from those of another API. Everything stays in its place, so that a
+ * conversation that grows keeps its beginning, which workers have in their caches.
+ */
+import type { Passable } from "sluice-gateway/services";
+import type { Json } from "./check.ts";
+import type { IgnoredNames } from "./ignored-fields.ts";
+import type { Part } from "./messages.ts";
+import type { ReasoningSeal } from "./sealed-reasoning.ts";
+
+/** The settings that decide how a request is read. */
+export interface Reading {
+  /** The parts of requests that the network of the model passes on. */
+  readonly passes: readonly Passable[];
+  readonly ignored: IgnoredNames;
+  readonly seal: ReasoningSeal;
+}
+
+/** A message whose parts become a string if all of them are texts, because some templates accept nothing else. */
+interface Draft {
+  readonly role: string;
+  readonly parts: Part[];
+  /** The reasoning of an assistant. */
+  thought: string;
+  /** The calls of tools by an assistant. */
+  readonly calls: object[];
+  /** The call whose result this is. */
+  readonly callId: string | undefined;
+}
+
+export class Conversation {
+  readonly #drafts: Draft[] = [];
+
+  get last(): Draft | undefined {
+    return this.#drafts.at(-1);
+  }
+
+  add(role: string, parts: readonly Part[] = [], callId?: string): Draft {
+    const draft = { role, parts: [...parts], thought: "", calls: [], callId };
+    this.#drafts.push(draft);
+    return draft;
+  }
+
+  /**
+   * Templates accept one system message, at the beginning. A later text is added to the message before it: in the first
+   * message it would change the beginning of the prompt.
+   */
+  addSystem(parts: readonly Part[]): void {
+    const { last } = this;
+    if (parts.length === 0) return;
+    if (last === undefined) this.add("system", parts);
+    else if (last.role === "assistant") this.add("user", parts);
+    else last.parts.push(...parts);
+  }
+
+  /** The messages for the worker. */
+  get messages(): readonly Json[] {
+    return this.#drafts.map(({ role, parts, thought, calls, callId }) => ({
+      role,
+      content: calls.length > 0 && parts.length === 0 ? null : contentOf(parts),
+      ...(thought !== "" && { reasoning_content: thought }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+      ...(callId !== undefined && { tool_call_id: callId }),
+    }));
+  }
+}
+
+export function textPart(text: string): Part {
+  return { type: "text", text };
+}
+
+/** Returns a call of a tool. `text`: its arguments as JSON. */
+export function callOf(id: string, name: string, text: string): object {
+  return { id, type: "function", function: { name, arguments: text } };
+}
+
+/** Returns the texts of parts. */
+export function textsOf(parts: readonly Part[]): string[] {
+  return parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
+}
+
+function contentOf(parts: readonly Part[]): string | readonly Part[] {
+  const texts = textsOf(parts);
+  return texts.length === parts.length ? texts.filter((text) => text !== "").join("\n\n") : parts;
+}
