@@ -12,6 +12,7 @@ import {
   type OpenGateways,
   type StoreGateways,
 } from "./gateways.ts";
+import { classPricing } from "./rows.ts";
 
 const line = (costMilliCu: number, more: Partial<ChargeLine> = {}): ChargeLine => ({
   surface: "ledger-rpc",
@@ -154,6 +155,7 @@ export function describeSpend(name: string, open: OpenGateways): void {
           outputTokens: 4,
           cachedTokens: 2,
           reasoningTokens: 1,
+          pricing: classPricing,
         }),
       ]);
       const groups = async (by: SpendQuery["by"]): Promise<unknown> =>

@@ -11,6 +11,7 @@ import type {
 } from "sluice-gateway/services";
 import { about, agentOf, principalOf } from "../plugins/billing/metering/principals.ts";
 import type { ContractMeter } from "./meter.ts";
+import { classPricing } from "./rows.ts";
 
 export interface OpenUsage {
   readonly meter: ContractMeter;
@@ -115,7 +116,8 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
     test("the tokens of classes with a price of their own are counted", async (t) => {
       const { meter, usage, now } = await open(t);
       const from = now();
-      await charge(meter, "ws_1", "key_1", chat, { ...chat, cachedTokens: 2, reasoningTokens: 1 });
+      const counts = { cachedTokens: 2, reasoningTokens: 1, pricing: classPricing };
+      await charge(meter, "ws_1", "key_1", chat, { ...chat, ...counts });
       const range = { workspaceId: "ws_1", from, to: now() + 1 };
       const made = await usage.report({ ...range, groupBy: ["model"] });
       assert.ok(made.kind === "done");
