@@ -11,6 +11,7 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     "docs/recipes/mcp-server",
     "docs/recipes/proxy",
     "docs/recipes/agents",
+    "docs/recipes/connect",
     "docs/recipes/clients",
     "docs/recipes/papi",
   ],

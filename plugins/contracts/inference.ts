@@ -69,6 +69,11 @@ export interface AttemptFailure {
   /** The wait that the worker asks for, from 1 to 300 seconds. */
   readonly retryAfterSeconds?: number | undefined;
   readonly contextExceeded?: ContextExceeded | undefined;
+  /**
+   * The check of the worker's evidence or bill that failed, and why. The client gets this text, and the request is not
+   * sent to another worker.
+   */
+  readonly failedCheck?: string | undefined;
 }
 
 /** Tokens of one answer. */
@@ -176,6 +181,8 @@ export interface InferenceRequest {
 
 /** A request that is in flight. */
 export interface InferenceCall {
+  /** Headers about the worker for the client, once the answer has begun: a flat list. Default: none. */
+  readonly headers?: readonly string[] | undefined;
   /** Applies backpressure: chunks stop soon after `pause`. */
   pause(): void;
   resume(): void;

@@ -64,7 +64,14 @@ export interface NetworkConfig {
   readonly affinity: "session" | "none";
 }
 
-/** A kind of networks. */
+/** The workers and prices of a network. */
+export interface NetworkStatus {
+  /** Undefined if the network does not state a price. */
+  readonly prices: TokenPrices | undefined;
+  readonly workers: readonly ListedWorker[];
+}
+
+/** Driver for one protocol of inference networks. */
 export interface NetworkKind {
   /** URL schemes of the workers that a status document may list, such as `https:`. */
   readonly workerProtocols: readonly string[];
@@ -73,6 +80,8 @@ export interface NetworkKind {
    * each model that the network's server lists is a worker.
    */
   statusUrl?(config: NetworkConfig): string;
+  /** Reads that document. Undefined if it is not valid. Default: the status document of decisions.md section 8. */
+  readStatus?(config: NetworkConfig, document: unknown): NetworkStatus | undefined;
   /**
    * Opens the connections to the workers. `changed`: must be called when a worker becomes available or unavailable.
    */
@@ -120,7 +129,6 @@ export interface WorkerRoute {
 /** A worker as an attempt sees it. */
 export interface AttemptedWorker {
   readonly id: string;
-  /** Number of requests in flight. */
   inFlight: number;
   succeeded(): void;
   failed(failure: UpstreamFailure): void;
@@ -158,6 +166,10 @@ export interface RunningAttempt {
   readonly reported: TokenUsage | undefined;
   readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
+  /** The price that the worker asks for. Default: that of the network. */
+  readonly price?: Price | undefined;
+  /** As in `InferenceCall`. */
+  readonly headers?: readonly string[] | undefined;
   /** True after the worker has received the whole request. */
   readonly hasRequest: boolean;
   begin(): void;

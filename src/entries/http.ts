@@ -4,6 +4,7 @@
  */
 export { addressList, isAddressBlock } from "../address-list.ts";
 export { addressKey } from "../address.ts";
+export { isLoopback } from "../config/loopback.ts";
 export { addressReader, clientScheme } from "../http/address.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
 export { serversOf } from "../http/backend-servers.ts";
@@ -24,6 +25,7 @@ export {
   skipValue,
   type ReadMember,
 } from "../http/json/scan.ts";
+export { isRequestId } from "../request-id.ts";
 export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
 export {
   requestSender,

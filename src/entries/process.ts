@@ -10,6 +10,7 @@ export {
   type CommandDatabase,
 } from "../commands/database.ts";
 export { catchFatalErrors } from "../commands/fatal-errors.ts";
+export { drainOf, runUntilStopped, startOrPrintFaults } from "../commands/start.ts";
 export { limitHeapGrowth } from "../commands/server-process.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";

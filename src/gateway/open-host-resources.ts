@@ -100,7 +100,7 @@ async function openState(
   return () => state;
 }
 
-interface StoreParts {
+interface StoreDeps {
   readonly seal: Seal;
   readonly clock: Clock;
   readonly log: Log;
@@ -120,7 +120,7 @@ interface PostgresStore {
 /** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
-  parts: StoreParts,
+  deps: StoreDeps,
   stack: ClosingStack,
 ): Promise<PostgresStore | undefined> {
   const { postgres: url } = config.store;
@@ -131,13 +131,13 @@ async function openPostgresStore(
   const { openDatabase } = await import("./open-database.ts");
   const { postgresSql } = await import("../store/sql/postgres-sql.ts");
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
-  const database = await openDatabase(config, url, parts, stack);
+  const database = await openDatabase(config, url, deps, stack);
   const settings = await sharedSettings(config);
-  const { clock } = parts;
+  const { clock } = deps;
   // One connection of its own, so that looks do not wait for other statements, and a stop waits for the last look.
   const own = database.separate({ connections: 1, statementMs: lookLimitMs });
   const session = createSession(postgresSql(own, "session", clock).query, clock);
-  const options = { ...parts, database: own, session, version, settings };
+  const options = { ...deps, database: own, session, version, settings };
   const replicas = await PostgresReplicas.open(options);
   stack.add("list of gateways", () => replicas.close());
   return { database, sql: (lane) => postgresSql(database, lane, clock), session, replicas };
@@ -146,12 +146,12 @@ async function openPostgresStore(
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */
 async function openRedis(
   { store, environment }: Config,
-  parts: StoreParts,
+  deps: StoreDeps,
   stack: ClosingStack,
 ): Promise<RedisConnection | undefined> {
   if (store.redis === undefined) return undefined;
   const { RedisConnection } = await import("../store/redis/redis.ts");
-  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment });
+  const redis = await RedisConnection.open({ ...deps, url: store.redis, environment });
   stack.add("Redis", () => redis.close());
   return redis;
 }

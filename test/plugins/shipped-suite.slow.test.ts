@@ -39,6 +39,8 @@ const inGateways: ReadonlySet<string> = new Set([
   "chat",
   "confidential",
   "confidential-stream",
+  "connect-page",
+  "default-model",
   "embeddings",
   "forward",
   "ledger-rpc",

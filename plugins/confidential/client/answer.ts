@@ -58,6 +58,8 @@ export interface FinalAnswer {
   readonly finishReason: string;
   /** The enclave's error message, if the request failed. */
   readonly error?: string;
+  /** The code of that error, such as INVALID_REQUEST. */
+  readonly errorCode?: string;
   /** The report that the enclave signed, whether or not it is verified. Undefined if it is missing or unreadable. */
   readonly report: UsageReport | undefined;
   /** The exact bytes of the report and its signature, for a later verification. */

@@ -65,17 +65,27 @@ export function recomputeCost(
 /** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */
 export function readPricing(value: unknown): StreamPricing | undefined {
   if (!isObject(value)) return undefined;
-  const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf } = value;
+  const { network, tokenUsdRate, asOf } = value;
   if (typeof network !== "string" || typeof asOf !== "string") return undefined;
-  if (!isCount(coefficient) || !isDecimal(pricePerTokenNano)) return undefined;
-  const classes = readClasses(value["classes"]);
-  if (classes === undefined && value["classes"] !== undefined) return undefined;
+  const offer = readOffer(value);
+  if (offer === undefined) return undefined;
   if (tokenUsdRate !== undefined && tokenUsdRate !== null && !isDecimal(tokenUsdRate)) {
     return undefined;
   }
   const rate = tokenUsdRate ?? undefined;
-  const prices = { pricePerTokenNano, ...(classes !== undefined && { classes }) };
-  return { network, coefficient, ...prices, tokenUsdRate: rate, asOf };
+  return { network, ...offer, tokenUsdRate: rate, asOf };
+}
+
+/** Parses the part of a pricing that a gateway offers before a request. Undefined if it is missing or invalid. */
+export function readOffer(
+  value: unknown,
+): Pick<StreamPricing, "coefficient" | "pricePerTokenNano" | "classes"> | undefined {
+  if (!isObject(value)) return undefined;
+  const { coefficient, pricePerTokenNano } = value;
+  if (!isCount(coefficient) || !isDecimal(pricePerTokenNano)) return undefined;
+  const classes = readClasses(value["classes"]);
+  if (classes === undefined && value["classes"] !== undefined) return undefined;
+  return { coefficient, pricePerTokenNano, ...(classes !== undefined && { classes }) };
 }
 
 function readClasses(value: unknown): ClassPrices | undefined {

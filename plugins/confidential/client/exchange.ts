@@ -140,7 +140,9 @@ async function openFrame(
   }
   const { finish_reason: finishReason, error } = object;
   if (typeof finishReason !== "string") throw badFrame("the last frame has no finish_reason");
-  return { finishReason, error: errorText(error) };
+  const code = isObject(error) ? error["code"] : undefined;
+  const errorCode = typeof code === "string" ? code : undefined;
+  return { finishReason, error: errorText(error), errorCode };
 }
 
 /** Returns the message of an error that is a text, or an object with a `message` like OpenAI's errors. */

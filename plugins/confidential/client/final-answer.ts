@@ -14,6 +14,7 @@ import { webSuite } from "./web-crypto.ts";
 export interface FinalFrame {
   readonly finishReason: string;
   readonly error: string | undefined;
+  readonly errorCode: string | undefined;
 }
 
 /** Returns the final answer. Called when the last frame and `done` have arrived. */
@@ -21,7 +22,7 @@ export async function createFinalAnswer(
   open: OpenSession,
   settings: Settings,
   done: DoneFrame,
-  { finishReason, error }: FinalFrame,
+  { finishReason, error, errorCode }: FinalFrame,
 ): Promise<FinalAnswer> {
   const { report: bytes, sig, usage, usedMilliCu, paidBeforeMilliCu } = done;
   const signedReport =
@@ -48,6 +49,7 @@ export async function createFinalAnswer(
     checks,
     finishReason,
     ...(error !== undefined && { error }),
+    ...(errorCode !== undefined && { errorCode }),
     report,
     signedReport,
     pricing,

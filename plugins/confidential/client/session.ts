@@ -39,6 +39,8 @@ export interface Session {
   readonly offer: unknown;
   /** Time after which no request can start, in milliseconds since 1970. */
   readonly expiresAt: number;
+  /** True while a request can start: the session is open, and none of its limits has been reached. */
+  readonly isOpen: boolean;
   /**
    * Sends a request. It starts when the previous one has ended. `signal`: cancels the request; the loop over the deltas
    * then throws the signal's reason, and `final` still resolves with the cost. Throws a TypeError if the request is
@@ -116,6 +118,9 @@ export function createSession(open: OpenSession, settings: Settings): Session {
     upstream: core.upstream,
     offer,
     expiresAt,
+    get isOpen() {
+      return socket.isOpen && (failure ?? limitReached()) === undefined;
+    },
     chat(request, { signal } = {}) {
       const bytes = writeRequest(request, hello.model, hello.maxOutputTokens);
       const { answer, active, settle } = startAnswer(signal);

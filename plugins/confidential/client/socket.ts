@@ -16,6 +16,8 @@ export type StreamMessage =
 export interface StreamSocket {
   /** The subprotocol that the server selected. Empty if it selected none. */
   readonly protocol: string;
+  /** False as soon as one end has begun to close the connection. */
+  readonly isOpen: boolean;
   /** Returns the next message. Allows one caller at a time. */
   next(): Promise<StreamMessage>;
   send(data: string | Bytes): void;
@@ -135,6 +137,9 @@ function readMessages(socket: WebSocket): StreamSocket {
   return {
     get protocol() {
       return socket.protocol;
+    },
+    get isOpen() {
+      return end === undefined && socket.readyState === socket.OPEN;
     },
     next() {
       const message = unread.shift() ?? end;

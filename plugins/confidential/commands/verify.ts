@@ -2,9 +2,7 @@
  * `sluice verify`: opens an encrypted session up to its attestation, without sending a prompt, and prints the checks.
  */
 import {
-  checkWord,
   optionText,
-  optionTexts,
   UsageError,
   type Command,
   type CommandContext,
@@ -13,8 +11,8 @@ import {
 import { isObject } from "sluice-gateway/toolkit";
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
-import { readSevSnp } from "../protocol/sev-snp-policy.ts";
-import type { SnpMinimums, SnpPolicy } from "../verify/policy.ts";
+import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
+import { printable } from "./printable.ts";
 
 export const verify: Command = {
   summary: "check the evidence of an encrypted network",
@@ -27,14 +25,7 @@ printed as a warning. Exit code 0 if a client with these options would accept th
 --key KEY               API key with the capability inference (default: SLUICE_API_KEY)
 --network NAME          network to verify (default: the network of the first model of GET /v1/models with evidence)
 --model ID              model to verify (default: the first model of GET /v1/models with evidence)
---termination WHERE     worker or gateway: where encryption ends (default: as in the policy document, else worker)
---policy-key KEY        public key of the operator's policy document, in base64url. The document lists what may run
---image-hash HEX        image that may run; may be given several times. "any" accepts every image
---min-tcb PRODUCT=LIST  SEV-SNP: minimum TCB of a product, such as Genoa=snp:27,microcode:84 (default: the minimum in
-                        the policy document); may be given several times. "any" accepts every TCB
---without-crl           SEV-SNP: accept evidence without AMD's revocation list
---allow-simulated       accept simulated evidence, which no hardware attests
---simulated-root B64    test root of simulated evidence, as printed by sluice dev and sluice worker
+${evidenceHelp}
 --json                  print one JSON document
 
 \`sluice verify --head\` checks the finalized heads of the nodes instead: see \`sluice verify --head --help\`.`,
@@ -42,13 +33,7 @@ printed as a warning. Exit code 0 if a client with these options would accept th
     key: { type: "string" },
     network: { type: "string" },
     model: { type: "string" },
-    termination: { type: "string" },
-    "policy-key": { type: "string" },
-    "image-hash": { type: "string", multiple: true },
-    "min-tcb": { type: "string", multiple: true },
-    "without-crl": { type: "boolean" },
-    "allow-simulated": { type: "boolean" },
-    "simulated-root": { type: "string", multiple: true },
+    ...evidenceOptions,
   },
   async run(context, values, [url, extra]) {
     if (url === undefined) throw new UsageError("missing argument URL");
@@ -151,51 +136,14 @@ async function readOptions(
   if (target === undefined) {
     return "GET /v1/models lists no such model with evidence. Pass --network and --model.";
   }
-  const images = optionTexts(values, "image-hash");
-  const termination = optionText(values, "termination");
-  const policyKey = optionText(values, "policy-key");
   return {
     url,
     apiKey,
     ...target,
-    ...(termination !== undefined && {
-      termination: checkWord(termination, ["worker", "gateway"] as const, "termination"),
-    }),
-    ...(policyKey !== undefined && { policyKey }),
-    ...(images !== undefined && { imageHashes: images.includes("any") ? "any" : images }),
-    sevSnp: readSnpPolicy(values),
-    allowSimulated: values["allow-simulated"] === true,
-    simulatedRoots: optionTexts(values, "simulated-root") ?? [],
+    ...readEvidenceOptions(values),
     memory: createClientMemory(),
     signal: context.signal,
   };
-}
-
-function readSnpPolicy(values: OptionValues): SnpPolicy {
-  const given = optionTexts(values, "min-tcb");
-  const minTcb = given?.includes("any") === true ? "any" : given && readMinimums(given);
-  return {
-    ...(minTcb !== undefined && { minTcb }),
-    ...(values["without-crl"] === true && { requireCrl: false }),
-  };
-}
-
-/** Parses texts such as `Genoa=snp:27,microcode:84`. */
-function readMinimums(given: readonly string[]): SnpMinimums {
-  const products = given.map((each) => {
-    const [product = "", list = ""] = each.split("=", 2);
-    const parts = list.split(",").map((part) => {
-      const [name = "", level = ""] = part.split(":", 2);
-      return [name, /^\d{1,3}$/.test(level) ? Number(level) : level] as const;
-    });
-    return [product, Object.fromEntries(parts)] as const;
-  });
-  const read = readSevSnp({ min_tcb: Object.fromEntries(products) });
-  if (typeof read === "string" || read.min_tcb === "any") {
-    const wanted = "expected PRODUCT=PART:LEVEL,…, such as Genoa=snp:27,microcode:84";
-    throw new UsageError(`--min-tcb: ${wanted}, got "${given.join(" ")}"`);
-  }
-  return read.min_tcb;
 }
 
 interface Target {
@@ -245,6 +193,5 @@ function describe(outcome: Outcome): string {
     ? `accepted: ${network} ${model}, encryption ends at the ${outcome.termination ?? "?"}; ${who}`
     : `refused: ${network} ${model}: ${message ?? "?"}`;
   const found = image === undefined ? [] : [`image: ${image}`];
-  // Some reasons quote text of certificates, which is not trusted.
-  return [...lines, ...found, verdict].map((line) => line.replaceAll(/\p{Cc}/gu, "?")).join("\n");
+  return [...lines, ...found, verdict].map(printable).join("\n");
 }

@@ -28,8 +28,8 @@ export const demo: Demo = {
     if (root === undefined) return nothing;
     const streamUrl = url + route.path;
     const model = demoEnv["SLUICE_DEMO_MODEL"];
-    const verify = [
-      `npx sluice verify ${url} --key ${key?.text ?? ""} --network ${network.name} --model ${model}`,
+    const target = [
+      `${url} --key ${key?.text ?? ""} --network ${network.name} --model ${model}`,
       `--termination gateway --image-hash any --allow-simulated --simulated-root ${root}`,
     ].join(" ");
     return {
@@ -37,7 +37,10 @@ export const demo: Demo = {
       lines: [["encrypted", `${streamUrl} (SIMULATED - NOT A TEE)`]],
       json: { stream_url: streamUrl, simulated_root: root },
       // The model ids of a server other than the demo model are unknown here.
-      commands: model === undefined ? [] : [verify],
+      commands:
+        model === undefined
+          ? []
+          : [`npx sluice verify ${target}`, `npx sluice connect ${target} --configure claude`],
     };
   },
 };

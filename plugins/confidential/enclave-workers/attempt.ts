@@ -27,7 +27,7 @@ import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { countsOf, readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
-import { MessageBuilder, textOfDelta } from "./whole-message.ts";
+import { addDelta, choiceOf, MessageBuilder } from "./whole-message.ts";
 
 /** A session in which the gateway is the client, with the private key of its `hello`. */
 export interface OwnSession extends OpenEnclave {
@@ -191,12 +191,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   }
 
   #onDelta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
-    const { content, reasoning, called } = textOfDelta(delta);
-    const bytes = Buffer.byteLength(content + reasoning + called);
-    if (bytes > 0) this.produced.chunks++;
-    this.produced.bytes += bytes;
-    if (reasoning !== "") this.produced.reasoningChunks++;
-    this.produced.reasoningBytes += Buffer.byteLength(reasoning);
+    addDelta(this.produced, delta);
     if (!this.#call.request.streamed) {
       if (!this.#message.add(delta)) this.#fail({ kind: "tooLarge" });
       return;
@@ -217,9 +212,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   /** `delta`, `logprobs`: JSON. */
   #passOn(delta: string, finishReason: string | null, logprobs?: string): void {
-    const finish = JSON.stringify(finishReason);
-    const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
-    const choice = Buffer.from(`{"index":0,"delta":${delta},${more}"finish_reason":${finish}}`);
+    const choice = choiceOf(delta, finishReason, logprobs);
     this.#call.onChoice(choice, 0, choice.length);
     if (!this.#hasEnded) this.#call.onRead();
   }

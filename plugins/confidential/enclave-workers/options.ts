@@ -62,11 +62,14 @@ type SnpMinimumsConfig = Readonly<
   Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
 >;
 
-/** Returns the evidence policies of the enabled networks of kind `enclave`, by name of the network. */
-export function evidencePolicies({ networks }: Options): Map<string, EvidencePolicyConfig> {
+/** Returns the evidence policies of the enabled networks of a kind, by name of the network. */
+export function evidencePolicies(
+  { networks }: Options,
+  kind = "enclave",
+): Map<string, EvidencePolicyConfig> {
   return new Map(
     Object.entries(networks).flatMap(([name, network]) =>
-      network?.kind === "enclave" && network.url !== undefined
+      network?.kind === kind && network.url !== undefined
         ? [[name, evidencePolicy(network.evidence)]]
         : [],
     ),

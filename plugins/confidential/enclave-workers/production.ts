@@ -14,7 +14,7 @@ export function productionProblems(
   const networks = (sections["networks"] ?? {}) as Readonly<Record<string, Entry | null>>;
   return Object.entries(networks).flatMap(([name, entry]): ProductionProblem[] => {
     const { kind, url, evidence } = entry ?? {};
-    if (kind !== "enclave" || url === undefined) return [];
+    if ((kind !== "enclave" && kind !== "sealed") || url === undefined) return [];
     const isSimulated = evidence?.kind === "simulated";
     if (!isSimulated && evidence?.image_hashes !== "any") return [];
     const pointer = `/networks/${name}/evidence`;

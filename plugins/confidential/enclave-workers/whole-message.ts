@@ -13,17 +13,37 @@ const maxChars = 16 * 1024 * 1024;
 const entryChars = 64;
 
 /** The text of a delta. It also counts as produced by the model. */
-export interface DeltaText {
+interface DeltaText {
   readonly content: string;
   readonly reasoning: string;
   /** The names and arguments of calls of tools. */
   readonly called: string;
 }
 
-export function textOfDelta(delta: Json): DeltaText {
+function textOfDelta(delta: Json): DeltaText {
   const { content, reasoning_content: reasoning } = delta;
   const called = callsOf(delta).map(({ name, text }) => name + text);
   return { content: textOf(content), reasoning: textOf(reasoning), called: called.join("") };
+}
+
+/** Adds a delta to what has been produced. */
+export function addDelta(
+  produced: { chunks: number; bytes: number; reasoningChunks: number; reasoningBytes: number },
+  delta: Json,
+): void {
+  const { content, reasoning, called } = textOfDelta(delta);
+  const bytes = Buffer.byteLength(content + reasoning + called);
+  if (bytes > 0) produced.chunks++;
+  produced.bytes += bytes;
+  if (reasoning !== "") produced.reasoningChunks++;
+  produced.reasoningBytes += Buffer.byteLength(reasoning);
+}
+
+/** Returns a choice of OpenAI's API. `delta`, `logprobs`: JSON. */
+export function choiceOf(delta: string, finishReason: string | null, logprobs?: string): Buffer {
+  const finish = JSON.stringify(finishReason);
+  const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
+  return Buffer.from(`{"index":0,"delta":${delta},${more}"finish_reason":${finish}}`);
 }
 
 export class MessageBuilder {

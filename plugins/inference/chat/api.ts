@@ -26,7 +26,7 @@ export const chatApi: CompletionApi = {
     return read.ok ? { ...read, renderer } : read;
   },
   renderError(error) {
-    const type = error.status === 503 ? "internal_error" : "invalid_request_error";
+    const type = error.status >= 500 ? "internal_error" : "invalid_request_error";
     return { body: errorJson(error, type) };
   },
 };

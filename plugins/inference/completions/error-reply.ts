@@ -2,7 +2,7 @@
 import type { Exchange, Reply } from "sluice-gateway/plugin";
 import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 import type { CompletionApi } from "./api.ts";
-import { codeOfFailure, completionError, failureOutcome, type CompletionError } from "./errors.ts";
+import { completionError, errorOfFailure, failureOutcome, type CompletionError } from "./errors.ts";
 
 /** The minimum of gateway.md, "Retry-After values". */
 const minRetryAfterSeconds = 5;
@@ -33,17 +33,17 @@ export function failureReply(
   attempt: AttemptFailure | undefined,
 ): Reply {
   x.note("upstreamFailure", attempt?.cause);
-  const code = codeOfFailure[failure];
+  const error = errorOfFailure(failure, attempt);
   const { contextExceeded, retryAfterSeconds } = attempt ?? {};
-  if (code !== "INVALID_REQUEST") {
-    const reply = errorReply(api, x, completionError(code), { retryAfterSeconds });
+  if (error.code !== "INVALID_REQUEST") {
+    const reply = errorReply(api, x, error, { retryAfterSeconds });
     return { ...reply, outcome: failureOutcome(failure) };
   }
   const details =
     contextExceeded === undefined
       ? {}
       : { contextExceeded, message: contextMessage(contextExceeded) };
-  return errorReply(api, x, completionError(code, details));
+  return errorReply(api, x, completionError(error.code, details));
 }
 
 /** The message of OpenAI for a prompt that is too long. Some clients read its wording. */

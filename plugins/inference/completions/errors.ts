@@ -1,5 +1,5 @@
 /** Errors of completions. Each API renders them in its own shape (decisions.md sections 8 and 15). */
-import type { ContextExceeded, InferenceFailure } from "sluice-gateway/services";
+import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 
 const errors = {
   INVALID_REQUEST: { status: 400, message: "the request is not valid" },
@@ -7,6 +7,10 @@ const errors = {
   MODEL_NOT_AVAILABLE: { status: 503, message: "the model is not available at the moment" },
   // Agents look for the words "server error", and repeat a request whose stream has broken then.
   UPSTREAM_ERROR: { status: 503, message: "the model could not answer because of a server error" },
+  VERIFICATION_FAILED: {
+    status: 502,
+    message: "the evidence or the bill of the model failed a check",
+  },
 } as const;
 
 export type CompletionErrorCode = keyof typeof errors;
@@ -25,7 +29,7 @@ export interface CompletionError {
 }
 
 /** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
-export const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
+const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",
   unavailable: "UPSTREAM_ERROR",
@@ -38,6 +42,16 @@ type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
   return { code, ...errors[code], ...details };
+}
+
+/** Returns the error for an answer that failed. `attempt`: the failure of the last worker. */
+export function errorOfFailure(
+  failure: InferenceFailure,
+  attempt: AttemptFailure | undefined,
+): CompletionError {
+  return attempt?.failedCheck === undefined
+    ? completionError(codeOfFailure[failure])
+    : completionError("VERIFICATION_FAILED", { message: attempt.failedCheck });
 }
 
 /** Returns the outcome of an exchange whose answer failed. */

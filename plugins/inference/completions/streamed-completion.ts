@@ -6,7 +6,7 @@ import type { Sink } from "sluice-gateway/plugin";
 import type { AnswerReader } from "sluice-gateway/services";
 import { settle, settleClientLeft } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { codeOfFailure, completionError, failureOutcome } from "./errors.ts";
+import { errorOfFailure, failureOutcome } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
 
@@ -77,7 +77,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
       this.completion.x.note("upstreamFailure", attempt?.cause);
       const outcome = failureOutcome(failure);
       const usedMilliCu = settle(this.completion, result, outcome);
-      const error = completionError(codeOfFailure[failure]);
+      const error = errorOfFailure(failure, attempt);
       this.completion.brokenBy = error.code;
       const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
       this.#finishWith((sink) => sink.end(undefined, last, outcome));
@@ -95,7 +95,11 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     this.#isOpening = true;
     const { x, request, renderer, clock, startedAt } = this.completion;
     if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
-    const own = [...(renderer.headers ?? []), ...ignoredFieldsHeader(request.ignored)];
+    const own = [
+      ...(renderer.headers ?? []),
+      ...(this.call?.headers ?? []),
+      ...ignoredFieldsHeader(request.ignored),
+    ];
     x.stream(200, [...headers, ...own])
       .then((sink) => this.#opened(sink))
       .catch((error: unknown) => this.fail(error));

@@ -104,7 +104,11 @@ class TracedCall implements AnswerReader, InferenceCall {
     }
   }
 
-  // Methods for the surface.
+  // Members for the surface.
+
+  get headers(): readonly string[] | undefined {
+    return this.#call?.headers;
+  }
 
   pause(): void {
     this.#call?.pause();

@@ -22,7 +22,8 @@ export class WholeCompletion extends CompletionReader {
     const { renderer } = completion;
     const usedMilliCu = settle(completion, result);
     const charged = { result, usedMilliCu };
-    const headers = ["content-type", "application/json", ...(renderer.headers ?? [])];
+    const own = [...(renderer.headers ?? []), ...(this.call?.headers ?? [])];
+    const headers = ["content-type", "application/json", ...own];
     if (native === undefined || renderer.native === undefined) {
       return { status: 200, headers, body: renderer.whole(completion, message, charged) };
     }

@@ -87,6 +87,10 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     queueMicrotask(() => this.#next());
   }
 
+  get headers(): readonly string[] | undefined {
+    return this.#attempt?.headers;
+  }
+
   pause(): void {
     if (this.#leaving === undefined) this.#attempt?.pause();
   }
@@ -160,7 +164,8 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const cause = { ...failure.cause, backend: worker.id };
     this.network.countFailure(cause);
     this.#attemptFailure = { ...failure, cause };
-    const final = finalFailure(worker, cause, this.request);
+    const final =
+      failure.failedCheck === undefined ? finalFailure(worker, cause, this.request) : "unavailable";
     // A worker that refused the request has not processed any of it.
     if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
     const isTimeOut = cause.kind === "answerTimeout" || cause.kind === "idleTimeout";
@@ -277,7 +282,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   /** Returns the result of the answer. `produced`: what to charge, if not everything that has arrived. */
   #result(produced?: PartialAnswer): InferenceResult | undefined {
     const attempt = this.#attempt;
-    const price = this.#price;
+    const price = attempt?.price ?? this.#price;
     if (attempt === undefined || price === undefined) return undefined;
     const { pricing } = price;
     const hasClasses = pricing.classes !== undefined;

@@ -11,6 +11,7 @@ import {
   type ModelOverride,
   type NetworkConfig,
   type NetworkKind,
+  type NetworkStatus,
   type Price,
   type TokenPrices,
   type Transport,
@@ -23,7 +24,7 @@ import { AllowedOrigins } from "./allowed-origins.ts";
 import { OpenaiTransport } from "./openai-transport.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
-import { readModels, readStatus, statusProblem, type NetworkStatus } from "./status-document.ts";
+import { readModels, readStatus, statusProblem } from "./status-document.ts";
 import type { NetworkParts, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
 
@@ -235,6 +236,13 @@ function statusSource(
   const problemOf = statusProblem;
   if (statusUrl !== undefined) return { url: statusUrl, read, problemOf };
   const own = kind?.statusUrl?.(config);
-  if (own !== undefined) return { url: own, headers, read, problemOf };
+  if (own !== undefined) {
+    const readOwn = kind?.readStatus?.bind(kind, config);
+    return {
+      url: own,
+      headers,
+      ...(readOwn === undefined ? { read, problemOf } : { read: readOwn }),
+    };
+  }
   return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
 }

@@ -2,15 +2,14 @@
  * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
  * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
-import type { ListedWorker, TokenPrices, WorkerState } from "sluice-gateway/services";
+import type {
+  ListedWorker,
+  NetworkStatus,
+  TokenPrices,
+  WorkerState,
+} from "sluice-gateway/services";
 import { readTokenPrices } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
-
-export interface NetworkStatus {
-  /** Undefined if the document has no price. */
-  readonly prices: TokenPrices | undefined;
-  readonly workers: readonly ListedWorker[];
-}
 
 /**
  * Maximum price that is accepted: one native token per token of text. Reservations at a much higher price could not be

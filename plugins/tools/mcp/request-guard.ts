@@ -2,6 +2,7 @@
  * Refuses requests from browser pages of other sites, under any name of this gateway. With DNS rebinding, the requests
  * of a foreign page arrive on a loopback address with the host name of that page in `Host` and `Origin`.
  */
+import { isLoopback } from "sluice-gateway/http";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
 export interface RequestGuardOptions {
@@ -57,12 +58,6 @@ export function createRequestGuard({ origins, hosts }: RequestGuardOptions): Req
 function nameOf(authority: string): string {
   const end = authority.startsWith("[") ? authority.indexOf("]") + 1 : authority.indexOf(":");
   return (end <= 0 ? authority : authority.slice(0, end)).toLowerCase();
-}
-
-/** 127.0.0.0/8 is loopback (RFC 5735), and every name below `localhost` (RFC 6761 section 6.3). */
-function isLoopback(name: string): boolean {
-  if (name === "localhost" || name === "[::1]" || name.endsWith(".localhost")) return true;
-  return /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(name);
 }
 
 function isLoopbackAddress(address: string): boolean {

@@ -126,6 +126,8 @@ export interface FakeGateway {
   readonly hellos: Hello[];
   /** The requests that the enclave decrypted, in all sessions. */
   readonly prompts: Json[];
+  /** The messages from clients, which are masked on the wire. */
+  readonly received: Bytes[];
   /** Number of binary frames from clients. */
   frames: number;
   cancels: number;
@@ -177,6 +179,7 @@ export async function startFakeGateway(
     requests: [],
     hellos: [],
     prompts: [],
+    received: [],
     frames: 0,
     cancels: 0,
     closes: [],
@@ -258,6 +261,7 @@ function serve(gateway: FakeGateway, served: Served, socket: ServerSocket): void
   socket.on("message", (data: RawData, isBinary: boolean) => {
     // ws returns a Buffer by default.
     const bytes = Uint8Array.from(data as Buffer);
+    gateway.received.push(bytes);
     if (isBinary) gateway.frames++;
     turn = turn.then(async () => {
       if (session === undefined) {

@@ -1,0 +1,309 @@
+/**
+ * `sluice connect`: verifies an encrypted network of a gateway, and serves its models to programs of this machine. It
+ * runs the template `connect` of `sluice init`.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  checkWord,
+  optionText,
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+} from "sluice-gateway/module";
+import { packageFile } from "sluice-gateway/package-files";
+import {
+  catchFatalErrors,
+  createLog,
+  drainOf,
+  runUntilStopped,
+  startOrPrintFaults,
+} from "sluice-gateway/process";
+import { parseDecimal } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+import { readOptions as readSessionOptions } from "../client/options.ts";
+import type { Verification } from "../sealed-networks/verification.ts";
+import { clientSettings, type LocalGateway } from "./client-settings.ts";
+import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
+import { printable } from "./printable.ts";
+
+type Client = keyof typeof clientSettings;
+// The object has no other keys.
+const clients = Object.keys(clientSettings) as Client[];
+
+/** The pattern of `key` of the step `local-access`. */
+const keyPattern = /^[\x21-\x7e]{16,256}$/;
+
+export const connect: Command = {
+  summary: "use an encrypted network from this machine, verified",
+  help: `usage: sluice connect URL [--key KEY] [--network NAME] [--model ID] [--policy-key KEY | --image-hash HEX]…
+                      [--port 8117] [--key-file FILE] [--configure NAME] [--max-price NANO] [--json]
+
+Serves the models of an encrypted network to programs of this machine: chat completions, responses, messages and the
+list of models. Verifies the enclaves of the gateway at URL, encrypts each request to them, and checks each bill. Nothing
+is ever sent in plain text. If a check fails at the start, the exit code is 1; later, requests get 502 with its name.
+On SIGTERM and SIGINT, running requests finish, and the exit code is 0. A page at / shows what was verified and billed.
+
+--key KEY               API key of the gateway, with the capability inference (default: SLUICE_API_KEY)
+--network NAME          network of the gateway (default: every network with evidence)
+--model ID              model that is verified at the start, and that also answers for names that the gateway does not
+                        list (default: the first model is verified, and other names get 404)
+--port PORT             port on 127.0.0.1 (default: 8117)
+--key-file FILE         file with the key of local programs; it is created if it is missing (default: a new key)
+--configure NAME        print the settings of a program: ${clients.join(", ")}
+--max-price NANO        highest price of a token, in nano native tokens
+${evidenceHelp}
+--json                  print one JSON document when programs can connect`,
+  options: {
+    key: { type: "string" },
+    network: { type: "string" },
+    model: { type: "string" },
+    port: { type: "string" },
+    "key-file": { type: "string" },
+    configure: { type: "string" },
+    "max-price": { type: "string" },
+    ...evidenceOptions,
+  },
+  async run(context, values, positionals) {
+    const options = readOptions(context, values, positionals);
+    const folder = mkdtempSync(join(tmpdir(), "sluice-connect-"));
+    try {
+      return await serve(context, options, folder);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+};
+
+interface Options {
+  readonly url: string;
+  readonly model: string | undefined;
+  readonly localKey: string;
+  readonly client: Client | undefined;
+  /** The variables of the template. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** The member `evidence` of the network. */
+  readonly evidence: object;
+}
+
+function readOptions(
+  context: CommandContext,
+  values: OptionValues,
+  [given, extra]: readonly string[],
+): Options {
+  if (given === undefined) throw new UsageError("missing argument URL");
+  if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+  if (!URL.canParse(given)) throw new UsageError(`expected a URL, got "${given}"`);
+  const apiKey = optionText(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
+  }
+  const port = optionText(values, "port") ?? "8117";
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
+    throw new UsageError(`--port: expected a port from 0 to 65535, got "${port}"`);
+  }
+  const maxPrice = optionText(values, "max-price") ?? "";
+  if (maxPrice !== "" && parseDecimal(maxPrice) === undefined) {
+    throw new UsageError(`--max-price: expected a decimal such as 12.5, got "${maxPrice}"`);
+  }
+  const client = optionText(values, "configure");
+  const accepted = readEvidenceOptions(values);
+  const [network = "", model] = [optionText(values, "network"), optionText(values, "model")];
+  const names = { network: network || "any", model: model ?? "any" };
+  const { base: url } = checkedBy(() =>
+    readSessionOptions({ url: given, apiKey, ...names, ...accepted }),
+  );
+  const keyFile = optionText(values, "key-file");
+  return {
+    url,
+    model,
+    localKey: keyFile === undefined ? newKey() : keyIn(keyFile),
+    client: client === undefined ? undefined : checkWord(client, clients, "configure"),
+    evidence: evidenceOf(accepted),
+    variables: {
+      PORT: port,
+      SLUICE_URL: url,
+      SLUICE_API_KEY: apiKey,
+      SLUICE_NETWORK: network,
+      SLUICE_MODEL: model ?? "",
+      SLUICE_TERMINATION: accepted.termination ?? "",
+      SLUICE_POLICY_KEY: accepted.policyKey ?? "",
+      SLUICE_MAX_PRICE: maxPrice,
+    },
+  };
+}
+
+function checkedBy<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof TypeError ? new UsageError(error.message) : error;
+  }
+}
+
+/** Converts options to the member `evidence` of a network. At least one of them must say what may run. */
+function evidenceOf(accepted: ReturnType<typeof readEvidenceOptions>): object {
+  const { policyKey, imageHashes, allowSimulated, simulatedRoots = [], sevSnp = {} } = accepted;
+  const isSimulated = allowSimulated === true;
+  if (policyKey === undefined && imageHashes === undefined && !isSimulated) {
+    throw new UsageError(
+      "nothing says which images may run: pass --policy-key, --image-hash, or --allow-simulated",
+    );
+  }
+  if (isSimulated && simulatedRoots.length === 0) {
+    throw new UsageError("--allow-simulated needs --simulated-root");
+  }
+  const { minTcb, requireCrl = true } = sevSnp;
+  if (minTcb === undefined && !requireCrl) throw new UsageError("--without-crl needs --min-tcb");
+  return {
+    ...(isSimulated && { kind: "simulated", roots: simulatedRoots }),
+    ...(imageHashes !== undefined && { image_hashes: imageHashes }),
+    ...(minTcb !== undefined && { sev_snp: { min_tcb: minTcb, require_crl: requireCrl } }),
+  };
+}
+
+function newKey(): string {
+  return `local_${randomBytes(24).toString("base64url")}`;
+}
+
+/** Returns the key in a file. A missing file is created with a new key. */
+function keyIn(file: string): string {
+  try {
+    const key = newKey();
+    writeFileSync(file, `${key}\n`, { flag: "wx", mode: 0o600 });
+    return key;
+  } catch (error) {
+    if (!isObject(error) || error["code"] !== "EEXIST") {
+      throw new UsageError(`--key-file: cannot write ${file}`);
+    }
+  }
+  let key: string;
+  try {
+    key = readFileSync(file, "utf8").trim();
+  } catch {
+    throw new UsageError(`--key-file: cannot read ${file}`);
+  }
+  if (keyPattern.test(key)) return key;
+  throw new UsageError(
+    `--key-file: ${file} does not contain a key of 16 to 256 printable characters`,
+  );
+}
+
+async function serve(context: CommandContext, options: Options, folder: string): Promise<0 | 1> {
+  const { variables, model, localKey, evidence } = options;
+  const template = readFileSync(packageFile("plugins/confidential/templates/connect.yaml"), "utf8");
+  const configFile = join(folder, "pipeline.yaml");
+  // JSON is YAML. Dollar signs would read variables.
+  const json = JSON.stringify(evidence).replaceAll("$", String.raw`\u0024`);
+  writeFileSync(
+    configFile,
+    template.replace("evidence: {}", () => `evidence: ${json}`),
+  );
+  using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
+  const level = context.env["LOG_LEVEL"] || "warn";
+  const own = { DATA_DIR: folder, ADMIN_PORT: "0", LOG_LEVEL: level, SLUICE_LOCAL_KEY: localKey };
+  const env = { ...context.env, ...variables, ...own };
+  const destination = {
+    write: (line: string) => context.printToStderr(logText(line, context.json)),
+  };
+  const log = createLog({ level, destination });
+  const gateway = await startOrPrintFaults({ ...context, env, configFile }, { log });
+  if (gateway === undefined) return 1;
+  fatal.drain = drainOf(gateway);
+  try {
+    const verification = await gateway.use("sealed-networks")?.verify(model);
+    if (verification === undefined || verification.failedCheck !== undefined) {
+      context.printToStderr(
+        verification === undefined ? notListed(options) : describe(verification),
+      );
+      return 1;
+    }
+    const local = { url: gateway.url, key: localKey, model: verification.model };
+    context.print(
+      context.json ? asJson(local, verification, options) : asText(local, verification, options),
+    );
+    if (!context.signal.aborted) await runUntilStopped(gateway, context.signal);
+    return 0;
+  } finally {
+    await gateway.stop();
+  }
+}
+
+function notListed({ url, model }: Options): string {
+  const what = model === undefined ? "no model" : `no model ${model}`;
+  return printable(
+    `refused: ${url}/v1/models lists ${what} with evidence, so nothing there can be verified. Nothing was sent.\nIf the gateway itself ends the encryption, pass --network.`,
+  );
+}
+
+function asJson(local: LocalGateway, verification: Verification, { client }: Options): string {
+  const configuration = client && clientSettings[client](local);
+  return JSON.stringify({ ...local, verification, configuration });
+}
+
+function asText(local: LocalGateway, verification: Verification, { url, client }: Options): string {
+  const { network, model } = verification;
+  const settings = client === undefined ? [] : ["", clientSettings[client](local)];
+  return [
+    describe(verification),
+    "",
+    `Programs of this machine can use ${printable(`${model} (network ${network} of ${url})`)}:`,
+    "",
+    `  OpenAI      ${local.url}/v1`,
+    `  Anthropic   ${local.url}`,
+    `  key         ${local.key}`,
+    `  page        ${local.url}/`,
+    ...settings,
+    "",
+    "Press Ctrl-C to stop.",
+  ].join("\n");
+}
+
+/** Describes a verification for a person. */
+function describe(verification: Verification): string {
+  const { failedCheck, assurance, termination, machine, firmware, image, keyset } = verification;
+  const { since, until, checks } = verification;
+  const list = (wanted: string): string =>
+    checks
+      .filter(({ result }) => result === wanted)
+      .map(({ name, why }) => (why === undefined ? name : `${name} (${why})`))
+      .join(", ");
+  const verdict =
+    failedCheck !== undefined
+      ? `refused: the check ${failedCheck}`
+      : assurance === "simulated"
+        ? "SIMULATED: no hardware attests the enclave. Only tests should accept it."
+        : "verified: the answers come from an enclave that hardware attests.";
+  const date = (ms: number | undefined): string | undefined =>
+    ms === undefined ? undefined : new Date(ms).toISOString();
+  const lines = {
+    machine: machine === undefined ? undefined : `${assurance} ${machine}`,
+    firmware,
+    image,
+    keys: keyset,
+    "ends at": termination && `the ${termination}`,
+    since: date(since),
+    until: until === undefined ? undefined : `${date(until) ?? ""}; checked again before`,
+    passed: list("pass"),
+    [failedCheck === undefined ? "accepted" : "failed"]: list("fail"),
+    skipped: list("skipped"),
+  };
+  const shown = Object.entries(lines).filter(([, text]) => text !== undefined && text !== "");
+  return [verdict, "", ...shown.map(([label, text]) => `  ${label.padEnd(12)}${text ?? ""}`)]
+    .map((line) => printable(line))
+    .join("\n");
+}
+
+/** Converts a line of the log to text: its message, and the facts with it. */
+function logText(line: string, isJson: boolean): string {
+  if (isJson) return line.trimEnd();
+  // The log writes JSON objects.
+  const entry = JSON.parse(line) as Readonly<Record<string, unknown>>;
+  const { level: _level, time, msg, ...facts } = entry;
+  const more = Object.entries(facts).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
+  const at = new Date(Number(time)).toISOString();
+  return printable(`${at} ${String(msg)} ${more.join(", ")}`.trimEnd());
+}

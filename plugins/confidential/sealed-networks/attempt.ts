@@ -1,0 +1,233 @@
+/** One request over a verified session. Its answer is passed on as it is decrypted, and its bill is checked at the end. */
+import type { UpstreamFailure } from "sluice-gateway/plugin";
+import {
+  createPrice,
+  type AttemptedCall,
+  type AttemptedWorker,
+  type AttemptFailure,
+  type Price,
+  type RunningAttempt,
+  type TokenUsage,
+} from "sluice-gateway/services";
+import { parseJson } from "sluice-gateway/toolkit";
+import {
+  ConfidentialError,
+  type Answer,
+  type ChatRequest,
+  type Delta,
+  type FinalAnswer,
+} from "../client/client.ts";
+import { addDelta, choiceOf, MessageBuilder } from "../enclave-workers/whole-message.ts";
+import { countsOf } from "../protocol/text-frames.ts";
+import { billFault, priceText } from "./bill.ts";
+import type { ReservedSession, SealedSessions } from "./sealed-sessions.ts";
+import { failedCheckOf, isVerdict, verifiedHeader } from "./verification.ts";
+
+/** Codes of an enclave's error that every other enclave would repeat. */
+const requestErrors: ReadonlySet<string | undefined> = new Set([
+  "INVALID_REQUEST",
+  "LIMIT_EXCEEDED",
+]);
+
+export class SealedAttempt implements RunningAttempt {
+  readonly worker: AttemptedWorker;
+  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
+  finishReason: string | undefined = undefined;
+  reported: TokenUsage | undefined = undefined;
+  price: Price | undefined = undefined;
+  headers: readonly string[] | undefined = undefined;
+  hasRequest = false;
+  readonly #call: AttemptedCall;
+  readonly #sessions: SealedSessions;
+  readonly #message = new MessageBuilder();
+  readonly #cancel = new AbortController();
+  #session: ReservedSession | undefined;
+  /** Resolves when the client can receive more. Undefined while it can. */
+  #paused: PromiseWithResolvers<void> | undefined;
+  #hasEnded = false;
+
+  constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: SealedSessions) {
+    this.#call = call;
+    this.worker = worker;
+    this.#sessions = sessions;
+  }
+
+  begin(): void {
+    this.worker.inFlight++;
+    this.#run()
+      .catch((error: unknown) => {
+        this.#sessions.deps.log.error({ err: error }, "a request over an encrypted session failed");
+        void this.#session?.session.close();
+        this.#fail({ cause: { kind: "internal" } });
+      })
+      .finally(() => this.worker.inFlight--)
+      // Only a failure of the log can arrive here.
+      .catch(() => undefined);
+  }
+
+  pause(): void {
+    this.#paused ??= Promise.withResolvers();
+  }
+
+  resume(): void {
+    this.#paused?.resolve();
+    this.#paused = undefined;
+  }
+
+  /** Cancels the answer. The enclave then signs a report of the tokens produced so far. */
+  wrapUp(): void {
+    this.#cancel.abort();
+    this.resume();
+  }
+
+  abort(): void {
+    this.#hasEnded = true;
+    this.wrapUp();
+  }
+
+  async #run(): Promise<void> {
+    const { request } = this.#call;
+    let reserved: ReservedSession;
+    try {
+      reserved = await this.#sessions.reserve(request.maxTokens);
+    } catch (error) {
+      if (!(error instanceof ConfidentialError)) throw error;
+      // Nothing of the request has been sent.
+      return this.#fail(failureToOpen(error));
+    }
+    this.#session = reserved;
+    if (this.#hasEnded) return this.#sessions.release(reserved);
+    this.headers = ["x-sluice-verified", verifiedHeader(reserved.verification)];
+    const answer = this.#send(reserved, request.body);
+    if (answer === undefined) {
+      this.#sessions.release(reserved);
+      return this.#fail({ cause: { kind: "status", status: 413 } });
+    }
+    try {
+      await this.#forward(answer);
+      this.#finish(reserved, await answer.final);
+      this.#sessions.release(reserved);
+    } catch (error) {
+      void reserved.session.close();
+      // It was cancelled before it started.
+      if (error === this.#cancel.signal.reason) return this.#fail({ cause: { kind: "closed" } });
+      if (!(error instanceof ConfidentialError)) throw error;
+      // The request may have been sent, so it is not repeated.
+      this.#refuse(`answer: ${error.message}`, undefined);
+    }
+  }
+
+  /** Returns undefined if the request is too large. */
+  #send({ session }: ReservedSession, body: Buffer): Answer | undefined {
+    try {
+      // The surfaces write a JSON object with `messages`.
+      const request = parseJson(body.toString()) as ChatRequest;
+      const answer = session.chat(request, { signal: this.#cancel.signal });
+      this.hasRequest = true;
+      return answer;
+    } catch (error) {
+      if (error instanceof TypeError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Passes the deltas on. Returns at the end of the answer, or when it is cancelled. */
+  async #forward(answer: Answer): Promise<void> {
+    try {
+      for await (const delta of answer) {
+        this.#onDelta(delta);
+        await this.#paused?.promise;
+      }
+    } catch (error) {
+      const isOfEnclave = error instanceof ConfidentialError && error.code === "REQUEST_FAILED";
+      if (!isOfEnclave && !this.#cancel.signal.aborted) throw error;
+    }
+  }
+
+  #onDelta(delta: Delta): void {
+    if (this.#hasEnded) return;
+    addDelta(this.produced, delta);
+    if (!this.#call.request.streamed) {
+      if (!this.#message.add(delta))
+        throw new ConfidentialError("LIMIT_EXCEEDED", "the answer is too large");
+      return;
+    }
+    const { logprobs, ...own } = delta;
+    const more = logprobs === undefined ? undefined : JSON.stringify(logprobs);
+    this.#passOn(choiceOf(JSON.stringify(own), null, more));
+  }
+
+  #passOn(choice: Buffer): void {
+    this.#call.onChoice(choice, 0, choice.length);
+    if (!this.#hasEnded) this.#call.onRead();
+  }
+
+  #finish(reserved: ReservedSession, final: FinalAnswer): void {
+    const { report, pricing, finishReason, error, errorCode } = final;
+    if (report !== undefined) this.reported = { ...countsOf(report.tokens), estimated: false };
+    if (pricing !== undefined) {
+      const coefficient = Math.min(pricing.coefficient, report?.coefficient ?? Infinity);
+      this.price = createPrice({ ...pricing, coefficient });
+    }
+    const fault = billFault(final, reserved.session);
+    if (fault !== undefined) return this.#refuse(fault, final);
+    this.#record(undefined, final);
+    if (error !== undefined) {
+      const isOfRequest = requestErrors.has(errorCode);
+      const cause = isOfRequest
+        ? ({ kind: "status", status: 400 } as const)
+        : ({ kind: "unusable" } as const);
+      return this.#fail({ cause });
+    }
+    this.finishReason = finishReason;
+    if (this.#hasEnded) return;
+    const { streamed } = this.#call.request;
+    if (streamed && !this.#cancel.signal.aborted) this.#passOn(choiceOf("{}", finishReason));
+    const message = streamed ? undefined : this.#message.message();
+    if (!streamed && message === undefined) return this.#fail({ cause: { kind: "garbage" } });
+    this.#hasEnded = true;
+    this.worker.succeeded();
+    this.#call.onEnd(message);
+  }
+
+  #refuse(failedCheck: string, final: FinalAnswer | undefined): void {
+    this.#record(failedCheck, final);
+    this.#fail({ cause: { kind: "unusable" }, failedCheck });
+  }
+
+  #record(failedCheck: string | undefined, final: FinalAnswer | undefined): void {
+    const { record, clock } = this.#sessions.deps;
+    const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } =
+      final?.usage ?? {};
+    record({
+      at: clock.now(),
+      model: this.#call.modelId,
+      promptTokens,
+      completionTokens,
+      price: priceText(final?.pricing),
+      billedMilliCu: final?.usedCUMilli,
+      failedCheck,
+    });
+  }
+
+  #fail(failure: AttemptFailure): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#call.onError(this.worker, failure);
+  }
+}
+
+/** Returns the failure of a request whose session could not be opened. */
+function failureToOpen(error: ConfidentialError): AttemptFailure {
+  if (isVerdict(error))
+    return { cause: { kind: "unusable", code: error.code }, failedCheck: failedCheckOf(error) };
+  return { cause: causeOf(error) };
+}
+
+function causeOf({ code }: ConfidentialError): UpstreamFailure {
+  if (code === "RATE_LIMITED") return { kind: "status", status: 429, code };
+  if (code === "MODEL_NOT_AVAILABLE" || code === "NETWORK_NOT_AVAILABLE") {
+    return { kind: "status", status: 404, code };
+  }
+  return { kind: code === "TIMEOUT" ? "answerTimeout" : "refused", code };
+}

@@ -1,0 +1,42 @@
+/** The models that a gateway offers over the encrypted stream, read from its list of models. */
+import type { ListedWorker, NetworkStatus } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
+
+const maxModels = 10_000;
+
+/** Returns the id of the worker that stands for a model of a network of the gateway. */
+export function workerId(network: string, model: string): string {
+  return JSON.stringify([network, model]);
+}
+
+/** Returns the network of the gateway that a worker stands for. */
+export function networkOf({ id }: Pick<ListedWorker, "id">): string {
+  // `workerId` wrote it.
+  return (JSON.parse(id) as readonly [string, string])[0];
+}
+
+/**
+ * Reads the answer of `GET /v1/models`. Each model is one worker, and the first network that lists a model serves it.
+ * Nothing in the list is trusted: each session is verified. `network`: the only network that is used. Without it, a
+ * model needs evidence.
+ */
+export function readCatalogue(
+  value: unknown,
+  network: string | undefined,
+): NetworkStatus | undefined {
+  if (!isObject(value) || !Array.isArray(value["data"])) return undefined;
+  const workers = new Map<string, ListedWorker>();
+  for (const entry of value["data"].slice(0, maxModels) as unknown[]) {
+    const { id: model, network: listed, evidence } = isObject(entry) ? entry : {};
+    if (!isName(model) || !isName(listed) || workers.has(model)) continue;
+    const hasEvidence = evidence !== undefined && evidence !== "none";
+    if (network === undefined ? !hasEvidence : listed !== network) continue;
+    const id = workerId(listed, model);
+    workers.set(model, { id, model, coefficient: 1000, state: "active", url: undefined });
+  }
+  return { prices: undefined, workers: [...workers.values()] };
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && value.length <= 256;
+}

@@ -1,0 +1,36 @@
+/** Service `sealed-networks`: networks of kind `sealed`, the encrypted networks of another gateway. */
+import { defineService } from "sluice-gateway/plugin";
+import { sealedFaults, streamSchema, type Options } from "./options.ts";
+import type { SealedNetworks } from "./sealed-networks.ts";
+
+declare module "sluice-gateway/plugin" {
+  interface ServiceTypes {
+    "sealed-networks": SealedNetworks;
+  }
+}
+
+export default defineService<Options, SealedNetworks>({
+  name: "sealed-networks",
+  description: "The encrypted networks of another gateway, verified by this one.",
+  extends: {
+    networks: {
+      kind: {
+        enum: ["sealed"],
+        description:
+          "Protocol of the workers: OpenAI's API, the encrypted stream of workers, or that of another gateway.",
+      },
+      stream: streamSchema,
+    },
+  },
+  uses: ["networks"],
+  checkSections: sealedFaults,
+  dryRun: () => ({
+    verifications: () => [],
+    requests: () => [],
+    verify: () => Promise.resolve(undefined),
+  }),
+  async start(options, host, context) {
+    const { openSealedNetworks } = await import("./sealed-networks.ts");
+    return { service: openSealedNetworks(options, host, context) };
+  },
+});

@@ -1,0 +1,116 @@
+/** The options of networks of kind `sealed`: members `evidence` and `stream` of the section `networks`. */
+import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
+import { pointerKey } from "sluice-gateway/toolkit";
+import type { ConnectOptions } from "../client/client.ts";
+import {
+  evidencePolicies,
+  type EvidencePolicyConfig,
+  type Options as EvidenceOptions,
+} from "../enclave-workers/options.ts";
+import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
+
+/** The member `stream` after validation. */
+export interface StreamConfig {
+  readonly network?: string;
+  readonly termination?: "worker" | "gateway";
+  readonly policy_key?: string;
+  readonly max_price_nano?: string;
+}
+
+export interface Options {
+  readonly networks: Readonly<
+    Record<
+      string,
+      (NonNullable<EvidenceOptions["networks"][string]> & { readonly stream: StreamConfig }) | null
+    >
+  >;
+}
+
+type Deployment = Pick<Host, "environment"> & Pick<GatewayInfo, "variable">;
+
+export const streamSchema: JsonSchema = {
+  type: "object",
+  description: "For kind sealed: the sessions of the encrypted stream.",
+  additionalProperties: false,
+  default: {},
+  properties: {
+    network: {
+      type: "string",
+      minLength: 1,
+      description:
+        "Name of the network at the gateway. Default: every network whose models the gateway lists with evidence.",
+    },
+    termination: {
+      enum: ["worker", "gateway"],
+      description:
+        "Where the encryption must end. Default: as in the policy document, else worker.",
+    },
+    policy_key: {
+      type: "string",
+      pattern: "^[A-Za-z0-9_-]{43}$",
+      description: "Public key of the operator's policy document, in base64url.",
+    },
+    max_price_nano: {
+      type: "string",
+      format: "decimal",
+      description:
+        "Highest price of a token, in nano native tokens. By default, any price is accepted.",
+    },
+  },
+};
+
+export interface SealedConfig {
+  readonly stream: StreamConfig;
+  /** The conditions that evidence must meet, for `connect`. */
+  readonly accepted: Partial<ConnectOptions>;
+}
+
+/** Returns the enabled networks of kind `sealed`, by name. */
+export function sealedConfigs(options: Options): Map<string, SealedConfig> {
+  return new Map(
+    [...evidencePolicies(options, "sealed")].map(([name, policy]) => {
+      const stream = options.networks[name]?.stream ?? {};
+      return [name, { stream, accepted: acceptedEvidence(policy, stream) }];
+    }),
+  );
+}
+
+/** Members that are not configured are missing, so that those of the policy document apply. */
+function acceptedEvidence(
+  policy: EvidencePolicyConfig,
+  { policy_key: policyKey, termination }: StreamConfig,
+): Partial<ConnectOptions> {
+  const { kind, roots, imageHashes, mrseam, advisories, minTcbEvaluation, platforms, sevSnp } =
+    policy;
+  return {
+    ...(policyKey !== undefined && { policyKey }),
+    ...(termination !== undefined && { termination }),
+    ...(imageHashes.length > 0 && { imageHashes }),
+    ...(mrseam.length > 0 && { mrseam }),
+    ...(advisories.length > 0 && { advisories }),
+    ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),
+    ...(platforms !== undefined && { platforms }),
+    ...(sevSnp !== undefined && { sevSnp }),
+    ...(kind === "simulated" && { allowSimulated: true, simulatedRoots: roots }),
+  };
+}
+
+/** A network must pin something: otherwise nothing says which images may read its prompts. */
+export function sealedFaults(options: Options, deployment: Deployment): SectionFault[] {
+  return [...sealedConfigs(options)].flatMap(([name, { accepted }]) => {
+    const { policyKey, imageHashes, allowSimulated = false, simulatedRoots = [] } = accepted;
+    const isPinned =
+      policyKey !== undefined || imageHashes !== undefined || simulatedRoots.length > 0;
+    const problem =
+      allowSimulated && !simulatedAllowed(deployment.environment, deployment)
+        ? "accepts simulated evidence, which is not allowed in prod"
+        : !isPinned &&
+          "has neither `stream.policy_key` nor `image_hashes`, so it accepts no evidence";
+    if (problem === false) return [];
+    return {
+      pointer: `/networks/${pointerKey(name)}/evidence`,
+      code: "SLUICE_NETWORK_EVIDENCE",
+      message: `networks.${name} ${problem}`,
+    };
+  });
+}

@@ -1,0 +1,193 @@
+/**
+ * The route to a model of a gateway, over the encrypted stream. Each session is verified before it is used, and serves
+ * one request at a time. No request is sent in any other way.
+ */
+import type { Clock } from "sluice-gateway/plugin";
+import type {
+  AttemptedCall,
+  AttemptedWorker,
+  EvidenceKind,
+  ListedWorker,
+  NetworkConfig,
+  RunningAttempt,
+  WorkerRoute,
+} from "sluice-gateway/services";
+import { connect, ConfidentialError, type ClientClock, type Session } from "../client/client.ts";
+import { SealedAttempt } from "./attempt.ts";
+import { offerFault, priceText } from "./bill.ts";
+import { networkOf } from "./catalogue.ts";
+import type { SealedConfig } from "./options.ts";
+import type { ReservedSession, SealedDeps, SealedSessions } from "./sealed-sessions.ts";
+import {
+  failedCheckOf,
+  isVerdict,
+  validUntil,
+  verificationOf,
+  type Verification,
+} from "./verification.ts";
+
+/** Time before evidence expires at which it is checked again. */
+const renewMs = 300_000;
+
+export class SealedRoute implements WorkerRoute, SealedSessions {
+  /** Requests are accepted even if the evidence is refused, so that they get the reason. */
+  readonly admitted = true;
+  readonly settled = Promise.resolve();
+  readonly model: string;
+  readonly deps: SealedDeps;
+  /** The result of the last verification. Undefined before the first one. */
+  verification: Verification | undefined;
+  readonly #config: NetworkConfig;
+  readonly #sealed: SealedConfig;
+  readonly #listed: ListedWorker;
+  readonly #idle = new Set<ReservedSession>();
+  readonly #closing = new AbortController();
+  #price: string | undefined;
+  #checking: Promise<unknown> | undefined;
+
+  constructor(config: NetworkConfig, sealed: SealedConfig, listed: ListedWorker, deps: SealedDeps) {
+    this.#config = config;
+    this.#sealed = sealed;
+    this.#listed = listed;
+    this.model = listed.model;
+    this.deps = deps;
+  }
+
+  get evidence(): EvidenceKind {
+    const assurance = this.verification?.assurance ?? "none";
+    // A session has one of these.
+    return assurance as EvidenceKind;
+  }
+
+  get isClosed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt {
+    return new SealedAttempt(call, worker, this);
+  }
+
+  async probe(): Promise<boolean> {
+    await this.check();
+    return this.verification?.failedCheck === undefined;
+  }
+
+  listedAgain(): void {
+    const { verification } = this;
+    const isDue = (verification?.until ?? Infinity) < this.deps.clock.now() + renewMs;
+    if (isDue || verification?.failedCheck !== undefined) void this.check();
+  }
+
+  /** Verifies the enclave with a new session. Never rejects. */
+  check(): Promise<unknown> {
+    this.#checking ??= this.#open(this.#config.maxOutputTokens)
+      .then((reserved) =>
+        this.#idle.size > 0 ? void reserved.session.close() : this.release(reserved),
+      )
+      // The reason is in `verification`.
+      .catch(() => undefined)
+      .finally(() => (this.#checking = undefined));
+    return this.#checking;
+  }
+
+  /** Returns an idle session, or a new one. Rejects with a ConfidentialError if a check fails. */
+  async reserve(maxTokens: number | undefined): Promise<ReservedSession> {
+    const wanted = Math.max(maxTokens ?? 0, this.#config.maxOutputTokens);
+    for (const reserved of this.#idle) {
+      const isUsable = this.#isUsable(reserved);
+      if (isUsable && reserved.maxOutputTokens < wanted) continue;
+      this.#idle.delete(reserved);
+      if (isUsable) return reserved;
+      void reserved.session.close();
+    }
+    return this.#open(wanted);
+  }
+
+  /** Keeps the session for the next request, if it can have one. */
+  release(reserved: ReservedSession): void {
+    if (!this.isClosed && this.#isUsable(reserved)) this.#idle.add(reserved);
+    else void reserved.session.close();
+  }
+
+  close(): void {
+    this.#closing.abort(new ConfidentialError("CONNECTION_CLOSED", "the network was closed"));
+    for (const { session } of this.#idle) void session.close();
+    this.#idle.clear();
+  }
+
+  /** A session that was opened before the evidence was refused is not used any more. */
+  #isUsable({ session }: ReservedSession): boolean {
+    const isAccepted = this.verification?.failedCheck === undefined;
+    return isAccepted && session.isOpen && this.deps.clock.now() < validUntil(session);
+  }
+
+  async #open(maxOutputTokens: number): Promise<ReservedSession> {
+    const { clock, memory, log } = this.deps;
+    const { url, headers } = this.#config;
+    const { accepted, stream } = this.#sealed;
+    const about = { network: networkOf(this.#listed), model: this.model };
+    try {
+      const session = await connect({
+        ...accepted,
+        ...about,
+        url,
+        apiKey: keyOf(headers),
+        maxOutputTokens,
+        clock: clientClock(clock),
+        memory,
+        signal: this.#closing.signal,
+      });
+      const fault = offerFault(session.offer, stream.max_price_nano);
+      if (fault !== undefined) {
+        void session.close();
+        const checks = [...session.checks, { name: "price", result: "fail", why: fault } as const];
+        throw new ConfidentialError("PRICE_ABOVE_MAX", fault, { checks });
+      }
+      return { session, maxOutputTokens, verification: this.#accept(session) };
+    } catch (error) {
+      const isFirst = this.verification === undefined;
+      if (error instanceof ConfidentialError && (isFirst || isVerdict(error))) {
+        const failedCheck = failedCheckOf(error);
+        if (this.verification?.failedCheck !== failedCheck) {
+          log.warn({ ...about, failedCheck }, "an enclave is refused");
+        }
+        const checks = error.checks ?? [];
+        this.verification = { ...about, failedCheck, assurance: "none", checks };
+      }
+      throw error;
+    }
+  }
+
+  #accept(session: Session): Verification {
+    const { log, clock } = this.deps;
+    const { model, keyset, offer } = session;
+    const known = this.verification;
+    if (known?.keyset !== undefined && known.keyset !== keyset) {
+      log.warn({ model, keyset }, "the enclave of a model has new keys, which were verified");
+    }
+    const price = priceText(offer);
+    if (this.#price !== undefined && this.#price !== price) {
+      log.warn({ model, before: this.#price, now: price }, "the price of a model has changed");
+    }
+    this.#price = price;
+    const since = known?.keyset === keyset ? known.since : undefined;
+    this.verification = verificationOf(session, since ?? clock.now());
+    return this.verification;
+  }
+}
+
+/** Returns the API key in the header `Authorization: Bearer …`. Empty if there is none. */
+function keyOf(headers: NetworkConfig["headers"]): string {
+  const name = Object.keys(headers).find((each) => each.toLowerCase() === "authorization");
+  return /^Bearer +(.+)$/i.exec(headers[name ?? ""] ?? "")?.[1] ?? "";
+}
+
+function clientClock(clock: Clock): ClientClock {
+  return {
+    now: () => clock.now(),
+    after(ms, task) {
+      const timer = clock.after(ms, task);
+      return () => timer[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,82 @@
+/** Adds the kind `sealed` to the service `networks`, and reports what has been verified and billed. */
+import type { Host, ServiceContext } from "sluice-gateway/plugin";
+import { createClientMemory } from "../client/client.ts";
+import { readCatalogue } from "./catalogue.ts";
+import { sealedConfigs, type Options } from "./options.ts";
+import { SealedRoute } from "./route.ts";
+import type { RequestRecord } from "./sealed-sessions.ts";
+import type { Verification } from "./verification.ts";
+
+/** Time that `verify` waits for the list of models. */
+const listMs = 8_000;
+/** Maximum number of requests that are remembered. */
+const maxRequests = 50;
+
+export interface SealedNetworks {
+  /** The last result for each model that was verified. */
+  verifications(): readonly Verification[];
+  /** The last requests, the newest first. */
+  requests(): readonly RequestRecord[];
+  /** Verifies the enclave of a model now. Default: the first model. Undefined if no gateway lists it with evidence. */
+  verify(model?: string): Promise<Verification | undefined>;
+}
+
+export function openSealedNetworks(
+  options: Options,
+  host: Host,
+  { keep }: ServiceContext,
+): SealedNetworks {
+  const { clock, log } = host;
+  const configs = sealedConfigs(options);
+  const { memory, requests, routes } = keep(
+    "state",
+    () => ({
+      memory: createClientMemory(),
+      requests: [] as RequestRecord[],
+      /** The open routes by model. */
+      routes: new Map<string, SealedRoute>(),
+    }),
+    () => undefined,
+  );
+  const record = (request: RequestRecord): void => {
+    requests.unshift(request);
+    requests.length = Math.min(requests.length, maxRequests);
+    const { model, failedCheck } = request;
+    if (failedCheck !== undefined) log.warn({ model, failedCheck }, "an answer is refused");
+  };
+  const hasList = Promise.withResolvers<void>();
+  host.use("networks").addKind("sealed", {
+    workerProtocols: [],
+    statusUrl: ({ url }) => `${url.replace(/^ws/, "http").replace(/\/+$/, "")}/v1/models`,
+    readStatus({ name }, document) {
+      // The network has its routes at the end of this turn.
+      queueMicrotask(hasList.resolve);
+      return readCatalogue(document, configs.get(name)?.stream.network);
+    },
+    open(config) {
+      const sealed = configs.get(config.name);
+      // Both services read the same section, so every network of this kind has an entry.
+      if (sealed === undefined) throw new TypeError(`${config.name} is not a sealed network`);
+      return {
+        routeTo(listed) {
+          const route = new SealedRoute(config, sealed, listed, { clock, log, memory, record });
+          routes.set(listed.model, route);
+          return route;
+        },
+        close: () => Promise.resolve(),
+      };
+    },
+  });
+  const open = (): SealedRoute[] => [...routes.values()].filter(({ isClosed }) => !isClosed);
+  return {
+    verifications: () => open().flatMap(({ verification }) => verification ?? []),
+    requests: () => requests,
+    async verify(model) {
+      using _limit = clock.after(listMs, hasList.resolve);
+      await hasList.promise;
+      const route = open().find((each) => model === undefined || each.model === model);
+      await route?.check();
+      return route?.verification;
+    },
+  };
+}

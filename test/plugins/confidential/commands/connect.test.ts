@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, test, type TestContext } from "node:test";
+import { parseArgs } from "node:util";
+import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
+import { connect } from "../../../../plugins/confidential/commands/connect.ts";
+import { platform, startFakeGateway, type Script } from "../client/fake-gateway.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+import { models } from "../sealed-networks/local-gateway.ts";
+
+const inTime = { timeout: 60_000 };
+const simulated = ["--allow-simulated", "--simulated-root", platform.root];
+const always = ["--key", "gateway_dev_key", "--port", "0"];
+
+async function startRemote(t: TestContext, script: Script = {}): Promise<string> {
+  const remote = await startFakeGateway(t, script, { at: Date.now() });
+  remote.models = models;
+  return remote.url;
+}
+
+/** Runs the command until it is ready, calls `use`, and stops the command. Returns what it printed. */
+async function serve(
+  t: TestContext,
+  argv: readonly string[],
+  use: (out: string) => Promise<void>,
+): Promise<{ readonly code: number; readonly err: string }> {
+  const stopping = new AbortController();
+  const { promise: ready, resolve } = Promise.withResolvers<string>();
+  const err: string[] = [];
+  const { values, positionals } = parseArgs({
+    args: [...argv],
+    options: { ...connect.options, json: { type: "boolean" } },
+    allowPositionals: true,
+  });
+  const context: CommandContext = {
+    env: {},
+    print: resolve,
+    printToStderr: (line) => void err.push(line),
+    configFile: "",
+    signal: stopping.signal,
+    json: values["json"] === true,
+  };
+  const running = connect.run(context, values, positionals);
+  await Promise.race([ready.then(use), running]);
+  stopping.abort();
+  return { code: await running, err: err.join("\n") };
+}
+
+describe("sluice connect", () => {
+  test("prints what it verified, serves, and stops with exit code 0", inTime, async (t) => {
+    const url = await startRemote(t);
+    const folders = (): string[] =>
+      readdirSync(tmpdir()).filter((name) => name.startsWith("sluice-connect-"));
+    const before = folders();
+    const settings = ["--configure", "openai", "--max-price", "20"];
+    const { code, err } = await serve(
+      t,
+      [url, ...always, ...simulated, ...settings],
+      async (out) => {
+        assert.match(out, /^SIMULATED: no hardware attests the enclave\./);
+        assert.match(out, new RegExp(`image +${platform.imageHash}`));
+        assert.match(out, /passed +connection, .*quote_signature/);
+        assert.match(out, /accepted +not_simulated/);
+        assert.match(out, /skipped +policy \(no policy key is pinned\)/);
+        const [, base = ""] = /OPENAI_BASE_URL=(\S+)/.exec(out) ?? [];
+        const [, key = ""] = /OPENAI_API_KEY=(\S+)/.exec(out) ?? [];
+        const headers = { authorization: `Bearer ${key}` };
+        const listed = await fetch(`${base}/models`, { headers });
+        assert.match(await listed.text(), /"id":"demo"/);
+      },
+    );
+    assert.equal(code, 0, err);
+    assert.deepEqual(folders(), before, "the temporary folder was removed");
+  });
+
+  test("prints one JSON document, and keeps the local key in a file", inTime, async (t) => {
+    const url = await startRemote(t);
+    const file = join(commandLine(t).folder, "key");
+    const argv = [
+      url,
+      ...always,
+      ...simulated,
+      "--key-file",
+      file,
+      "--configure",
+      "codex",
+      "--json",
+    ];
+    const keys: unknown[] = [];
+    for (let run = 0; run < 2; run++) {
+      const { code } = await serve(t, argv, async (out) => {
+        const { key, model, verification, configuration } = JSON.parse(out) as Record<
+          string,
+          unknown
+        >;
+        keys.push(key);
+        assert.equal(model, "demo");
+        assert.equal((verification as Record<string, unknown>)["image"], platform.imageHash);
+        assert.match(String(configuration), /wire_api = "responses"/);
+      });
+      assert.equal(code, 0);
+    }
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    assert.deepEqual(keys, [readFileSync(file, "utf8").trim(), keys[0]]);
+  });
+
+  const refusals: readonly {
+    name: string;
+    argv: readonly string[];
+    script?: Script;
+    says: RegExp;
+  }[] = [
+    {
+      name: "simulated evidence",
+      argv: ["--image-hash", "any"],
+      says: /^refused: the check not_simulated: /m,
+    },
+    {
+      name: "another image",
+      argv: [...simulated, "--image-hash", "ab".repeat(32)],
+      says: /^refused: the check image_hash: .*\n[^]*passed +connection/m,
+    },
+    {
+      name: "old firmware",
+      argv: simulated,
+      script: { state: { tcbStatus: "OutOfDate" } },
+      says: /^refused: the check (dcap_qvl|tcb_status): /m,
+    },
+    {
+      name: "a price above the maximum",
+      argv: [...simulated, "--max-price", "1"],
+      says: /the check price: /,
+    },
+    {
+      name: "a network without models",
+      argv: [...simulated, "--network", "other"],
+      says: /lists no model with evidence/,
+    },
+    {
+      name: "a model that is not listed",
+      argv: [...simulated, "--model", "other"],
+      says: /lists no model other with/,
+    },
+    {
+      name: "a plain upstream",
+      argv: simulated,
+      script: { status: 200 },
+      says: /the check connection: /,
+    },
+  ];
+  for (const { name, argv, script, says } of refusals) {
+    test(`refuses ${name} with exit code 1`, inTime, async (t) => {
+      const url = await startRemote(t, script);
+      const { code, err } = await commandLine(t).run(connect, url, ...always, ...argv);
+      assert.equal(code, 1);
+      assert.match(err.join("\n"), says);
+    });
+  }
+
+  test("refuses wrong options", inTime, async (t) => {
+    const { run, folder } = commandLine(t);
+    const url = "http://127.0.0.1:1";
+    const short = join(folder, "short");
+    writeFileSync(short, "short\n");
+    const wrong: readonly (readonly [argv: readonly string[], says: RegExp])[] = [
+      [[], /missing argument URL/],
+      [["nowhere", ...always, ...simulated], /expected a URL/],
+      [[url, url], /unexpected argument/],
+      [[url, ...simulated], /missing or invalid --key/],
+      [[url, ...always], /nothing says which images may run/],
+      [[url, ...always, "--allow-simulated"], /needs --simulated-root/],
+      [[url, ...always, ...simulated, "--without-crl"], /needs --min-tcb/],
+      [[url, ...always, "--policy-key", "short"], /policyKey must be base64url of 32 bytes/],
+      [[url, ...always, ...simulated, "--port", "x"], /--port: expected a port/],
+      [[url, ...always, ...simulated, "--max-price", "x"], /--max-price: expected a decimal/],
+      [[url, ...always, ...simulated, "--configure", "vim"], /--configure: /],
+      [[url, ...always, ...simulated, "--key-file", short], /does not contain a key/],
+      [[url, ...always, ...simulated, "--key-file", join(folder, "no", "key")], /cannot write/],
+    ];
+    for (const [argv, says] of wrong) {
+      await assert.rejects(
+        run(connect, ...argv),
+        (error) => error instanceof UsageError && says.test(error.message),
+        String(says),
+      );
+    }
+    assert.ok(!existsSync(join(folder, "no")));
+  });
+});

@@ -1,0 +1,134 @@
+/** Clients of the APIs for models, unchanged, over a local gateway, a gateway that relays, and a worker's enclave. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { generateText } from "ai";
+import OpenAI from "openai";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { demoModelId, startTestWorker } from "../worker/fixture.ts";
+import { localKey, startTemplate } from "./local-gateway.ts";
+
+const inTime = { timeout: 60_000 };
+const prompt = "one two three";
+const messages = [{ role: "user" as const, content: prompt }];
+
+interface Chain {
+  readonly url: string;
+  /** The gateway that relays and bills. */
+  readonly relay: TestGateway;
+}
+
+async function startChain(t: TestContext): Promise<Chain> {
+  const worker = await startTestWorker(t);
+  const evidence = { kind: "simulated", roots: [worker.simulatedRoot] };
+  const relay = await startTestGateway({
+    pipeline: `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+rate: "0.25"
+networks:
+  confidential-alpha:
+    kind: enclave
+    url: "${worker.url}"
+    price_per_token_nano: { prompt: "12", cached: "1", completion: "20" }
+    evidence: ${JSON.stringify(evidence)}
+unmatched: [request-id]
+routes:
+  - { path: /v1/models, methods: [GET], run: [request-id, authenticate], to: models }
+  - path: /v1/confidential/stream
+    websocket: true
+    run: [request-id, authenticate, { authorize: { require: inference } }, meter]
+    to: confidential-stream
+`,
+  });
+  t.after(() => relay[Symbol.asyncDispose]());
+  const env = { SLUICE_URL: relay.url, SLUICE_API_KEY: relay.key, SLUICE_MODEL: demoModelId };
+  const { url } = await startTemplate(t, { evidence, env });
+  return { url, relay };
+}
+
+test("SDKs chat, stream and use tools, and the bills add up", inTime, async (t) => {
+  const { url, relay } = await startChain(t);
+  const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: localKey, maxRetries: 0 });
+  const streamed = await openai.chat.completions.create({
+    model: demoModelId,
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let text = "";
+  let billed = 0;
+  for await (const { choices, usage } of streamed) {
+    text += choices[0]?.delta.content ?? "";
+    billed += usedBy(usage);
+  }
+  assert.equal(text, prompt);
+  const whole = await openai.chat.completions.create({ model: "another", messages });
+  assert.equal(whole.model, demoModelId);
+  billed += usedBy(whole.usage);
+  const response = await openai.responses.create({ model: demoModelId, input: prompt });
+  assert.equal(response.output_text, prompt);
+  const anthropic = new Anthropic({ baseURL: url, apiKey: localKey, maxRetries: 0 });
+  const message = anthropic.messages.stream({ model: demoModelId, messages, max_tokens: 50 });
+  assert.equal(await message.finalText(), prompt);
+  const listed = await anthropic.models.list();
+  assert.deepEqual(
+    listed.data.map(({ id }) => id),
+    [demoModelId],
+  );
+  const provider = createOpenAICompatible({
+    name: "local",
+    baseURL: `${url}/v1`,
+    apiKey: localKey,
+  });
+  const generated = await generateText({ model: provider(demoModelId), prompt, maxRetries: 0 });
+  assert.equal(generated.text, prompt);
+  assert.ok(billed > 0);
+  const page = (await (await fetch(url)).json()) as {
+    requests: { billedMilliCu: number; price: string }[];
+  };
+  assert.equal(page.requests.length, 5);
+  assert.equal(
+    billed,
+    page.requests.slice(-2).reduce((sum, one) => sum + one.billedMilliCu, 0),
+  );
+  assert.match(page.requests[0]?.price ?? "", /"cached":"1","completion":"20"/);
+  await relay.gateway.stop();
+  await assert.rejects(openai.chat.completions.create({ model: demoModelId, messages }), {
+    status: 502,
+    code: "VERIFICATION_FAILED",
+    message: /connection/,
+  });
+});
+
+test("a tool call of the model arrives, and its result goes back", inTime, async (t) => {
+  const { url } = await startChain(t);
+  const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: localKey, maxRetries: 0 });
+  const parameters = { type: "object", properties: { command: { type: "string" } } };
+  const tools = [{ type: "function" as const, function: { name: "bash", parameters } }];
+  const asked = [{ role: "user" as const, content: "Create hello.txt" }];
+  const first = await openai.chat.completions.create({
+    model: demoModelId,
+    messages: asked,
+    tools,
+  });
+  const [answer] = first.choices;
+  assert.equal(answer?.finish_reason, "tool_calls");
+  const [call] = answer.message.tool_calls ?? [];
+  assert.ok(call?.type === "function");
+  assert.match(call.function.arguments, /hello\.txt/);
+  const result = { role: "tool" as const, tool_call_id: call.id, content: "" };
+  const second = await openai.chat.completions.create({
+    model: demoModelId,
+    messages: [...asked, answer.message, result],
+    tools,
+  });
+  assert.match(second.choices[0]?.message.content ?? "", /done/i);
+});
+
+function usedBy(usage: unknown): number {
+  return (usage as { usedCUMilli?: number } | null | undefined)?.usedCUMilli ?? 0;
+}

@@ -1,0 +1,187 @@
+/** Gateways and enclaves that lie to `sluice connect`. Nothing of a prompt leaves, or the answer ends with an error. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { otherPlatform, pricing, type Json, type Script } from "../client/fake-gateway.ts";
+import {
+  question,
+  secret,
+  simulated,
+  startLocalGateway,
+  type LocalOptions,
+} from "./local-gateway.ts";
+
+const inTime = { timeout: 30_000 };
+
+interface Lie extends LocalOptions {
+  readonly name: string;
+  /** Pattern of the message. */
+  readonly says: RegExp;
+}
+
+const before: readonly Lie[] = [
+  {
+    name: "another image",
+    evidence: { ...simulated, image_hashes: ["ab".repeat(32)] },
+    says: /image_hash: /,
+  },
+  {
+    name: "another root",
+    evidence: { ...simulated, roots: [otherPlatform.root] },
+    says: /evidence: |pck_chain: /,
+  },
+  { name: "hardware that simulates", evidence: { image_hashes: "any" }, says: /not_simulated: / },
+  {
+    name: "old firmware",
+    script: { state: { tcbStatus: "OutOfDate" } },
+    says: /tcb_status: |dcap_qvl: /,
+  },
+  {
+    name: "a swapped key",
+    script: { handshakeSigner: createSigner() },
+    says: /handshake: /,
+  },
+  { name: "replayed evidence", script: { ignoresNonce: true }, says: /report_data: / },
+  {
+    name: "a price above the maximum",
+    env: { SLUICE_MAX_PRICE: "18.74" },
+    says: /price: the price of a token, 12\.5 nano × 1500\/1000, is above the maximum of 18\.74 nano/,
+  },
+  {
+    name: "no policy document",
+    env: { SLUICE_POLICY_KEY: "A".repeat(43) },
+    says: /policy: the policy document cannot be fetched/,
+  },
+  { name: "plain HTTP instead of the stream", script: { status: 200 }, says: /connection: / },
+  { name: "another subprotocol", script: { protocol: "" }, says: /connection: / },
+];
+
+describe("before a request", () => {
+  for (const { name, says, ...options } of before) {
+    test(name, inTime, async (t) => {
+      const local = await startLocalGateway(t, options);
+      for (const body of [question, { ...question, stream: true }]) {
+        const answer = await local.ask(body);
+        assert.equal(answer.status, 502);
+        assert.match(await answer.text(), says);
+      }
+      assert.equal(local.remote.frames, 0, "no encrypted frame was sent");
+      assert.ok(!local.sent().includes(secret));
+    });
+  }
+
+  test("a price at the maximum is accepted", inTime, async (t) => {
+    const local = await startLocalGateway(t, { env: { SLUICE_MAX_PRICE: "18.75" } });
+    assert.equal((await local.ask()).status, 200);
+    assert.ok(!local.sent().includes(secret));
+  });
+
+  test("a gateway without encrypted models", inTime, async (t) => {
+    const local = await startLocalGateway(t, { env: { SLUICE_NETWORK: "other" } });
+    const answer = await local.ask();
+    assert.equal(answer.status, 404);
+    assert.match(await answer.text(), /MODEL_NOT_FOUND/);
+    assert.equal(local.remote.upgrades.length, 0);
+  });
+});
+
+function usageWith(frame: Json, member: string): Json {
+  const usage = frame["usage"] as Json;
+  return { ...frame, usage: { ...usage, [member]: Number(usage[member]) + 1 } };
+}
+
+const classes = { prompt: "12.5", cached: "1", completion: "12.5", reasoning: "12.5" };
+
+const after: readonly { name: string; script: Script; says: RegExp }[] = [
+  {
+    name: "a wrong bill",
+    script: { done: (frame) => ({ ...frame, usedCUMilli: 67 }) },
+    says: /bill: 67 milli-CU were charged, but the counts and prices give 66/,
+  },
+  {
+    name: "a price that was not offered",
+    script: { done: (frame) => ({ ...frame, pricing: { ...pricing, pricePerTokenNano: "13" } }) },
+    says: /price: 12\.5 nano × 1500\/1000 was offered, and 13 nano × 1500\/1000 was billed/,
+  },
+  {
+    name: "prices of classes that were not offered",
+    script: { done: (frame) => ({ ...frame, pricing: { ...pricing, classes } }) },
+    says: /price: /,
+  },
+  {
+    name: "no price",
+    script: { done: ({ pricing: _, ...frame }) => frame },
+    says: /price: the bill has no price/,
+  },
+  {
+    name: "a wrong count",
+    script: { done: (frame) => usageWith(frame, "completion_tokens") },
+    says: /usage/,
+  },
+  {
+    name: "a wrong signature",
+    script: { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) },
+    says: /signature/,
+  },
+  {
+    name: "a cut answer",
+    script: { outgoing: (frames) => [...frames.slice(0, 1), ...frames.slice(-1)] },
+    says: /answer: the frame done arrived before the end/,
+  },
+  {
+    name: "a changed chunk",
+    script: { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
+    says: /answer: the frame cannot be opened/,
+  },
+];
+
+function flipped(frame: string | Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const bytes = Uint8Array.from(Buffer.from(frame as Uint8Array));
+  bytes[20] = (bytes[20] ?? 0) ^ 1;
+  return bytes;
+}
+
+describe("in an answer", () => {
+  for (const { name, script, says } of after) {
+    test(name, inTime, async (t) => {
+      const local = await startLocalGateway(t, { script });
+      const whole = await local.ask();
+      assert.equal(whole.status, 502);
+      assert.match(await whole.text(), says);
+      const streamed = await (await local.ask({ ...question, stream: true })).text();
+      assert.match(streamed, says);
+      assert.doesNotMatch(streamed, /\[DONE\]/);
+      const message = await local.ask({ ...question, max_tokens: 9, stream: true }, "/v1/messages");
+      const events = await message.text();
+      assert.match(events, says);
+      assert.doesNotMatch(events, /message_stop/);
+      const item = { model: "demo", input: secret, stream: true };
+      const response = await (await local.ask(item, "/v1/responses")).text();
+      assert.match(response, says);
+      assert.doesNotMatch(response, /response\.completed/);
+      assert.equal(local.remote.prompts.length, 4, "no request was repeated");
+      assert.ok(!local.sent().includes(secret));
+      // The process and the network remain usable.
+      local.remote.script = {};
+      assert.equal((await local.ask()).status, 200);
+    });
+  }
+
+  test("a changed price between requests is accepted, and logged", inTime, async (t) => {
+    const local = await startLocalGateway(t);
+    await (await local.ask()).text();
+    const offer = { coefficient: 1500, pricePerTokenNano: "25" };
+    local.remote.script = {
+      attestation: (frame) => ({ ...frame, offer }),
+      done: (frame) => ({
+        ...frame,
+        usedCUMilli: 131,
+        pricing: { ...pricing, pricePerTokenNano: "25" },
+      }),
+    };
+    local.cut();
+    const answer = await local.ask();
+    assert.equal(answer.status, 200, await answer.text());
+    assert.ok(local.lines.some((line) => /price of a model has changed/.test(line)));
+  });
+});

@@ -1,0 +1,212 @@
+/** The pipeline of `sluice connect`, against a gateway that follows the protocol. */
+import assert from "node:assert/strict";
+import { request as httpRequest } from "node:http";
+import { test } from "node:test";
+import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import {
+  localKey,
+  question,
+  secret,
+  startLocalGateway,
+  type LocalGateway,
+} from "./local-gateway.ts";
+
+const inTime = { timeout: 30_000 };
+
+interface PageState {
+  readonly verifications: readonly {
+    readonly model: string;
+    readonly assurance: string;
+    readonly keyset?: string;
+    readonly until?: number;
+    readonly failedCheck?: string;
+  }[];
+  readonly requests: readonly Readonly<Record<string, unknown>>[];
+}
+
+async function pageOf(url: string): Promise<PageState> {
+  return (await (await fetch(url)).json()) as PageState;
+}
+
+test("answers every API for models, and names what was verified", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  const { remote } = local;
+  const streamed = await local.ask({ ...question, stream: true });
+  const verified = streamed.headers.get("x-sluice-verified") ?? "";
+  assert.match(verified, /^simulated; image=[0-9a-f]{64}; keyset=sha256:/);
+  assert.match(verified, /passed=".*quote_signature.*"; skipped="policy offer.*"$/);
+  const text = await streamed.text();
+  assert.match(text, /"content":"Hel".*"content":"lo".*\[DONE\]/s);
+  const whole = (await (await local.ask()).json()) as Record<string, unknown>;
+  assert.match(JSON.stringify(whole["choices"]), /"content":"Hello"/);
+  const { usedCUMilli, total_tokens: total } = whole["usage"] as Record<string, number>;
+  assert.deepEqual({ usedCUMilli, total }, { usedCUMilli: 66, total: 14 });
+  const item = { model: "demo", input: secret };
+  assert.match(await (await local.ask(item, "/v1/responses")).text(), /"text":"Hello"/);
+  const message = { ...question, max_tokens: 30 };
+  assert.match(await (await local.ask(message, "/v1/messages")).text(), /"text":"Hello"/);
+  const counted = await local.ask(question, "/v1/messages/count_tokens");
+  assert.match(await counted.text(), /"input_tokens":\d/);
+  const embedded = await local.ask({ model: "demo", input: secret }, "/v1/embeddings");
+  assert.equal(embedded.status, 404);
+  assert.match(await embedded.text(), /embeddings/);
+  assert.equal(remote.prompts.length, 4);
+  assert.equal(remote.hellos.length, 1, "the requests shared one session");
+});
+
+test("lists only models with evidence, in both shapes", inTime, async (t) => {
+  const { url } = await startLocalGateway(t);
+  const headers = { authorization: `Bearer ${localKey}` };
+  const listed = await (await fetch(`${url}/v1/models`, { headers })).text();
+  assert.match(listed, /"id":"demo"/);
+  assert.doesNotMatch(listed, /plain/);
+  const anthropic = { ...headers, "anthropic-version": "2023-06-01" };
+  assert.match(
+    await (await fetch(`${url}/v1/models`, { headers: anthropic })).text(),
+    /"display_name":"demo"/,
+  );
+});
+
+test("a default model answers for names that are not listed", inTime, async (t) => {
+  const local = await startLocalGateway(t, { env: { SLUICE_MODEL: "demo" } });
+  const answer = await local.ask({ ...question, model: "claude-haiku" });
+  assert.equal(((await answer.json()) as { model: string }).model, "demo");
+  const without = await startLocalGateway(t);
+  assert.equal((await without.ask({ ...question, model: "claude-haiku" })).status, 404);
+});
+
+interface Refusal {
+  readonly headers: Record<string, string>;
+  readonly status: number;
+}
+
+test("needs the local key, a loopback name and no foreign origin", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  const refusals: readonly Refusal[] = [
+    { headers: { authorization: "Bearer wrong" }, status: 401 },
+    { headers: { authorization: "", "x-api-key": localKey }, status: 200 },
+    { headers: { origin: "https://evil.example" }, status: 403 },
+    { headers: { origin: "null" }, status: 403 },
+    { headers: { origin: local.url }, status: 200 },
+  ];
+  for (const { headers, status } of refusals) {
+    const answer = await local.ask(question, "/v1/chat/completions", headers);
+    assert.equal(answer.status, status, JSON.stringify(headers));
+    assert.equal(answer.headers.get("access-control-allow-origin"), null);
+    await answer.text();
+  }
+  const status = await new Promise<number | undefined>((resolve, reject) => {
+    const request = httpRequest(local.url, { headers: { host: "evil.example" } }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    request.on("error", reject).end();
+  });
+  assert.equal(status, 403);
+});
+
+test("the page shows verifications and bills, and neither content nor keys", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  await (await local.ask()).text();
+  const { verifications, requests } = await pageOf(local.url);
+  const [verification] = verifications;
+  assert.equal(verification?.model, "demo");
+  assert.equal(verification.assurance, "simulated");
+  assert.deepEqual(requests, [
+    {
+      at: local.remote.clock.now(),
+      model: "demo",
+      promptTokens: 9,
+      completionTokens: 5,
+      price: "12.5 nano × 1500/1000",
+      billedMilliCu: 66,
+    },
+  ]);
+  const html = await fetch(local.url, { headers: { accept: "text/html" } });
+  const text = (await html.text()) + JSON.stringify({ verifications, requests });
+  for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));
+});
+
+/** Ends the connections. Resolves when both ends have noticed it. */
+async function cutAndWait({ cut, remote, url }: LocalGateway): Promise<void> {
+  cut();
+  await until(() => remote.closes.length === remote.hellos.length);
+  // The turns in which this process, which is both ends, gets the event.
+  for (let turn = 0; turn < 3; turn++) await pageOf(url);
+}
+
+async function until(isDone: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isDone())) await new Promise((next) => setImmediate(next));
+}
+
+test("a session that the gateway has closed is replaced without an error", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  await (await local.ask()).text();
+  const sessions = local.remote.hellos.length;
+  await cutAndWait(local);
+  const answer = await local.ask();
+  assert.equal(answer.status, 200, await answer.text());
+  assert.equal(local.remote.hellos.length, sessions + 1);
+});
+
+test("new keys of the enclave are verified before they are used", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  await (await local.ask()).text();
+  const [before] = (await pageOf(local.url)).verifications;
+  const signer = createSigner();
+  local.remote.script = { keyset: { hs: signer.publicKey }, handshakeSigner: signer };
+  await cutAndWait(local);
+  const answer = await local.ask();
+  assert.equal(answer.status, 200, await answer.text());
+  const [after] = (await pageOf(local.url)).verifications;
+  assert.notEqual(after?.keyset, before?.keyset);
+  assert.ok(local.lines.some((line) => /new keys, which were verified/.test(line)));
+});
+
+/** Moves the clock until the list of models is read, on which the evidence is checked if that is due. */
+async function readModels({ clock, requests }: LocalGateway["remote"]): Promise<void> {
+  const before = requests.length;
+  clock.advance(13_000);
+  await until(() => requests.length > before);
+}
+
+test("evidence is checked again before it expires, and while it is refused", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  const { remote } = local;
+  await (await local.ask()).text();
+  const state = async () => (await pageOf(local.url)).verifications[0];
+  const sessions = remote.hellos.length;
+  remote.script = { state: { isDebug: true } };
+  // Five minutes before the end of the evidence.
+  remote.clock.jump(((await state())?.until ?? 0) - remote.clock.now() - 310_000);
+  await readModels(remote);
+  await until(() => remote.hellos.length > sessions);
+  await until(async () => (await state())?.failedCheck !== undefined);
+  const refused = await local.ask();
+  assert.equal(refused.status, 502);
+  assert.match(await refused.text(), /: .*debug/i);
+  const { frames } = remote;
+  remote.script = { keyset: { notAfter: remote.clock.now() / 1000 + 3000 } };
+  await readModels(remote);
+  await until(async () => (await state())?.failedCheck === undefined);
+  assert.equal(remote.frames, frames);
+  assert.equal((await local.ask()).status, 200);
+});
+
+test("a client that leaves cancels the answer, and the session continues", inTime, async (t) => {
+  const local = await startLocalGateway(t, { script: { holdsAnswer: true } });
+  const leaving = new AbortController();
+  const headers = { authorization: `Bearer ${localKey}`, "content-type": "application/json" };
+  const asked = fetch(`${local.url}/v1/chat/completions`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ ...question, stream: true }),
+    signal: leaving.signal,
+  });
+  await until(() => local.remote.frames > 0);
+  leaving.abort();
+  await assert.rejects(asked);
+  await until(() => local.remote.cancels > 0);
+  local.remote.script = {};
+  assert.equal((await local.ask()).status, 200);
+});
