@@ -1,9 +1,18 @@
 /** A gateway in its own process with a memory limit, for tests of attacks. */
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
 import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
+import { after, type TestContext } from "node:test";
 import { defaultHeldBytes } from "../../src/http/memory-limit.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { sluice, spawnGateway } from "./gateway-process.ts";
@@ -48,7 +57,9 @@ export async function startAttacked(
   const memory = { constrained: limitBytes, total: limitBytes, heap: limitBytes };
   const bound = `drainSeconds: 30\n  unfinishedBodyBytes: ${defaultHeldBytes(memory)}`;
   writeFileSync(file, group === undefined ? shipped.replace("drainSeconds: 30", bound) : shipped);
-  const keys = [makeKey(file, all), makeKey(file, all)] as const;
+  accounts ??= makeAccounts(file, all);
+  const { keys } = accounts;
+  cpSync(accounts.folder, all.DATA_DIR, { recursive: true });
   const preload = `--import=${join(import.meta.dirname, "loop-probe.ts")}`;
   const wrapper = ["sh", "-c", `echo $$ > ${group}/cgroup.procs && exec "$@"`, "sh"];
   const gateway = await spawnGateway(
@@ -93,6 +104,23 @@ export async function startAttacked(
       assert.ok(highest < 512, `${highest} MiB`);
     },
   };
+}
+
+interface TestAccounts {
+  readonly folder: string;
+  readonly keys: readonly [string, string];
+}
+
+/** A data folder with the accounts, which is made once and copied for each gateway. */
+let accounts: TestAccounts | undefined;
+after(() => {
+  if (accounts !== undefined) rmSync(accounts.folder, { recursive: true });
+});
+
+function makeAccounts(file: string, env: Readonly<Record<string, string>>): TestAccounts {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-attacked-"));
+  const own = { ...env, DATA_DIR: folder };
+  return { folder, keys: [makeKey(file, own), makeKey(file, own)] };
 }
 
 /** Makes a workspace and a key. */

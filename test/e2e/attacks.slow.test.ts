@@ -172,6 +172,7 @@ test("S6: storage subscriptions to a large value with different sets of keys", a
 test("S7, S9: keys and reports in a loop", async (t) => {
   await using node = await startRpcNode();
   const attacked = await startAttacked(t, { LEDGER_RPC_URL: node.url });
+  // The first request of the dashboard loads Fastify, which is the longest turn.
   const cookie = await signIn(attacked, attacked.keys[0]);
   const body = { name: "one more", capabilities: ["ledger:read"] };
   const keys = Array.from({ length: 100 }, () => ask(attacked, "keys", { cookie, body }));
