@@ -35,6 +35,7 @@ export type * from "./contract/reply.ts";
 export type * from "./contract/routes.ts";
 export * from "./contract/service.ts";
 export type * from "./contract/service-types.ts";
+export type * from "./contract/session.ts";
 export type * from "./contract/slots.ts";
 export type * from "./contract/started-tools.ts";
 export type { OptionsOf } from "./contract/options-of.ts";

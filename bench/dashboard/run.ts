@@ -22,6 +22,7 @@ import { builtSluice } from "../load/built-package.ts";
 import { freePort } from "../load/ports.ts";
 import { startPeer } from "../load/process.ts";
 import { addAdministrator, fillDataFolder, type Amount, type Filled } from "./fill.ts";
+import { createSession } from "../../src/store/session.ts";
 
 const amount: Amount = {
   workspaces: 500,
@@ -176,7 +177,12 @@ async function measureAlerts(folder: string): Promise<void> {
   const [accounts, metering] = [gateway.use("accounts"), gateway.use("metering")];
   const tables = stateFileOf(join(folder, "claims"), await shippedTables());
   const sql = await openSqliteSql(tables, systemClock);
-  const claims = await openClaims(sql, systemClock, createLog({ level: "warn" }));
+  const claims = await openClaims(
+    sql,
+    createSession(sql.query, systemClock),
+    systemClock,
+    createLog({ level: "warn" }),
+  );
   try {
     if (accounts === undefined || metering === undefined) throw new Error("a service is missing");
     const watch = new LimitWatch({ accounts, metering, claims, clock: systemClock });

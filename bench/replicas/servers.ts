@@ -73,7 +73,6 @@ export async function createKeys(
     }
     return keys;
   } finally {
-    await store.close();
     await pool.close();
   }
 }

@@ -50,6 +50,9 @@ export interface SpendAmounts {
   readonly overageMilliCu: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** Parts of the two counts above. 0 if no classes of tokens have prices. */
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
 }
 
 export interface SpendGroup extends SpendAmounts {

@@ -11,7 +11,11 @@ import { createMetrics } from "../metrics.ts";
 import type { Clock, Postgres, Seal } from "../plugin.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import { explainPostgres, postgresError } from "../store/postgres/failure.ts";
-import { differenceFrom, selectSettings } from "../store/postgres/gateway-settings.ts";
+import {
+  differenceFrom,
+  selectOtherSettings,
+  type OtherSettings,
+} from "../store/postgres/gateway-settings.ts";
 import { number, text } from "../store/row.ts";
 import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
@@ -104,10 +108,11 @@ async function settingsProblem(
   database: Postgres,
   config: Config,
 ): Promise<StoreError | undefined> {
-  const difference = differenceFrom(
-    await sharedSettings(config),
-    await database.query("status", selectSettings),
-  );
+  const own = await sharedSettings(config);
+  const statement = `SELECT ${selectOtherSettings("''", "$1")} AS others`;
+  const [row] = await database.query("status", statement, [JSON.stringify(own)]);
+  // Only the statement above writes the column.
+  const difference = differenceFrom(own, row?.["others"] as readonly OtherSettings[]);
   if (difference === undefined) return undefined;
   const { gateways, sections } = difference;
   const names = gateways.map((name) => `"${name}"`).join(", ");

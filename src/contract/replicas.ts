@@ -10,6 +10,11 @@ export interface Replicas {
   /** Unique id of this start of this gateway. */
   readonly id: string;
   /**
+   * Shows others how far this gateway has come with some work, such as the number of the last change that it has
+   * applied. It is written with the next look of the session.
+   */
+  mark(name: string, value: number): void;
+  /**
    * Sends a message. `to`: id of the receiver; by default, all other gateways that run. Never throws: a message that
    * cannot be sent is logged and dropped.
    */

@@ -1,5 +1,6 @@
 /** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Replicas } from "./replicas.ts";
+import type { Session } from "./session.ts";
 import type { Sql } from "./sql.ts";
 
 /** The embedded store, and the shared stores if they are configured. */
@@ -15,6 +16,8 @@ export interface Store {
    * PostgreSQL, for metrics.
    */
   sql(lane: string): Sql;
+  /** Looks at the tables, to follow the changes of other gateways and commands. */
+  readonly session: Session;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
   /** The Redis of `store.redis`. Undefined if it is not set. */

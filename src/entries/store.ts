@@ -5,6 +5,7 @@
 export { openDataFolder } from "../store/data-folder.ts";
 export { blob, number, oneOf, optionalNumber, optionalText, text, type Row } from "../store/row.ts";
 export { isMoved, refuseMoved } from "../store/moved-marker.ts";
+export { gatewayMarks } from "../store/postgres/gateway-marks.ts";
 export { openDatabase, transaction } from "../store/sqlite.ts";
 export { sqliteText } from "../store/sql/dialect.ts";
 export type { Tables } from "../store/sql/tables.ts";

@@ -6,10 +6,11 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
-import type { Clock, GatewayInfo, Log, Metrics, Seal, Store } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store } from "../plugin.ts";
 import { HeldBytes } from "../http/held-bytes.ts";
 import { defaultHeldBytes } from "../http/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
+import { createSession } from "../store/session.ts";
 import { shippedTables } from "../pipeline/load/databases.ts";
 import { openDataFolder } from "../store/data-folder.ts";
 import { checkDataFolder } from "./check-data-folder.ts";
@@ -57,7 +58,9 @@ export async function openHostResources(
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
   const sql = postgres?.sql ?? (await openState(dataDir, clock, stack));
-  const claims = await openClaims(sql("claims"), clock, log);
+  const session = postgres?.session ?? createSession(sql("session").query, clock);
+  stack.add("looks at the store", () => session[Symbol.dispose]());
+  const claims = await openClaims(sql("claims"), session, clock, log);
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
   stack.add("compute threads", () => compute.close());
@@ -74,6 +77,7 @@ export async function openHostResources(
     store: {
       folder: dataDir,
       sql,
+      session,
       postgres: postgres?.database,
       redis,
       replicas: postgres?.replicas,
@@ -103,9 +107,13 @@ interface StoreDeps {
   readonly metrics: Metrics;
 }
 
+/** Time limit of a look. */
+const lookLimitMs = 2_000;
+
 interface PostgresStore {
   readonly database: PostgresPool;
   readonly sql: Store["sql"];
+  readonly session: Session & Disposable;
   readonly replicas: PostgresReplicas;
 }
 
@@ -125,10 +133,14 @@ async function openPostgresStore(
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
   const database = await openDatabase(config, url, deps, stack);
   const settings = await sharedSettings(config);
-  const replicas = await PostgresReplicas.open({ ...deps, database, version, settings });
-  stack.add("list of gateways", () => replicas.close());
   const { clock } = deps;
-  return { database, sql: (lane) => postgresSql(database, lane, clock), replicas };
+  // One connection of its own, so that looks do not wait for other statements, and a stop waits for the last look.
+  const own = database.separate({ connections: 1, statementMs: lookLimitMs });
+  const session = createSession(postgresSql(own, "session", clock).query, clock);
+  const options = { ...deps, database: own, session, version, settings };
+  const replicas = await PostgresReplicas.open(options);
+  stack.add("list of gateways", () => replicas.close());
+  return { database, sql: (lane) => postgresSql(database, lane, clock), session, replicas };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */

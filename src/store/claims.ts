@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../contract/clock.ts";
 import type { Log } from "../contract/log.ts";
+import type { Session } from "../contract/session.ts";
 import type { Sql } from "../contract/sql.ts";
 import type { Claims } from "../contract/store.ts";
 import { number, optionalNumber, text } from "./row.ts";
@@ -44,8 +45,6 @@ export interface ClaimsService extends Claims {
   close(): void;
 }
 
-/** Interval of reading. Other gateways must follow within one second. */
-const pollMs = 250;
 const sweepMs = 60_000;
 
 /** Returns at least one row, which has the time of the store. `newest`: the last number, null if there are no endings. */
@@ -53,7 +52,12 @@ const readEndings = `SELECT sluice.now_ms() AS now, newest, no, id, until
   FROM (SELECT max(no) AS newest FROM sluice.endings) AS one LEFT JOIN sluice.endings ON no > $1 ORDER BY no`;
 
 /** Reads the endings that are in force. Rejects with StoreError. */
-export async function openClaims(sql: Sql, clock: Clock, log: Log): Promise<ClaimsService> {
+export async function openClaims(
+  sql: Sql,
+  session: Session,
+  clock: Clock,
+  log: Log,
+): Promise<ClaimsService> {
   /** Ids that have ended, with the time until which they are kept. */
   const ended = new Map<string, number>();
   let seen = 0;
@@ -78,18 +82,19 @@ export async function openClaims(sql: Sql, clock: Clock, log: Log): Promise<Clai
       seen = number(row, "no");
     }
   };
+  const readable = (): void => {
+    if (!isHealthy) log.info({}, "ended sessions are readable again");
+    isHealthy = true;
+  };
   /** Ids that have ended stay ended while the store cannot be read. */
-  const poll = async (): Promise<void> => {
+  const unreadable = (error: unknown): void => {
+    if (isHealthy) log.error({ err: error }, "cannot read which sessions have ended");
+    isHealthy = false;
+  };
+  const followNews = async (): Promise<void> => {
     if (isReading) return;
     isReading = true;
-    try {
-      await follow();
-      if (!isHealthy) log.info({}, "ended sessions are readable again");
-      isHealthy = true;
-    } catch (error) {
-      if (isHealthy) log.error({ err: error }, "cannot read which sessions have ended");
-      isHealthy = false;
-    }
+    await follow().then(readable, unreadable);
     isReading = false;
   };
   const sweep = async (): Promise<void> => {
@@ -104,7 +109,16 @@ export async function openClaims(sql: Sql, clock: Clock, log: Log): Promise<Clai
   };
 
   await follow();
-  const timers = [clock.every(pollMs, () => void poll()), clock.every(sweepMs, () => void sweep())];
+  const watch = session.watch({
+    columns: { newest: "(SELECT max(no) FROM sluice.endings)" },
+    seen(row) {
+      offsetMs = number(row, "now") - clock.now();
+      if ((optionalNumber(row, "newest") ?? 0) === seen) readable();
+      else void followNews();
+    },
+    failed: unreadable,
+  });
+  const sweeper = clock.every(sweepMs, () => void sweep());
   return {
     now: () => clock.now() + offsetMs,
     async claim(id, until) {
@@ -126,7 +140,8 @@ export async function openClaims(sql: Sql, clock: Clock, log: Log): Promise<Clai
     },
     hasEnded: (id) => ended.has(id),
     close() {
-      for (const timer of timers) timer[Symbol.dispose]();
+      watch[Symbol.dispose]();
+      sweeper[Symbol.dispose]();
     },
   };
 }

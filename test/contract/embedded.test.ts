@@ -29,6 +29,7 @@ import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeUsage } from "./usage.ts";
 import { silentLog } from "../test-log.ts";
+import { createSession } from "../../src/store/session.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
 const renewMs = 20_000;
@@ -107,7 +108,7 @@ describeClaims("embedded", async (t) => {
   const opened: { readonly claims: ClaimsService; readonly sql: TestSql }[] = [];
   const openOne = async (): Promise<ClaimsService> => {
     const sql = await openFolderSql(t, folder, clock);
-    const claims = await openClaims(sql, clock, silentLog);
+    const claims = await openClaims(sql, createSession(sql.query, clock), clock, silentLog);
     opened.push({ claims, sql });
     return claims;
   };

@@ -11,6 +11,8 @@ import { createDatabaseReports } from "../../plugins/billing/metering/usage/repo
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
+import { createSession } from "../../src/store/session.ts";
+import { postgresSql } from "../../src/store/sql/postgres-sql.ts";
 import { about, line, principalOf } from "../plugins/billing/metering/principals.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../store/servers.ts";
@@ -41,7 +43,10 @@ function describeLeased(name: string, port: () => number | undefined): void {
       log: silentLog,
       metrics,
       version: "test",
-      store: { redis: undefined },
+      store: {
+        redis: undefined,
+        session: createSession(postgresSql(database, "session").query, systemClock),
+      },
     };
     const meter = await openLeasedMeter(database, "settled", host);
     t.after(async () => {

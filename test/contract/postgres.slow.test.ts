@@ -22,6 +22,7 @@ import { describeSql } from "./sql.ts";
 import { describeStorage } from "./storage.ts";
 import { describeWithPgBouncer } from "./through-pgbouncer.ts";
 import { silentLog } from "../test-log.ts";
+import { createSession } from "../../src/store/session.ts";
 
 /** A replica renews the leases of its slots this often (plugins/billing/accounts/idempotency.ts). */
 const renewMs = 20_000;
@@ -99,7 +100,8 @@ function describeStores(name: string, port: () => number | undefined): void {
     const pool = database.open();
     const wrongClock = manualClock(clock.now() - 3_600_000);
     const open = async (own = clock): Promise<ClaimsService> => {
-      const claims = await openClaims(postgresSql(pool, "claims"), own, silentLog);
+      const sql = postgresSql(pool, "claims");
+      const claims = await openClaims(sql, createSession(sql.query, own), own, silentLog);
       t.after(() => claims.close());
       return claims;
     };

@@ -23,6 +23,9 @@ const pricing = {
   tokenUsdRate: undefined,
   asOf: "2026-09-15T00:00:00.000Z",
 };
+const classes = { prompt: "12.5", cached: "1", completion: "30", reasoning: "40" };
+/** Prices of classes of tokens. */
+export const classPricing = { ...pricing, pricePerTokenNano: "40", classes };
 const chat: ChargeLine = {
   surface: "chat",
   method: "completions",
@@ -143,12 +146,10 @@ export function describeRows(name: string, open: OpenGateways): void {
     test("a row has the counts of cached and reasoning tokens if classes of tokens have prices", async (t) => {
       const gateways = await open(t);
       const key = await createKey(gateways, "enterprise");
-      const classes = { prompt: "12.5", cached: "1", completion: "30", reasoning: "40" };
-      const priced = { ...pricing, pricePerTokenNano: "40", classes };
       const counts = { cachedTokens: 3, reasoningTokens: 4 };
       await charge(gateways.one, key, [
-        { ...chat, ...counts, pricing: priced },
-        { ...chat, pricing: priced },
+        { ...chat, ...counts, pricing: classPricing },
+        { ...chat, pricing: classPricing },
         chat,
       ]);
       const { rows } = await exported(gateways);

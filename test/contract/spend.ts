@@ -12,6 +12,7 @@ import {
   type OpenGateways,
   type StoreGateways,
 } from "./gateways.ts";
+import { classPricing } from "./rows.ts";
 
 const line = (costMilliCu: number, more: Partial<ChargeLine> = {}): ChargeLine => ({
   surface: "ledger-rpc",
@@ -152,6 +153,9 @@ export function describeSpend(name: string, open: OpenGateways): void {
           model: "A/b",
           inputTokens: 3,
           outputTokens: 4,
+          cachedTokens: 2,
+          reasoningTokens: 1,
+          pricing: classPricing,
         }),
       ]);
       const groups = async (by: SpendQuery["by"]): Promise<unknown> =>
@@ -175,6 +179,7 @@ export function describeSpend(name: string, open: OpenGateways): void {
       ]);
       const { total } = await spend(gateways, {});
       assert.deepEqual([total.calls, total.inputTokens, total.outputTokens], [3, 3, 4]);
+      assert.deepEqual([total.cachedTokens, total.reasoningTokens], [2, 1]);
       assert.deepEqual(await groups("key"), [[key.keyId, 59]]);
     });
 

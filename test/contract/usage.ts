@@ -11,6 +11,7 @@ import type {
 } from "sluice-gateway/services";
 import { about, agentOf, principalOf } from "../plugins/billing/metering/principals.ts";
 import type { ContractMeter } from "./meter.ts";
+import { classPricing } from "./rows.ts";
 
 export interface OpenUsage {
   readonly meter: ContractMeter;
@@ -110,6 +111,19 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
         used_cu_milli: 0,
         groups: [],
       });
+    });
+
+    test("the tokens of classes with a price of their own are counted", async (t) => {
+      const { meter, usage, now } = await open(t);
+      const from = now();
+      const counts = { cachedTokens: 2, reasoningTokens: 1, pricing: classPricing };
+      await charge(meter, "ws_1", "key_1", chat, { ...chat, ...counts });
+      const range = { workspaceId: "ws_1", from, to: now() + 1 };
+      const made = await usage.report({ ...range, groupBy: ["model"] });
+      assert.ok(made.kind === "done");
+      const { groups } = JSON.parse(new TextDecoder().decode(made.json)) as { groups: unknown };
+      const sums = { calls: 2, used_cu_milli: 14, input_tokens: 6, output_tokens: 8 };
+      assert.deepEqual(groups, [{ model: "A/b", ...sums, cached_tokens: 2, reasoning_tokens: 1 }]);
     });
 
     test("the spend of two days has hours, of the largest names and of all charges", async (t) => {
@@ -230,6 +244,8 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
         overageMilliCu: 0,
         inputTokens: 3,
         outputTokens: 4,
+        cachedTokens: 0,
+        reasoningTokens: 0,
       });
       assert.equal(keys.groupCount, 1);
       assert.deepEqual(

@@ -17,6 +17,7 @@ import { gatewayInfo } from "../../src/pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { noEntries } from "../../src/store/plugin-entries.ts";
+import { noSession } from "../../src/store/session.ts";
 import { noSql } from "../../src/store/sql/no-sql.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
@@ -180,6 +181,7 @@ export function testResources(log: Log): HostResources {
     store: {
       folder: "data",
       sql: () => noSql,
+      session: noSession,
       postgres: undefined,
       redis: undefined,
       replicas: undefined,

@@ -29,6 +29,7 @@ import type {
 } from "../../src/plugin.ts";
 import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { noSession } from "../../src/store/session.ts";
 import { noSql } from "../../src/store/sql/no-sql.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { silentLog } from "../test-log.ts";
@@ -142,6 +143,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     store: {
       folder: "/data",
       sql: () => noSql,
+      session: noSession,
       postgres: undefined,
       redis: undefined,
       replicas: undefined,

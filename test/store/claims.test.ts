@@ -8,16 +8,18 @@ import { silentLog } from "../test-log.ts";
 import { temporaryFolder } from "./folder.ts";
 import { openFolderSql } from "./open-sql.ts";
 import { runModule, sourceUrl } from "./run-module.ts";
+import { createSession } from "../../src/store/session.ts";
 
 /** Code for another process that opens the claims of the folder as `claims` and runs `code`. */
 function withClaims(folder: string, code: string): string {
   return `
     const { openClaims } = await import(${JSON.stringify(sourceUrl("src/store/claims.ts"))});
     const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
+    const { createSession } = await import(${JSON.stringify(sourceUrl("src/store/session.ts"))});
     const { silentLog } = await import(${JSON.stringify(sourceUrl("test/test-log.ts"))});
     const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
     await withFolderSql(${JSON.stringify(folder)}, async (sql) => {
-      const claims = await openClaims(sql, systemClock, silentLog);
+      const claims = await openClaims(sql, createSession(sql.query, systemClock), systemClock, silentLog);
       ${code}
       claims.close();
     });`;
@@ -26,7 +28,7 @@ function withClaims(folder: string, code: string): string {
 test("claims and endings are deleted some time after their end and never before it", async (t) => {
   const clock = manualClock();
   const sql = await openFolderSql(t, temporaryFolder(t), clock);
-  const claims = await openClaims(sql, clock, silentLog);
+  const claims = await openClaims(sql, createSession(sql.query, clock), clock, silentLog);
   t.after(() => claims.close());
   const stored = async (): Promise<unknown[]> => {
     await sql.idle();
@@ -69,7 +71,8 @@ test("a granted claim survives SIGKILL", async (t) => {
   const code = `await claims.claim("a", Date.now() + 60_000); process.kill(process.pid, "SIGKILL");`;
   await runModule(withClaims(folder, code));
   const clock = manualClock();
-  const claims = await openClaims(await openFolderSql(t, folder, clock), clock, silentLog);
+  const sql = await openFolderSql(t, folder, clock);
+  const claims = await openClaims(sql, createSession(sql.query, clock), clock, silentLog);
   t.after(() => claims.close());
   assert.equal(await claims.claim("a", clock.now() + 60_000), false);
 });

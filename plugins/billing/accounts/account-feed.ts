@@ -15,6 +15,14 @@ export interface AccountFeedDeps {
   readonly apply: (changes: StoreChanges) => void;
 }
 
+/** What a look at the store has shown. */
+interface Look {
+  /** Number of the newest change. */
+  readonly newest: number;
+  /** Monotonic time at which the look started. */
+  readonly startedAt: number;
+}
+
 export class AccountFeed {
   readonly #deps: AccountFeedDeps;
   #isHealthy = true;
@@ -55,9 +63,12 @@ export class AccountFeed {
     return this.#deps.maxStaleMs === undefined ? this.#isHealthy : !this.isStale();
   }
 
-  /** Reads the changes that were committed before this call. Never rejects. */
-  refresh(): Promise<void> {
-    if (this.#running === undefined) return this.#start();
+  /**
+   * Reads the changes that were committed before this call, or before the look. No statement is needed if the look has
+   * shown that there are none. Never rejects.
+   */
+  refresh(look?: Look): Promise<void> {
+    if (this.#running === undefined) return this.#start(look);
     // The read in flight may have started before the commit of the caller.
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
@@ -76,18 +87,18 @@ export class AccountFeed {
     this.#isHealthy = false;
   }
 
-  #start(): Promise<void> {
-    this.#running = this.#read().finally(() => {
+  #start(look?: Look): Promise<void> {
+    this.#running = this.#read(look).finally(() => {
       this.#running = undefined;
     });
     return this.#running;
   }
 
-  async #read(): Promise<void> {
+  async #read(look?: Look): Promise<void> {
     const { store, clock, log, apply } = this.#deps;
-    const startedAt = clock.monotonic();
+    const startedAt = look?.startedAt ?? clock.monotonic();
     try {
-      const changes = await store.changed();
+      const changes = await store.changed(look?.newest);
       const isNews = changes.keys.length > 0 || changes.hasLostChanges;
       if (isNews) this.#count++;
       if (changes.hasLostChanges) {

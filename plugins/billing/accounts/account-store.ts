@@ -64,7 +64,7 @@ export interface Follower {
   readonly name: string;
   /** Number of the last change that the gateway has applied. */
   readonly seenChange: number;
-  /** Time since its last report. A gateway reports every second. */
+  /** Time since it was last heard. A gateway is heard every second. */
   readonly silentMs: number;
 }
 
@@ -108,8 +108,13 @@ export interface AccountStore {
   findByHash(hash: string): Promise<StoredKey | undefined>;
   /** Returns the hash of the key with this id. */
   hashOf(keyId: string): Promise<string | undefined>;
-  /** Returns what has changed since the store was opened, or since the last call. */
-  changed(): Promise<StoreChanges>;
+  /**
+   * Returns what has changed since the store was opened, or since the last call. `newest`: the number of the newest
+   * change, if it is known. No statement is needed if it has been returned.
+   */
+  changed(newest?: number): Promise<StoreChanges>;
+  /** Returns the number of the last change that `changed` has returned. */
+  seenChange(): number;
   /** Returns the gateways that report which changes they have applied. Undefined if gateways do not report it. */
   followers(): Promise<Followers | undefined>;
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
@@ -177,5 +182,4 @@ export interface AccountStore {
    * Calls `listener` after every commit of this store, before the result of the change is returned. It must not throw.
    */
   onCommit(listener: () => Promise<void>): void;
-  close(): Promise<void>;
 }

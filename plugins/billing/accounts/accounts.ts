@@ -2,7 +2,7 @@
  * Accounts in a running gateway: identifies callers from memory. Changes of the store are seen within one second.
  */
 import { hash } from "node:crypto";
-import type { Awaitable, Clock, Environment, Log } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Environment, Log, Session } from "sluice-gateway/plugin";
 import type {
   Caller,
   Callers,
@@ -12,6 +12,7 @@ import type {
   PlanName,
   ReceivedClaims,
 } from "sluice-gateway/services";
+import { optionalNumber } from "sluice-gateway/store";
 import { BoundedMap, orElse } from "sluice-gateway/toolkit";
 import { AccountFeed } from "./account-feed.ts";
 import type { AccountStore, Overrides } from "./account-store.ts";
@@ -30,8 +31,9 @@ import {
 } from "./anonymous.ts";
 
 export interface AccountsOptions {
-  /** The store, which is closed together with the accounts. */
   readonly store: AccountStore;
+  /** The looks at the tables of the store. */
+  readonly session: Session;
   readonly environment: Environment;
   readonly plans: Plans;
   readonly clock: Clock;
@@ -39,6 +41,8 @@ export interface AccountsOptions {
   readonly remember?: KeyCacheLimits;
   /** See `AccountFeedDeps`. */
   readonly maxStaleMs?: number;
+  /** Called with the number of the last change that has been applied. */
+  readonly onApplied?: (change: number) => void;
 }
 
 interface AccountsStats {
@@ -66,13 +70,13 @@ export interface AccountsService extends Callers {
   setPlans(plans: Plans): void;
   /** Returns the terms of a plan that are in force. */
   plan(name: PlanName): Plan;
-  /** Writes the times of last use and closes the store. Keys in memory still work. */
+  /** Writes the times of last use. Keys in memory still work. */
   close(): Promise<void>;
 }
 
-const pollMs = 250;
+const tidyMs = 250;
 const saveUseMs = 60_000;
-/** Maximum number of times of last use per write, because other changes wait for it. The rest is written at the next poll. */
+/** Maximum number of times of last use per write, because other changes wait for it. The rest is written 250 ms later. */
 const saveUseRows = 1_000;
 
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
@@ -83,15 +87,9 @@ const maxIds = 32_768;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 
-/** Opens the accounts of a store. If the store cannot be used, closes it and rejects with a StoreError. */
+/** Opens the accounts of a store. Rejects with a StoreError if the store cannot be used. */
 export async function openAccounts(options: AccountsOptions): Promise<AccountsService> {
-  const { store } = options;
-  try {
-    return new StoredAccounts(options, await store.overrides());
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
+  return new StoredAccounts(options, await options.store.overrides());
 }
 
 const unavailable: Caller = { kind: "unavailable" };
@@ -104,8 +102,8 @@ class StoredAccounts implements AccountsService {
   /** Hashes by the id of their key, which never change. */
   readonly #hashes = new BoundedMap<string, string>(maxIds);
   /**
-   * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied at every
-   * poll, so that no text of a key stays in memory. The permissions of a hash are still looked up per request. The
+   * SHA-256 hashes of recently used keys, by the Authorization header that contained them. The map is emptied every
+   * 250 ms, so that no text of a key stays in memory. The permissions of a hash are still looked up per request. The
    * timing of a Map reveals nothing to an attacker who guesses keys: texts are compared only if their seeded hashes
    * are equal.
    */
@@ -133,7 +131,7 @@ class StoredAccounts implements AccountsService {
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
     this.#keys = new KeyCache(options.plans, limits);
-    const { store, clock, log, maxStaleMs } = options;
+    const { store, session, clock, log, maxStaleMs, onApplied } = options;
     this.#feed = new AccountFeed({
       store,
       clock,
@@ -143,6 +141,7 @@ class StoredAccounts implements AccountsService {
         if (hasLostChanges) this.#keys.forgetAll();
         for (const stored of keys) this.#keys.update(stored, clock.now());
         if (changed !== undefined) this.#overrides = changed;
+        onApplied?.(store.seenChange());
       },
     });
     this.#claimed = new ClaimedCallers({
@@ -152,11 +151,18 @@ class StoredAccounts implements AccountsService {
       plans: () => this.#keys.plans,
       feed: this.#feed,
     });
+    onApplied?.(store.seenChange());
     store.onCommit(() => this.refresh());
     this.#timers = [
-      clock.every(pollMs, () => {
+      session.watch({
+        columns: { newest: "(SELECT max(id) FROM sluice.changes)" },
+        seen: (row, startedAt) =>
+          void this.#feed.refresh({ newest: optionalNumber(row, "newest") ?? 0, startedAt }),
+        // The read shows whether the tables of the accounts cannot be read.
+        failed: () => void this.refresh(),
+      }),
+      clock.every(tidyMs, () => {
         this.#digests.clear();
-        void this.refresh();
         if (this.#useLeft) void this.#saveUse(saveUseRows);
       }),
       clock.every(saveUseMs, () => void this.#saveUse(saveUseRows)),
@@ -249,7 +255,6 @@ class StoredAccounts implements AccountsService {
     for (const timer of this.#timers) timer[Symbol.dispose]();
     await this.#saving;
     await this.#saveUse(Infinity);
-    await this.store.close();
   }
 
   /** The hex digits are checked only here, because a header that was found by its hash has valid ones. */

@@ -10,6 +10,8 @@ const readNewest = `SELECT max(id) AS newest,
     max(CASE WHEN action = 'network.models' THEN id END) AS overrides
   FROM sluice.changes WHERE id >= $1`;
 
+const nothing: StoreChanges = { keys: [], overrides: undefined, hasLostChanges: false };
+
 export class ChangeFeed {
   readonly #query: RunSql;
   #seen = 0;
@@ -28,8 +30,9 @@ export class ChangeFeed {
     this.#seen = await newestChange(this.#query);
   }
 
-  /** Returns the changes since the last call. If there are none, it reads only the end of the log. */
-  async changed(): Promise<StoreChanges> {
+  /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
+  async changed(known?: number): Promise<StoreChanges> {
+    if (known === this.#seen) return nothing;
     const [row = {}] = await this.#query(readNewest, [this.#seen]);
     const newest = optionalNumber(row, "newest") ?? 0;
     if (newest < this.#seen) {
@@ -37,7 +40,7 @@ export class ChangeFeed {
       await this.skip();
       return { keys: [], overrides, hasLostChanges: true };
     }
-    if (newest === this.#seen) return { keys: [], overrides: undefined, hasLostChanges: false };
+    if (newest === this.#seen) return nothing;
     const overridesAt = optionalNumber(row, "overrides") ?? 0;
     const changes = {
       keys: await keysChangedAfter(this.#query, this.#seen),

@@ -1,5 +1,5 @@
 /** Opens the accounts of a gateway on its tables. */
-import type { Clock, Store } from "sluice-gateway/plugin";
+import type { Store } from "sluice-gateway/plugin";
 import type { AccountStore } from "./account-store.ts";
 import { refuseUnmoved } from "./earlier-folder.ts";
 import { joinTransactions } from "./joined-sql.ts";
@@ -13,11 +13,11 @@ export interface OpenStore {
 }
 
 /** Rejects with a StoreError. */
-export async function openGatewayStore(tables: Store, clock: Clock): Promise<OpenStore> {
+export async function openGatewayStore(tables: Store): Promise<OpenStore> {
   const { folder, postgres: shared } = tables;
   if (shared !== undefined) refuseUnmoved(folder);
   const joined = joinTransactions(tables.sql("accounts"));
-  const store = await openAccountStore({ sql: joined, clock, follower: shared?.replica });
+  const store = await openAccountStore({ sql: joined, isShared: shared !== undefined });
   await store.loadHashes();
   return { store, slots: createSlots(joined) };
 }

@@ -1,9 +1,8 @@
 /** The `AccountStore` on the tables of the accounts. Any number of gateways and commands may use them at the same time. */
-import type { Clock } from "sluice-gateway/plugin";
 import type { AccountStore, StoreChanges, StoredKey } from "./account-store.ts";
 import { ChangeFeed } from "./change-feed.ts";
 import { changeLog } from "./change-log.ts";
-import { FollowerReports } from "./follower-reports.ts";
+import { readFollowers } from "./followers.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import { KeyLookups } from "./key-lookups.ts";
 import { keysIn } from "./keys.ts";
@@ -14,12 +13,8 @@ import { workspacesIn } from "./workspaces.ts";
 
 export interface AccountStoreOptions {
   readonly sql: JoinedSql;
-  readonly clock: Pick<Clock, "monotonic">;
-  /**
-   * Name of this gateway or command for the others on the same store. Undefined if the store has no others; then gateways
-   * do not report which changes they have applied.
-   */
-  readonly follower: string | undefined;
+  /** True if several gateways share the store. They show which changes they have applied. */
+  readonly isShared: boolean;
 }
 
 export interface SqlAccountStore extends AccountStore {
@@ -36,18 +31,15 @@ const maxDoubted = 5;
 
 /** Opens the accounts. All existing changes count as read. Rejects with StoreError. */
 export async function openAccountStore(options: AccountStoreOptions): Promise<SqlAccountStore> {
-  const { sql, clock, follower } = options;
+  const { sql, isShared } = options;
   const { query } = sql;
   const feed = new ChangeFeed(query);
   await feed.skip();
-  const reports = follower === undefined ? undefined : new FollowerReports(query, clock, follower);
   const keys = new WantedKeys(new KeyLookups((hashes) => findByHashes(query, hashes)));
   const loadHashes = async (): Promise<void> => keys.setKnown(await readHashes(query));
 
-  const changed = async (): Promise<StoreChanges> => {
-    // The changes of the previous call have been applied.
-    await reports?.report(feed.seen);
-    const changes = await feed.changed();
+  const changed = async (newest?: number): Promise<StoreChanges> => {
+    const changes = await feed.changed(newest);
     if (changes.hasLostChanges && keys.isLimited) await loadHashes();
     return changes;
   };
@@ -58,14 +50,13 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
     ...changeLog(sql),
     loadHashes,
     findByHash: (hash) => keys.find(hash),
-    changed: () => keys.follow(changed),
+    changed: (newest) => keys.follow(() => changed(newest)),
+    seenChange: () => feed.seen,
     hashOf: (keyId) => hashOf(query, keyId),
-    followers: async () => reports?.followers(),
+    followers: async () => (isShared ? readFollowers(query) : undefined),
     saveUse: (uses) => saveUse(query, uses),
     transaction: (work) => sql.transaction(work),
     onCommit: (listener) => sql.onCommit(listener),
-    // The store can be closed even if it cannot be reached. The others then forget this gateway after an hour.
-    close: async () => reports?.leave().catch(() => {}),
   };
 }
 

@@ -4,6 +4,7 @@ import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
+import { followerMark } from "./followers.ts";
 import { openIdempotency } from "./idempotency.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
@@ -28,9 +29,12 @@ export async function startAccounts(
     "database",
     async () => {
       const { outageMs } = metering;
-      const opened = await openGatewayStore(host.store, clock);
+      const { session, replicas } = host.store;
+      const opened = await openGatewayStore(host.store);
       const running = await openAccounts({
         store: opened.store,
+        session,
+        onApplied: (change) => replicas?.mark(followerMark, change),
         environment,
         plans,
         clock,

@@ -12,8 +12,7 @@ const changesLock = 7_582_146;
 
 /**
  * `key_use` is separate from `keys` because it is written often and in bulk, and a use does not change the key. `details`
- * of a change never contains a secret, and `workspace_id` of a change of the deployment is empty. `followers` has one row
- * per running gateway that shares the store with others; `seen_change`: the last change that it has applied.
+ * of a change never contains a secret, and `workspace_id` of a change of the deployment is empty.
  *
  * While a request with an idempotency key is in flight, `owner` of its slot is set and `until` is the end of its lease.
  * After that, `status` is set and `until` is the end of the replays.
@@ -220,6 +219,8 @@ export const accountTables: Tables = {
   scripts: [
     accounts,
     { name: "prices of models", sql: "ALTER TABLE sluice.model_overrides ADD COLUMN prices text" },
+    // The marks of the gateways replace it.
+    { name: "no followers", sql: "DROP TABLE sluice.followers", excludesOlder: true },
   ],
   takeovers: [{ file: "accounts.db", version: 4, sql: moved.map(copyOf).join("\n") }],
   moved,

@@ -91,8 +91,7 @@ async function openStore(config: Config, stack: AsyncDisposableStack): Promise<O
   const { sql, database } = stack.use(await openCommandStore(config));
   const store = await openAccountStore({
     sql: joinTransactions(sql("accounts")),
-    clock: systemClock,
-    follower: database?.replica,
+    isShared: database !== undefined,
   });
   if (database === undefined) return { store, purchasedLeft: purchasedLeftOf(dataDir) };
   const usage = createUsageQueries(database);

@@ -1,20 +1,20 @@
 /**
  * The ledger in PostgreSQL. The decisions about credit are made in authority.ts, and only `sluice.credit_post` can add
- * charges. Every message is one statement, except a lease request, which is two: one reads the scopes, and the other
+ * charges. Every message is one statement, except feeds, which the looks carry, and a lease request, which is two: one reads the scopes, and the other
  * one writes the decisions for those that have not changed in the meantime. So no lock is held while a gateway thinks.
  * Every method rejects with DatabaseFailure.
  */
-import type { Postgres } from "sluice-gateway/plugin";
+import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text } from "sluice-gateway/store";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { agentJson, pricingJson } from "../metering/usage-json.ts";
 import { storableJson } from "../storable-json.ts";
-import { grant, limitReached, silenceMs, type Decision, type ScopeView } from "./authority.ts";
+import { grant, limitReached, type Decision, type ScopeView } from "./authority.ts";
+import { joinLooks } from "./feeds.ts";
 import type { LeaseRow } from "./ledger-rows.ts";
 import type {
   ChargeDetails,
   CreditLedger,
-  FeedReply,
   Granted,
   LeasedCharge,
   LeaseReply,
@@ -26,7 +26,7 @@ import type {
   WorkspaceLimits,
 } from "./ledger.ts";
 import type { FixedMonth } from "./months.ts";
-import { heldSql, readScopes, readSteps, registerLock, writeLeases } from "./ledger-statements.ts";
+import { readScopes, readSteps, registerLock, writeLeases } from "./ledger-statements.ts";
 
 /** A message without a reply is sent again after this time, so the reply to its statement is no longer needed. */
 const statementMs = 2_000;
@@ -52,35 +52,6 @@ const register = `
   FROM (SELECT sluice.now_ms() AS now, ${registerLock}) AS begun
   RETURNING id, state, posted, lease_no, heard_at AS time`;
 
-const feed = `
-  WITH heard AS (
-    UPDATE sluice.replicas SET heard_at = sluice.now_ms() WHERE id = $1 AND state = 'live' RETURNING id
-  )
-  SELECT ${standingAfter("heard")},
-    (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'epoch', s.epoch)), '[]')
-      FROM heard JOIN sluice.leases l ON l.replica = heard.id JOIN sluice.scopes s ON s.id = l.scope
-      WHERE l.epoch < s.epoch AND ${heldSql("l")} > 0) AS epochs
-  FROM ${replicaOf}`;
-
-/** Start of the server in milliseconds since 1970. A setting replaces it, for tests. */
-const startedSql = `coalesce(nullif(current_setting('sluice.started_ms', true), '')::bigint,
-  (extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint)`;
-
-/** Every message of a replica changes its row. So a replica whose leases this statement does not see is not silent. */
-const fence = `
-  WITH silent AS (
-    SELECT id FROM sluice.replicas
-    WHERE state = 'live' AND sluice.now_ms() - heard_at > ${silenceMs}
-      AND EXISTS (SELECT FROM sluice.replicas WHERE id = $1 AND state = 'live'
-        AND sluice.now_ms() - greatest(registered_at, ${startedSql}) >= ${silenceMs})
-    FOR UPDATE SKIP LOCKED
-  ), ended AS (
-    UPDATE sluice.replicas r SET state = 'fenced' FROM silent WHERE r.id = silent.id RETURNING r.id
-  ), freed AS (
-    DELETE FROM sluice.leases WHERE replica IN (SELECT id FROM ended)
-  )
-  SELECT id FROM ended ORDER BY id`;
-
 const leave = `
   WITH gone AS (
     UPDATE sluice.replicas SET state = 'gone', heard_at = sluice.now_ms()
@@ -96,22 +67,22 @@ const write = `${writeLeases}
   FROM ${replicaOf}`;
 
 /**
- * Charges, leases and heartbeats have one connection each, so that they wait neither for each other nor for other
- * statements. `version`: the version of Sluice, for `sluice store status`.
+ * Charges and leases have one connection each, so that they wait neither for each other nor for other statements.
+ * `version`: the version of Sluice, for `sluice store status`. `session`: the looks at the same database.
  */
-export function createPostgresLedger(database: Postgres, version: string): CreditLedger {
+export function createPostgresLedger(
+  database: Postgres,
+  version: string,
+  session: Session,
+): CreditLedger {
   const connect = (): Postgres => database.separate({ connections: 1, statementMs });
-  const [onPosts, onLeases, onFeeds] = [connect(), connect(), connect()];
+  const [onPosts, onLeases] = [connect(), connect()];
   return {
     async register(name, mode) {
       const [row = {}] = await database.query("register", register, [name, version, mode]);
       return { ...standingOf(row), replica: number(row, "id") };
     },
-    async feed(replica) {
-      const [row = {}] = await onFeeds.query("feed", feed, [replica]);
-      // Only the statement above writes it.
-      return { ...standingOf(row), epochs: row["epochs"] as FeedReply["epochs"] };
-    },
+    ...joinLooks(session),
     lease: (request) => lease(onLeases, request),
     async post(request) {
       const { replica, first, last } = request;
@@ -120,9 +91,6 @@ export function createPostgresLedger(database: Postgres, version: string): Credi
       const [row] = await onPosts.query("post", statement, values);
       // Only the function in schema.ts writes the reply.
       return row?.["reply"] as Standing;
-    },
-    async fence(replica) {
-      return (await database.query("fence", fence, [replica])).map((row) => number(row, "id"));
     },
     async leave(replica) {
       const [row = {}] = await database.query("register", leave, [replica]);

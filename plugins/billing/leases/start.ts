@@ -16,7 +16,7 @@ import { LedgerReplica } from "./replica.ts";
 import { createMonthReader, createUsageQueries } from "./usage-queries.ts";
 
 type LeasedHost = Pick<Host, "clock" | "log" | "metrics" | "version"> & {
-  readonly store: Pick<Host["store"], "redis">;
+  readonly store: Pick<Host["store"], "redis" | "session">;
 };
 
 const unavailable = {
@@ -80,7 +80,7 @@ export async function openLeasedMeter(
   mode: ReplicaMode,
   { clock, log, metrics, version, store }: LeasedHost,
 ): Promise<LeasedMeter> {
-  const ledger = createPostgresLedger(database, version);
+  const ledger = createPostgresLedger(database, version, store.session);
   const shown = leaseMetrics(metrics);
   const replica = new LedgerReplica(database.replica, mode);
   const showGateways = ({ live, silent, stranded }: Gateways): void => {

@@ -77,6 +77,8 @@ const usage = {
           used_cu_milli: milli,
           input_tokens: milli,
           output_tokens: milli,
+          cached_tokens: milli,
+          reasoning_tokens: milli,
         },
         required: ["calls", "used_cu_milli", "input_tokens", "output_tokens"],
       },

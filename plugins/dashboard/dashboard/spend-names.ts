@@ -104,6 +104,8 @@ export function amountsJson(sum: SpendAmounts): {
   readonly overage_cu_milli: number;
   readonly input_tokens: number;
   readonly output_tokens: number;
+  readonly cached_tokens: number;
+  readonly reasoning_tokens: number;
   readonly value_usd: string;
 } {
   return {
@@ -114,6 +116,8 @@ export function amountsJson(sum: SpendAmounts): {
     overage_cu_milli: sum.overageMilliCu,
     input_tokens: sum.inputTokens,
     output_tokens: sum.outputTokens,
+    cached_tokens: sum.cachedTokens,
+    reasoning_tokens: sum.reasoningTokens,
     value_usd: valueUsd(sum.usedMilliCu),
   };
 }

@@ -17,6 +17,7 @@ import { gatewayInfo } from "./gateway-info.ts";
 import { provision, type Generation } from "./generation.ts";
 import { noEntries } from "../../store/plugin-entries.ts";
 import { createSeal } from "../../store/seal.ts";
+import { noSession } from "../../store/session.ts";
 import { noSql } from "../../store/sql/no-sql.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
@@ -99,6 +100,7 @@ function inertResources(env: Env): HostResources {
     store: {
       folder: "",
       sql: () => noSql,
+      session: noSession,
       postgres: undefined,
       redis: undefined,
       replicas: undefined,

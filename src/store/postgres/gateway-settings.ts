@@ -4,7 +4,6 @@
  * it.
  */
 import { isObject } from "../../is-object.ts";
-import { text, type Row } from "../row.ts";
 import type { Migration } from "./migrations.ts";
 
 /** A digest per section and per route of pipeline.yaml. */
@@ -19,9 +18,16 @@ export const settingsMigration: Migration = {
 /** A gateway that has been silent for longer is not compared. */
 const silentMs = 5_000;
 
-/** Selects the name and the settings of the gateways that run. */
-export const selectSettings = `SELECT id, name, settings::text AS settings FROM sluice.gateways
-  WHERE sluice.now_ms() - heard_at < ${silentMs} ORDER BY name, id`;
+/** Returns an expression for the running gateways with other settings, as a JSON array of `OtherSettings`. */
+export const selectOtherSettings = (ownId: string, ownSettings: string): string => `(
+  SELECT coalesce(jsonb_agg(jsonb_build_object('name', name, 'settings', settings) ORDER BY name, id), '[]')
+  FROM sluice.gateways
+  WHERE id <> ${ownId} AND settings <> ${ownSettings}::jsonb AND sluice.now_ms() - heard_at < ${silentMs})`;
+
+export interface OtherSettings {
+  readonly name: string;
+  readonly settings: unknown;
+}
 
 /** The gateways whose settings differ, and the names of the sections and routes. */
 export interface Difference {
@@ -29,19 +35,21 @@ export interface Difference {
   readonly sections: readonly string[];
 }
 
-/** Returns the difference between these settings and those of the rows of `selectSettings`. Undefined if they are equal. */
-export function differenceFrom(own: SettingsDigests, rows: readonly Row[]): Difference | undefined {
+/** Returns the difference between these settings and others. Undefined if they are equal. */
+export function differenceFrom(
+  own: SettingsDigests,
+  others: readonly OtherSettings[],
+): Difference | undefined {
   const gateways: string[] = [];
   const sections = new Set<string>();
-  for (const row of rows) {
-    const theirs: unknown = JSON.parse(text(row, "settings"));
+  for (const { name, settings: theirs } of others) {
     if (!isObject(theirs)) continue;
     // Another release may have other sections, and another gateway other routes, which cannot be compared.
     const differing = Object.entries(theirs).filter(
       ([section, digest]) => Object.hasOwn(own, section) && own[section] !== digest,
     );
     if (differing.length === 0) continue;
-    gateways.push(text(row, "name"));
+    gateways.push(name);
     for (const [section] of differing) sections.add(section);
   }
   if (gateways.length === 0) return undefined;

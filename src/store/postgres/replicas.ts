@@ -8,21 +8,26 @@ import type { Awaitable } from "../../contract/phase.ts";
 import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
 import type { ReplicaAnswer, Replicas } from "../../contract/replicas.ts";
+import type { Session } from "../../contract/session.ts";
 import type { Postgres, Seal } from "../../contract/store.ts";
 import { runGuarded } from "../../guard.ts";
 import type { Gauge, Metrics } from "../../contract/metrics.ts";
-import { blob, number, text, type Row } from "../row.ts";
+import { blob, number, optionalNumber, text, type Row } from "../row.ts";
 import { explainPostgres } from "./failure.ts";
 import {
   differenceFrom,
-  selectSettings,
+  selectOtherSettings,
   settingsMigration,
+  type OtherSettings,
   type SettingsDigests,
 } from "./gateway-settings.ts";
 import { createMessageSeal, type MessageSeal, type ReplicaMessage } from "./message-seal.ts";
 import type { Migration } from "./migrations.ts";
 
-/** `gateways` has one row per start of a gateway that has not been stopped. `id`: see `Replicas.id`. */
+/**
+ * `gateways` has one row per start of a gateway that has not been stopped. `id`: see `Replicas.id`. `marks`: see
+ * `Replicas.mark`.
+ */
 const tables = `
 CREATE TABLE sluice.gateways (
   id text PRIMARY KEY, name text NOT NULL, version text NOT NULL, heard_at bigint NOT NULL
@@ -37,12 +42,16 @@ CREATE INDEX messages_receiver ON sluice.messages (receiver, no);
 export const replicaMigrations: readonly Migration[] = [
   { name: "gateways", sql: tables },
   settingsMigration,
+  {
+    name: "marks of gateways",
+    sql: "ALTER TABLE sluice.gateways ADD COLUMN marks jsonb NOT NULL DEFAULT '{}'",
+  },
 ];
 
-const pollMs = 250;
-/** Interval of reading while this gateway waits for answers. */
-const askingPollMs = 50;
-const heartbeatMs = 2_000;
+/** Interval of looks while this gateway waits for answers. */
+const askingLookMs = 50;
+/** A row that has not changed is written again after this time. */
+const heartbeatMs = 1_000;
 /** A gateway that has been silent for longer is not waited for. */
 const silentMs = 5_000;
 const answerMs = 1_000;
@@ -56,12 +65,13 @@ const maxQueuedBytes = 16 * 1024 * 1024;
 /** Maximum size of a message. A larger one is dropped. */
 const maxMessageBytes = 2 * 1024 * 1024;
 
-/** Returns the settings of all gateways in the same round trip. */
-const heartbeat = `WITH beat AS (
-    INSERT INTO sluice.gateways (id, name, version, heard_at, settings)
-    VALUES ($1, $2, $3, sluice.now_ms(), $4)
-    ON CONFLICT (id) DO UPDATE SET heard_at = excluded.heard_at, settings = excluded.settings)
-  ${selectSettings}`;
+const heartbeat = `beat AS (
+  INSERT INTO sluice.gateways AS known (id, name, version, heard_at, settings, marks)
+  VALUES ($1, $2, $3, sluice.now_ms(), $4, $5)
+  ON CONFLICT (id) DO UPDATE
+    SET heard_at = excluded.heard_at, settings = excluded.settings, marks = excluded.marks
+    WHERE known.heard_at <= excluded.heard_at - ${heartbeatMs} OR known.settings <> excluded.settings
+      OR known.marks <> excluded.marks)`;
 /** `$3`: id of the sender. An empty receiver means all others. */
 const insert = `INSERT INTO sluice.messages (receiver, body, until)
   SELECT g.id, m.body, sluice.now_ms() + ${keptMs}
@@ -78,6 +88,7 @@ const sweep = `WITH old AS (DELETE FROM sluice.messages WHERE until <= sluice.no
 
 export interface ReplicasOptions {
   readonly database: Postgres;
+  readonly session: Session;
   readonly seal: Seal;
   readonly version: string;
   readonly clock: Clock;
@@ -100,7 +111,8 @@ export class PostgresReplicas implements Replicas {
   readonly #seal: MessageSeal;
   readonly #receivers = new Map<string, Receiver[]>();
   readonly #questions = new Map<number, Question>();
-  readonly #timers = new DisposableStack();
+  #watch: Disposable | undefined;
+  #sweeper: Disposable | undefined;
   #lastQuestion = 0;
   #queue: { readonly to: string; readonly body: Buffer }[] = [];
   #queuedBytes = 0;
@@ -108,6 +120,7 @@ export class PostgresReplicas implements Replicas {
   #isReading = false;
   #isHealthy = true;
   #settings: SettingsDigests;
+  #marks: Readonly<Record<string, number>> = {};
   /** The difference that was logged last, as JSON. */
   #loggedDifference: string | undefined;
   readonly #differing: Gauge;
@@ -127,16 +140,23 @@ export class PostgresReplicas implements Replicas {
   /** Adds this gateway to the list. Rejects with StoreError. */
   static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
     const replicas = new PostgresReplicas(options);
-    const { clock } = options;
-    await replicas.#beat();
-    for (const [everyMs, task] of [
-      [pollMs, () => replicas.#read()],
-      [heartbeatMs, () => replicas.#quietly(() => replicas.#beat())],
-      [sweepMs, () => replicas.#quietly(() => replicas.#query(sweep, []))],
-    ] as const) {
-      replicas.#timers.use(clock.every(everyMs, () => void task()));
+    const { clock, session } = options;
+    replicas.#watch = replicas.#follow();
+    try {
+      await session.look();
+    } catch (error) {
+      replicas.#watch[Symbol.dispose]();
+      throw error;
     }
+    replicas.#sweeper = clock.every(
+      sweepMs,
+      () => void replicas.#quietly(() => replicas.#query(sweep, [])),
+    );
     return replicas;
+  }
+
+  mark(name: string, value: number): void {
+    this.#marks = { ...this.#marks, [name]: value };
   }
 
   send(topic: string, value: unknown, to = ""): void {
@@ -151,7 +171,7 @@ export class PostgresReplicas implements Replicas {
   }
 
   async ask(topic: string, value: unknown): Promise<readonly ReplicaAnswer[]> {
-    const { clock } = this.#options;
+    const { clock, session } = this.#options;
     const rows = await this.#query(others, [this.id]);
     const awaited = rows
       .filter((row) => number(row, "ago") < silentMs)
@@ -165,7 +185,7 @@ export class PostgresReplicas implements Replicas {
     this.#questions.set(no, { answers, onAnswer });
     if (awaited.length > 0) {
       this.#send({ topic, from: this.id, value, question: no }, "");
-      using _polling = clock.every(askingPollMs, () => void this.#read());
+      using _looking = clock.every(askingLookMs, () => void this.#quietly(() => session.look()));
       using _limit = clock.after(answerMs, resolve);
       await promise;
     }
@@ -186,7 +206,8 @@ export class PostgresReplicas implements Replicas {
 
   /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
-    this.#timers.dispose();
+    this.#watch?.[Symbol.dispose]();
+    this.#sweeper?.[Symbol.dispose]();
     await this.#quietly(() => this.#query("DELETE FROM sluice.gateways WHERE id = $1", [this.id]));
   }
 
@@ -225,6 +246,45 @@ export class PostgresReplicas implements Replicas {
     this.#isSending = false;
   }
 
+  /** Writes the row of this gateway with every look, and finds messages and other settings. */
+  #follow(): Disposable {
+    const { database, session, version } = this.#options;
+    return session.watch({
+      with: heartbeat,
+      values: () => [
+        this.id,
+        database.replica,
+        version,
+        JSON.stringify(this.#settings),
+        JSON.stringify(this.#marks),
+      ],
+      columns: {
+        message: "(SELECT max(no) FROM sluice.messages WHERE receiver = $1)",
+        others: selectOtherSettings("$1", "$4"),
+      },
+      seen: (row) => {
+        // Only the look above writes the column.
+        this.#compare(row["others"] as readonly OtherSettings[]);
+        if (optionalNumber(row, "message") === undefined) this.#readable();
+        else void this.#read();
+      },
+      failed: (error) => this.#unreadable(error),
+    });
+  }
+
+  #readable(): void {
+    if (!this.#isHealthy)
+      this.#options.log.info({}, "messages of other gateways are readable again");
+    this.#isHealthy = true;
+  }
+
+  #unreadable(error: unknown): void {
+    if (this.#isHealthy) {
+      this.#options.log.error({ err: error }, "cannot read the messages of other gateways");
+    }
+    this.#isHealthy = false;
+  }
+
   /** Reads the messages to this gateway. Never rejects. */
   async #read(): Promise<void> {
     if (this.#isReading) return;
@@ -232,16 +292,14 @@ export class PostgresReplicas implements Replicas {
     const { log } = this.#options;
     try {
       const rows = await this.#query(take, [this.id]);
-      if (!this.#isHealthy) log.info({}, "messages of other gateways are readable again");
-      this.#isHealthy = true;
+      this.#readable();
       const failed = (error: unknown): void =>
         log.error({ err: error }, "a message of another gateway was not handled");
       for (const row of rows.toSorted((a, b) => number(a, "no") - number(b, "no"))) {
         void runGuarded(() => this.#receive(row), failed);
       }
     } catch (error) {
-      if (this.#isHealthy) log.error({ err: error }, "cannot read the messages of other gateways");
-      this.#isHealthy = false;
+      this.#unreadable(error);
     }
     this.#isReading = false;
   }
@@ -270,17 +328,10 @@ export class PostgresReplicas implements Replicas {
     asked?.onAnswer();
   }
 
-  async #beat(): Promise<void> {
-    const { database, version } = this.#options;
-    const settings = JSON.stringify(this.#settings);
-    const rows = await this.#query(heartbeat, [this.id, database.replica, version, settings]);
-    this.#compare(rows.filter((row) => text(row, "id") !== this.id));
-  }
-
   /** Counts the gateways whose settings differ, and logs each change of the difference once. */
-  #compare(rows: readonly Row[]): void {
+  #compare(differing: readonly OtherSettings[]): void {
     const { log } = this.#options;
-    const difference = differenceFrom(this.#settings, rows);
+    const difference = differenceFrom(this.#settings, differing);
     this.#differing.set(difference?.gateways.length ?? 0);
     const shown = difference && JSON.stringify(difference);
     if (shown === this.#loggedDifference) return;
@@ -304,7 +355,7 @@ export class PostgresReplicas implements Replicas {
     }
   }
 
-  /** Runs `work` and ignores its failure: `#read` logs that the database cannot be reached. */
+  /** Runs `work` and ignores its failure: the next look logs that the database cannot be reached. */
   async #quietly(work: () => Promise<unknown>): Promise<void> {
     await work().catch(() => {});
   }

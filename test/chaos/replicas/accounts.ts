@@ -97,7 +97,6 @@ export async function createAccounts(
       }
     },
     async [Symbol.asyncDispose]() {
-      await store.close();
       await pool.close();
     },
   };

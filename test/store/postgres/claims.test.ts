@@ -11,6 +11,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { until } from "../../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../servers.ts";
 import { silentLog } from "../../test-log.ts";
+import { createSession } from "../../../src/store/session.ts";
 
 test("after a restore, which gives numbers of endings again, a running gateway still follows", async (t) => {
   const url = await createDatabase(t);
@@ -18,7 +19,9 @@ test("after a restore, which gives numbers of endings again, a running gateway s
   t.after(() => pool.close());
   await upgradeSchema(pool, postgresScripts(claimTables), createSeal("a secret"));
   const open = async (): Promise<ClaimsService> => {
-    const claims = await openClaims(postgresSql(pool, "claims"), systemClock, silentLog);
+    const sql = postgresSql(pool, "claims");
+    const session = createSession(sql.query, systemClock);
+    const claims = await openClaims(sql, session, systemClock, silentLog);
     t.after(() => claims.close());
     return claims;
   };

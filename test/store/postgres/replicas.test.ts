@@ -16,6 +16,8 @@ import { manualClock } from "../../../src/testing/clock.ts";
 import { startFaultProxy } from "../fault-proxy.ts";
 import { createDatabase, runSql, startPgBouncer } from "../servers.ts";
 import { keptLog } from "../../test-log.ts";
+import { createSession } from "../../../src/store/session.ts";
+import { postgresSql } from "../../../src/store/sql/postgres-sql.ts";
 
 const seal = createSeal("a secret of these gateways");
 
@@ -43,7 +45,8 @@ async function open(
   const pool = openPostgres({ url, replica: name, metrics });
   t.after(() => pool.close());
   const { log, lines: logged } = keptLog();
-  const parts = { database: pool, clock, log, version: "1.2.3", seal, metrics, settings };
+  const session = createSession(postgresSql(pool, "session").query, clock);
+  const parts = { database: pool, session, clock, log, version: "1.2.3", seal, metrics, settings };
   const replicas = await PostgresReplicas.open(parts);
   t.after(() => replicas.close());
   return { replicas, metrics, logged };

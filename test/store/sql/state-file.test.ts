@@ -23,6 +23,7 @@ import { startModule, sourceUrl } from "../run-module.ts";
 import { embeddedFolder } from "../../fixtures/billing/fixtures.ts";
 import { receiptOf } from "../../contract/receipts.ts";
 import { silentLog } from "../../test-log.ts";
+import { createSession } from "../../../src/store/session.ts";
 
 /** The files that the release before state.db wrote. */
 const earlier = join(import.meta.dirname, "old-folder");
@@ -57,7 +58,12 @@ test("what an earlier release wrote is there after the first start, and after th
   const folder = oldFolder(t);
   for (let start = 0; start < 2; start++) {
     const sql = await openFolderSql(t, folder);
-    const claims = await openClaims(sql, systemClock, silentLog);
+    const claims = await openClaims(
+      sql,
+      createSession(sql.query, systemClock),
+      systemClock,
+      silentLog,
+    );
     assert.equal(await claims.claim("used token", Date.UTC(2100, 0, 1)), false);
     assert.equal(claims.hasEnded("ended session"), true);
     claims.close();

@@ -47,6 +47,8 @@ const chargeColumns = [
   "used_cu_milli",
   "input_tokens",
   "output_tokens",
+  "cached_tokens",
+  "reasoning_tokens",
 ] as const;
 
 const chargesView = `
@@ -134,6 +136,8 @@ function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unkn
         row.includedMilliCu + row.purchasedMilliCu + row.overageMilliCu,
         row.inputTokens,
         row.outputTokens,
+        row.cachedTokens,
+        row.reasoningTokens,
       ]);
     }
   }

@@ -10,13 +10,23 @@ export const maxSeries = 6;
 /** Order of the members in a group, and sort order of the groups. */
 const members: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
+/** The members of a group that are sums. */
+export const sumNames = [
+  "calls",
+  "used_cu_milli",
+  "input_tokens",
+  "output_tokens",
+  "cached_tokens",
+  "reasoning_tokens",
+] as const;
+
+/** The last two are parts of the two counts before, and are known if classes of tokens have prices. */
+export type UsageSums = Readonly<Record<(typeof sumNames)[number], number>>;
+
 /** `labels`: one for each member that the report is grouped by, in the order of `sortedMembers`. */
 export interface UsageGroup {
   readonly labels: readonly (string | null)[];
-  readonly calls: number;
-  readonly usedMilliCu: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
+  readonly sums: UsageSums;
 }
 
 export function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
@@ -34,13 +44,12 @@ export function reportJson(
     workspace_id: workspaceId,
     from: new Date(from).toISOString(),
     to: new Date(to).toISOString(),
-    used_cu_milli: groups.reduce((sum, { usedMilliCu }) => sum + usedMilliCu, 0),
-    groups: sorted.map(({ labels, calls, usedMilliCu, inputTokens, outputTokens }) => ({
+    used_cu_milli: groups.reduce((sum, { sums }) => sum + sums.used_cu_milli, 0),
+    groups: sorted.map(({ labels, sums: { cached_tokens, reasoning_tokens, ...sums } }) => ({
       ...Object.fromEntries(names.map((member, index) => [member, labels[index]])),
-      calls,
-      used_cu_milli: usedMilliCu,
-      input_tokens: inputTokens,
-      output_tokens: outputTokens,
+      ...sums,
+      // Without prices per class, there are none.
+      ...(cached_tokens + reasoning_tokens > 0 && { cached_tokens, reasoning_tokens }),
     })),
   });
 }

@@ -2,18 +2,26 @@
 import type { UsageMember, UsageRange } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/store";
 import type { ReadCharges } from "./read-charges.ts";
-import { maxGroups, reportJson, sortedMembers, type UsageGroup } from "./report-json.ts";
+import {
+  maxGroups,
+  reportJson,
+  sortedMembers,
+  sumNames,
+  type UsageGroup,
+  type UsageSums,
+} from "./report-json.ts";
 
 const hourMs = 3_600_000;
 const hoursPerDay = 24;
 const dayMs = hoursPerDay * hourMs;
 
 /** Sums stay below 2^53, so they are exact as float8. */
-const sumsOf = (calls: string, used: string): string =>
-  `CAST(${calls} AS float8) AS calls, CAST(sum(${used}) AS float8) AS used,
-   CAST(sum(input_tokens) AS float8) AS input_tokens, CAST(sum(output_tokens) AS float8) AS output_tokens`;
-const hourSums = sumsOf("sum(calls)", "used");
-const chargeSums = sumsOf("count(*)", "used_cu_milli");
+const sumsOf = (columns: Partial<Record<keyof UsageSums, string>>): string =>
+  sumNames
+    .map((name) => `CAST(${columns[name] ?? `sum(${name})`} AS float8) AS ${name}`)
+    .join(", ");
+const hourSums = sumsOf({ used_cu_milli: "sum(used)" });
+const chargeSums = sumsOf({ calls: "count(*)" });
 
 const hourColumns: Readonly<Record<UsageMember, string>> = {
   key: "key_id",
@@ -77,11 +85,13 @@ function selectGroups(
 function groupOf(row: Row, members: readonly UsageMember[]): UsageGroup {
   return {
     labels: members.map((member) => labelOf(row, member)),
-    calls: number(row, "calls"),
-    usedMilliCu: number(row, "used"),
-    inputTokens: number(row, "input_tokens"),
-    outputTokens: number(row, "output_tokens"),
+    sums: sumsBy((name) => number(row, name)),
   };
+}
+
+function sumsBy(sum: (name: keyof UsageSums) => number): UsageSums {
+  // The entries are those of the type.
+  return Object.fromEntries(sumNames.map((name) => [name, sum(name)])) as UsageSums;
 }
 
 function labelOf(row: Row, member: UsageMember): string | null {
@@ -95,16 +105,7 @@ function labelOf(row: Row, member: UsageMember): string | null {
 function addGroup(groups: Map<string, UsageGroup>, group: UsageGroup): void {
   const place = JSON.stringify(group.labels);
   const known = groups.get(place);
-  groups.set(
-    place,
-    known === undefined
-      ? group
-      : {
-          labels: group.labels,
-          calls: known.calls + group.calls,
-          usedMilliCu: known.usedMilliCu + group.usedMilliCu,
-          inputTokens: known.inputTokens + group.inputTokens,
-          outputTokens: known.outputTokens + group.outputTokens,
-        },
-  );
+  const sums =
+    known === undefined ? group.sums : sumsBy((name) => known.sums[name] + group.sums[name]);
+  groups.set(place, { labels: group.labels, sums });
 }

@@ -33,7 +33,7 @@ const columns: Readonly<Record<SpendMember, string>> = {
 };
 
 const used = "CAST(sum(used) AS float8) AS used";
-const sums = ["calls", "used", "input_tokens", "output_tokens"]
+const sums = ["calls", "used", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"]
   .map((column) => `CAST(sum(${column}) AS float8) AS ${column}`)
   .join(", ");
 
@@ -82,6 +82,8 @@ const none: SpendAmounts = {
   overageMilliCu: 0,
   inputTokens: 0,
   outputTokens: 0,
+  cachedTokens: 0,
+  reasoningTokens: 0,
 };
 
 /** `top`: the groups whose steps are wanted. */
@@ -137,6 +139,8 @@ function groupOf(name: string, row: Row, shares: Shares): SpendGroup {
     ...shares.take(text(row, "workspace_id"), number(row, "month"), usedMilliCu),
     inputTokens: number(row, "input_tokens"),
     outputTokens: number(row, "output_tokens"),
+    cachedTokens: number(row, "cached_tokens"),
+    reasoningTokens: number(row, "reasoning_tokens"),
   };
 }
 
@@ -151,6 +155,8 @@ function added(sum: SpendGroup | undefined, group: SpendGroup): SpendGroup {
     overageMilliCu: sum.overageMilliCu + group.overageMilliCu,
     inputTokens: sum.inputTokens + group.inputTokens,
     outputTokens: sum.outputTokens + group.outputTokens,
+    cachedTokens: sum.cachedTokens + group.cachedTokens,
+    reasoningTokens: sum.reasoningTokens + group.reasoningTokens,
   };
 }
 

@@ -8,7 +8,9 @@ test("lost changes are logged, because keys that were revoked last may be valid 
   const { log, lines: logged } = keptLog();
   let hasLostChanges = false;
   const feed = new AccountFeed({
-    store: { changed: async () => ({ keys: [], overrides: undefined, hasLostChanges }) },
+    store: {
+      changed: async () => ({ keys: [], overrides: undefined, hasLostChanges }),
+    },
     clock: manualClock(),
     log,
     maxStaleMs: undefined,

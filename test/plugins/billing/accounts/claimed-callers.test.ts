@@ -21,8 +21,8 @@ interface BreakableStore {
 }
 
 /** Returns a store that a test can make unreadable. */
-async function breakableStore({ sql, clock }: AccountsFixture): Promise<BreakableStore> {
-  const { store: whole } = await openAccountsOn(sql, clock);
+async function breakableStore({ sql }: AccountsFixture): Promise<BreakableStore> {
+  const { store: whole } = await openAccountsOn(sql);
   const store = { ...whole };
   const breakable: BreakableStore = { store, reads: [], isUnavailable: false };
   const readable = (): void => {

@@ -24,6 +24,7 @@ import { temporaryFolder } from "../../../store/folder.ts";
 import { openFolderSql, type TestSql } from "../../../store/open-sql.ts";
 import { openAccountsOn, openFolderAccounts } from "./open-accounts.ts";
 import { keptLog } from "../../../test-log.ts";
+import { createSession } from "../../../../src/store/session.ts";
 
 export const plans: Plans = {
   free: { rps: 2, includedMilliCu: 10_000_000_000, overageUsdPerCu: undefined, maxKeys: 10 },
@@ -98,9 +99,10 @@ export async function accountsFixture(t: TestContext): Promise<AccountsFixture> 
       return issued;
     },
     async open(options) {
-      const own = await openAccountsOn(sql, clock);
+      const own = await openAccountsOn(sql);
       await own.store.loadHashes();
-      const common = { store: own.store, environment: "dev", plans, clock, log } as const;
+      const session = createSession(sql.query, options?.clock ?? clock);
+      const common = { store: own.store, session, environment: "dev", plans, clock, log } as const;
       const service = await openAccounts({ ...common, ...options });
       t.after(() => service.close());
       return service;

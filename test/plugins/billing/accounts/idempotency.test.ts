@@ -31,7 +31,7 @@ interface Served extends AccountsFixture {
 
 async function serve(t: TestContext): Promise<Served> {
   const fixture = await accountsFixture(t);
-  const { slots } = await openAccountsOn(fixture.sql, fixture.clock);
+  const { slots } = await openAccountsOn(fixture.sql);
   const { log, lines } = keptLog();
   const idempotency = openIdempotency({ slots, clock: fixture.clock, log });
   t.after(() => idempotency.close());

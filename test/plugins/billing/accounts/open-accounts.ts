@@ -21,11 +21,10 @@ export interface OpenedAccounts {
 
 export async function openAccountsOn(
   sql: Sql,
-  clock: Pick<Clock, "monotonic"> = systemClock,
-  follower?: string,
+  isShared = false,
 ): Promise<OpenedAccounts & { readonly query: Sql["query"] }> {
   const joined = joinTransactions(sql);
-  const store = await openAccountStore({ sql: joined, clock, follower });
+  const store = await openAccountStore({ sql: joined, isShared });
   return { store, slots: createSlots(joined), query: joined.query };
 }
 
@@ -36,7 +35,7 @@ export async function openFolderAccounts(
   clock: Clock = systemClock,
 ): Promise<OpenedAccounts & { readonly sql: TestSql }> {
   const sql = await openFolderSql(t, folder, clock);
-  return { ...(await openAccountsOn(sql, clock)), sql };
+  return { ...(await openAccountsOn(sql)), sql };
 }
 
 /** Opens the accounts of a database, as a gateway does. */
@@ -44,7 +43,7 @@ export function openPostgresAccounts(
   database: Postgres,
   clock: Pick<Clock, "after" | "monotonic"> = systemClock,
 ): ReturnType<typeof openAccountsOn> {
-  return openAccountsOn(postgresSql(database, "accounts", clock), clock, database.replica);
+  return openAccountsOn(postgresSql(database, "accounts", clock), true);
 }
 
 /** Runs `work` on the accounts of a data folder, which a gateway may use at the same time. */
@@ -56,11 +55,11 @@ export function withFolderAccounts<T>(
 }
 
 /**
- * Resolves when a gateway has applied the changes that it has begun to read. It reads them with two statements, and its
+ * Resolves when a gateway has applied the changes that it has begun to read. It reads them with three statements, and its
  * statements run in the order in which they were sent.
  */
 export async function followed(gateway: Pick<Gateway, "use">): Promise<void> {
-  for (let statement = 0; statement < 3; statement++) {
+  for (let statement = 0; statement < 5; statement++) {
     await gateway.use("accounts")?.admin.findKey("");
   }
 }

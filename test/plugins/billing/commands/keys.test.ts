@@ -13,6 +13,7 @@ import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 import { silentLog } from "../../../test-log.ts";
 import { withFolderAccounts } from "../accounts/open-accounts.ts";
+import { noSession } from "../../../../src/store/session.ts";
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -30,7 +31,8 @@ async function identified(
 ): Promise<string> {
   const clock = manualClock(Date.now());
   const caller = await withFolderAccounts(data, async (store) => {
-    const accounts = await openAccounts({ store, environment, plans, clock, log: silentLog });
+    const common = { session: noSession, plans, clock, log: silentLog };
+    const accounts = await openAccounts({ store, environment, ...common });
     const found = await accounts.identify(`Bearer ${String(text)}`);
     await accounts.close();
     return found;

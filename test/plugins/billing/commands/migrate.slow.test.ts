@@ -23,6 +23,7 @@ import { silentLog } from "../../../test-log.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 import { openAccountsOn } from "../accounts/open-accounts.ts";
+import { createSession } from "../../../../src/store/session.ts";
 
 const store = await storeCommand();
 
@@ -102,7 +103,12 @@ function addKeysBetween(dataDir: string, first: string): void {
 }
 
 async function fillState(sql: Sql): Promise<void> {
-  const claims = await openClaims(sql, systemClock, silentLog);
+  const claims = await openClaims(
+    sql,
+    createSession(sql.query, systemClock),
+    systemClock,
+    silentLog,
+  );
   await claims.claim("once", Date.now() + 60_000);
   await claims.end("session", Date.now() + 60_000);
   claims.close();

@@ -4,13 +4,16 @@ import { Client, types, type CustomTypesConfig } from "pg";
 import { heldSql } from "../../../../plugins/billing/leases/ledger-statements.ts";
 import { createPostgresLedger } from "../../../../plugins/billing/leases/postgres-ledger.ts";
 import type {
+  CreditLedger,
   KeyLimits,
   LeaseReply,
   Registered,
   Standing,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import type { Postgres } from "../../../../src/plugin.ts";
+import type { Postgres, RunSql } from "../../../../src/plugin.ts";
+import { createSession } from "../../../../src/store/session.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { forgetServerStart, runSql, startPgBouncer } from "../../../store/servers.ts";
 import { until } from "../shipping/fixture.ts";
@@ -101,8 +104,25 @@ export function databaseOn(client: Client, changed = (text: string): string => t
   return database;
 }
 
+/** A ledger whose looks run when they are needed and at no other time. `changed`: changes the texts of statements. */
+export function ledgerOn(client: Client, changed?: (text: string) => string): CreditLedger {
+  const database = databaseOn(client, changed);
+  const query: RunSql = (text, values) => database.query("session", text, values);
+  const session = createSession(query, manualClock());
+  const ledger = createPostgresLedger(database, "test", session);
+  const withLook = <T>(reply: T): T => {
+    session.look().catch(() => {});
+    return reply;
+  };
+  return {
+    ...ledger,
+    feed: (replica) => withLook(ledger.feed(replica)),
+    fence: (replica) => withLook(ledger.fence(replica)),
+  };
+}
+
 async function connectionOf(client: Client): Promise<Connection> {
-  const ledger = createPostgresLedger(databaseOn(client), "test");
+  const ledger = ledgerOn(client);
   const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return {
     pid: rows[0]?.pid ?? 0,

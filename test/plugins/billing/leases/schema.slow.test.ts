@@ -10,12 +10,11 @@ import type {
 } from "../../../../plugins/billing/leases/ledger.ts";
 import { usedOf } from "../../../../plugins/billing/leases/ledger-rows.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { createPostgresLedger } from "../../../../plugins/billing/leases/postgres-ledger.ts";
 import { chargeMigrations } from "../../../../plugins/billing/leases/schema.ts";
 import { postgresDialect } from "../../../../src/store/sql/dialect.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { histories, runHistory } from "./histories.ts";
-import { databaseOn, numberTypes } from "./ledger-connections.ts";
+import { ledgerOn, numberTypes } from "./ledger-connections.ts";
 import { correctParts } from "./world.ts";
 
 const ledgerSchema = `CREATE SCHEMA sluice; ${postgresDialect.functions}
@@ -123,7 +122,7 @@ async function compare(
   numRuns: number,
   changed?: (text: string) => string,
 ): Promise<void> {
-  const postgres = createPostgresLedger(databaseOn(client, changed), "test");
+  const postgres = ledgerOn(client, changed);
   for (const steps of fc.sample(histories(kind, 150), { numRuns, seed: 21 })) {
     const recorded: Recorded[] = [];
     const ledger = (now: () => number) => new RecordingLedger(now, recorded);

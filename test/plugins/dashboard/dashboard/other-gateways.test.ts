@@ -19,6 +19,7 @@ test("without a database there is only this gateway", async () => {
 test("if the other gateways cannot be asked, the part of this one is still returned", async () => {
   const replicas: Replicas = {
     id: "1",
+    mark() {},
     send() {},
     receive: () => ({ [Symbol.dispose]() {} }),
     ask: () => Promise.reject(new Error("away")),

@@ -48,6 +48,8 @@ test("the spend of a range has the figures of the journal, by every member", asy
       overage_cu_milli: 0,
       input_tokens: 0,
       output_tokens: 0,
+      cached_tokens: 0,
+      reasoning_tokens: 0,
       value_usd: "0.0000015",
       overage_usd: "0",
     },

@@ -7,10 +7,12 @@ import { storeStates } from "../../../../plugins/dashboard/dashboard/stores.ts";
 import type { Postgres, Redis, Store } from "../../../../src/plugin.ts";
 import { noSql } from "../../../../src/store/sql/no-sql.ts";
 import { openDatabase } from "../../../../src/store/sqlite.ts";
+import { noSession } from "../../../../src/store/session.ts";
 
 const none: Store = {
   folder: "/no/such/folder",
   sql: () => noSql,
+  session: noSession,
   postgres: undefined,
   redis: undefined,
   replicas: undefined,

@@ -114,6 +114,7 @@ function fakeReplicas(id: string): FakeReplicas {
   return {
     id,
     sent,
+    mark() {},
     send: (topic, value, to) => void sent.push({ topic, value, to }),
     receive(topic, receive) {
       receivers.set(topic, receive);

@@ -17,6 +17,7 @@ import { temporaryFolder } from "../../../store/folder.ts";
 import { openFolderSql } from "../../../store/open-sql.ts";
 import { silentLog } from "../../../test-log.ts";
 import { toolCaller, type WantedCaller } from "./caller.ts";
+import { createSession } from "../../../../src/store/session.ts";
 
 const logged: string[] = [];
 const keep = (_fields: object, message: string): void => void logged.push(message);
@@ -342,7 +343,7 @@ describe("a confirmation token is refused", () => {
     const folder = temporaryFolder(t);
     const clock = manualClock();
     const sql = await openFolderSql(t, folder, clock);
-    const first = await openClaims(sql, clock, silentLog);
+    const first = await openClaims(sql, createSession(sql.query, clock), clock, silentLog);
     const before = startCatalogue({}, first).catalogue;
     const used = await tokenFor(before, input);
     const unused = await tokenFor(before, input);
@@ -350,7 +351,8 @@ describe("a confirmation token is refused", () => {
     first.close();
     await sql.close();
 
-    const second = await openClaims(await openFolderSql(t, folder, clock), clock, silentLog);
+    const again = await openFolderSql(t, folder, clock);
+    const second = await openClaims(again, createSession(again.query, clock), clock, silentLog);
     t.after(() => second.close());
     const { catalogue, inputs } = startCatalogue({}, second);
     await refused(catalogue, { ...input, confirmation_token: used });

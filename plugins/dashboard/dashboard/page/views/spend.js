@@ -184,6 +184,12 @@ function chartData({ from, step_seconds: stepSeconds, steps, series, groups }) {
   return { from: `${from}T00:00:00Z`, stepSeconds, unit: format.cuBrief, lines };
 }
 
+/** The counts of tokens, with those in the cache if they have a price of their own. */
+function tokensOf({ input_tokens: input, output_tokens: output, cached_tokens: cached }) {
+  const counts = `${format.brief(input)} / ${format.brief(output)}`;
+  return cached > 0 ? `${counts} (${format.brief(cached)} cached)` : counts;
+}
+
 function nameOf({ id, name }, by = "") {
   if (id === undefined) return members[by]?.[1] || "none";
   return name === undefined || name === "" ? id : name;
@@ -215,7 +221,7 @@ function Groups({ answer }) {
       format.cuAligned(group.used_cu_milli),
       usd(group.value_usd),
       usd(group.overage_usd),
-      `${format.brief(group.input_tokens)} / ${format.brief(group.output_tokens)}`,
+      tokensOf(group),
       format.share(group.used_cu_milli, sum.used_cu_milli),
     ],
   }));

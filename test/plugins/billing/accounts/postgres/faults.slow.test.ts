@@ -8,13 +8,14 @@ import { openIdempotency } from "../../../../../plugins/billing/accounts/idempot
 import { systemClock } from "../../../../../src/clock.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
-import { openClaims } from "../../../../../src/store/claims.ts";
+import { openClaims, type ClaimsService } from "../../../../../src/store/claims.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
 import { runSql } from "../../../../store/servers.ts";
 import { openPostgresAccounts } from "../open-accounts.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { silentLog } from "../../../../test-log.ts";
+import { noSession } from "../../../../../src/store/session.ts";
 
 const by = { actor: "test", at: 1_000 };
 const unreachable = { code: "SLUICE_STORE_UNREACHABLE" };
@@ -202,8 +203,10 @@ test("a change that waits too long for a transaction of another gateway fails, a
 
 test("a claim whose answer is lost fails, and nobody can claim the id again", async (t) => {
   const { proxy, one, other } = await setUp(t);
-  const claims = await openClaims(postgresSql(one.pool, "claims"), systemClock, silentLog);
-  const others = await openClaims(postgresSql(other.pool, "claims"), systemClock, silentLog);
+  const open = (pool: Setup["one"]["pool"]): Promise<ClaimsService> =>
+    openClaims(postgresSql(pool, "claims"), noSession, systemClock, silentLog);
+  const claims = await open(one.pool);
+  const others = await open(other.pool);
   t.after(() => claims.close());
   t.after(() => others.close());
   proxy.dropAfter = "sluice.claims";

@@ -17,7 +17,13 @@ import { runSql } from "../../../../store/servers.ts";
 import { plans } from "../fixture.ts";
 import { openPostgresAccounts } from "../open-accounts.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
-import { keptLog } from "../../../../test-log.ts";
+import { keptLog, silentLog } from "../../../../test-log.ts";
+import { followerMark } from "../../../../../plugins/billing/accounts/followers.ts";
+import { createMetrics } from "../../../../../src/metrics.ts";
+import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
+import { createSeal } from "../../../../../src/store/seal.ts";
+import { createSession } from "../../../../../src/store/session.ts";
+import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 
 const pollMs = 250;
 const unavailable: Caller = { kind: "unavailable" };
@@ -30,6 +36,7 @@ interface Gateway {
   /** Identifies the caller with this key: its id, or the reason of the refusal. */
   readonly who: (key: IssuedKey | string) => Promise<string>;
   readonly lines: readonly string[];
+  readonly close: () => Promise<void>;
 }
 
 interface Setup {
@@ -54,22 +61,42 @@ async function setUp(t: TestContext, given?: Clock): Promise<Setup> {
     const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
     const { log, lines } = keptLog();
     const { store } = await openPostgresAccounts(pool, given ?? clock);
+    const session = createSession(
+      postgresSql(pool, "session", given ?? clock).query,
+      given ?? clock,
+    );
+    const replicas = await PostgresReplicas.open({
+      database: pool,
+      session,
+      seal: createSeal("test"),
+      version: "test",
+      clock: given ?? clock,
+      log: silentLog,
+      metrics: createMetrics(),
+      settings: {},
+    });
     const accounts = await openAccounts({
       store,
+      session,
+      onApplied: (change) => replicas.mark(followerMark, change),
       environment: "dev",
       plans,
       clock: given ?? clock,
       log,
       maxStaleMs: 5_000,
     });
-    t.after(async () => accounts.close());
+    const close = async (): Promise<void> => {
+      await accounts.close();
+      await replicas.close();
+    };
+    t.after(close);
     const who = async (key: IssuedKey | string): Promise<string> => {
       const text = typeof key === "string" ? key : key.text;
       const caller = await accounts.identify(`Bearer ${text}`);
       if (caller.kind === "key") return caller.key.id;
       return caller.kind === "anonymous" ? caller.reason : caller.kind;
     };
-    return { accounts, store, pool, who, lines };
+    return { accounts, store, pool, who, lines, close };
   };
   const [one, other] = [await gateway(proxy.port), await gateway()];
   const { id: workspaceId } = await other.store.createWorkspace({ name: "Acme", plan: "free" }, by);
@@ -315,6 +342,6 @@ test("gateways report the last change that they have applied, until they are clo
   await pass(pollMs);
   const after = await followers(one);
   for (const { seenChange } of after.followers) assert.equal(seenChange, after.newestChange);
-  await other.accounts.close();
+  await other.close();
   assert.equal((await followers(one)).followers.length, 1);
 });

@@ -281,7 +281,10 @@ test("a revocation names the gateways that have not confirmed it", async (t) => 
   await using gateway = await start(through.href);
   const { run } = commandLine(t, "dev", { DATABASE_URL: url });
   await until(async () => {
-    const [row] = await runSql(url, "SELECT count(*)::int AS count FROM sluice.followers");
+    const [row] = await runSql(
+      url,
+      "SELECT count(*)::int AS count FROM sluice.gateways WHERE marks ? 'accounts'",
+    );
     return row?.["count"] === 1;
   });
   proxy.refuses = true;

@@ -1,0 +1,26 @@
+/** Reads the marks of the gateways on a PostgreSQL database: see `Replicas.mark`. */
+import type { RunSql } from "../../contract/sql.ts";
+import { number, text } from "../row.ts";
+
+export interface GatewayMark {
+  /** Name of the gateway. */
+  readonly name: string;
+  /** 0 if it has not shown the mark yet. */
+  readonly mark: number;
+  /** Time since the gateway was last heard. It is heard every second. */
+  readonly silentMs: number;
+}
+
+/** Returns the marks of the gateways that have been heard in the last ten minutes and that have not been stopped. */
+export async function gatewayMarks(query: RunSql, mark: string): Promise<readonly GatewayMark[]> {
+  const rows = await query(
+    `SELECT name, coalesce(CAST(marks ->> $1 AS bigint), 0) AS mark, sluice.now_ms() - heard_at AS silent_ms
+     FROM sluice.gateways ORDER BY name, id`,
+    [mark],
+  );
+  return rows.map((row) => ({
+    name: text(row, "name"),
+    mark: number(row, "mark"),
+    silentMs: number(row, "silent_ms"),
+  }));
+}
