@@ -65,7 +65,6 @@ export interface ModuleErrors {
   readonly faults?: Readonly<Record<string, string>>;
 }
 
-/** Adds the codes of a module. */
 export function addErrors(added: ModuleErrors): void {
   Object.assign(refusals, added.refusals);
   Object.assign(calls, added.calls);

@@ -235,19 +235,21 @@ async function drive(json: string): Promise<void> {
 function print(results: ReadonlyMap<string, readonly Figures[]>): void {
   const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
     list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
-  const base = results.get("bare fastify + @fastify/http-proxy");
-  const baseCpu = base === undefined ? Number.NaN : median(base, (f) => f.cpuMicros);
+  const cpuOf = (name: string): number => median(results.get(name) ?? [], (f) => f.cpuMicros);
+  const fastifyCpu = cpuOf("bare fastify + @fastify/http-proxy");
+  const undiciCpu = cpuOf("raw node:http + undici");
   console.log(
-    "| | requests/s | CPU µs/request | ratio to fastify proxy | p50 ms | p99 ms | RSS MiB |",
+    "| | requests/s | CPU µs/request | ratio to fastify proxy | ratio to raw undici | p50 ms | p99 ms | RSS MiB |",
   );
-  console.log("|---|---|---|---|---|---|---|");
+  console.log("|---|---|---|---|---|---|---|---|");
   for (const [name, list] of results) {
     const cpu = median(list, (f) => f.cpuMicros);
     const cells = [
       name,
       median(list, (f) => f.perSecond).toFixed(0),
       cpu.toFixed(1),
-      (cpu / baseCpu).toFixed(2),
+      (cpu / fastifyCpu).toFixed(2),
+      (cpu / undiciCpu).toFixed(2),
       median(list, (f) => f.p50).toFixed(2),
       median(list, (f) => f.p99).toFixed(2),
       median(list, (f) => f.rss).toFixed(0),

@@ -25,6 +25,7 @@ export type * from "./networks.ts";
 export * from "./price.ts";
 export type * from "./pricing.ts";
 export * from "./principal.ts";
+export type * from "./proofs.ts";
 export type * from "./served-by.ts";
 export type * from "./tickets.ts";
 export * from "./time.ts";

@@ -2,7 +2,7 @@
 
 /** A subscription method of the nodes (`chain_subscribeNewHeads`). */
 export interface SubscriptionMethod {
-  /** The name under which the method is charged, whichever of its names the client used. */
+  /** Name of the method in charges. Its aliases have the same one. */
   readonly name: string;
   /** The `method` member of its notifications (`chain_newHead`). */
   readonly notification: string;

@@ -71,7 +71,7 @@ export interface NetworkStatus {
   readonly workers: readonly ListedWorker[];
 }
 
-/** A kind of networks. */
+/** Driver for one protocol of inference networks. */
 export interface NetworkKind {
   /** URL schemes of the workers that a status document may list, such as `https:`. */
   readonly workerProtocols: readonly string[];
@@ -129,7 +129,6 @@ export interface WorkerRoute {
 /** A worker as an attempt sees it. */
 export interface AttemptedWorker {
   readonly id: string;
-  /** Number of requests in flight. */
   inFlight: number;
   succeeded(): void;
   failed(failure: UpstreamFailure): void;

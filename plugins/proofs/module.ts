@@ -9,4 +9,6 @@ export default {
       load: async () => (await import("./commands/verify-head.ts")).verifyHead,
     },
   },
+  ownFields: ["x-sluice-proof"],
+  errors: { calls: { NOT_PROVED: { message: "the answer is not proved" } } },
 } satisfies Module;

@@ -41,7 +41,6 @@ export interface StepUse extends PluginUse {
   readonly onError: "refuse" | "skip";
 }
 
-/** A plugin under `plugins:`. */
 export interface ThirdPartyPlugin {
   /** A package, a module of a package, or a path. */
   readonly source: string;

@@ -123,7 +123,6 @@ function retype(node: Located, error: SchemaError, wanted: readonly unknown[]): 
   return false;
 }
 
-/** Returns the keys that the schema of an error declares. */
 function declaredKeys(error: SchemaError): string[] {
   const properties: unknown = error.parentSchema?.["properties"];
   return isObject(properties) ? Object.keys(properties) : [];

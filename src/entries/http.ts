@@ -25,6 +25,7 @@ export {
   skipValue,
   type ReadMember,
 } from "../http/json/scan.ts";
+export { isRequestId } from "../request-id.ts";
 export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
 export {
   requestSender,

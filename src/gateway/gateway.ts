@@ -5,7 +5,7 @@ import { createLog } from "../log.ts";
 import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
 import { describePipelines } from "../pipeline/load/describe.ts";
-import { gatewayInfo, type StartedParts } from "../pipeline/load/gateway-info.ts";
+import { gatewayInfo, type GatewayInfoDeps } from "../pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
@@ -80,7 +80,7 @@ async function assemble(
 ): Promise<Gateway> {
   const { config } = validated;
   const { clock, log, strict = false } = options;
-  const late: { admin?: Admin; started?: StartedParts } = {};
+  const late: { admin?: Admin; started?: GatewayInfoDeps } = {};
   // Opened first, so closed last: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const explanations = new ExplanationStore();
@@ -101,7 +101,7 @@ async function assemble(
   const { server } = config;
   const watch = new ReadinessWatch(() => ({ ...state, wanted: server.ready }), clock);
   stack.use(watch);
-  const ready: StartedParts["ready"] = () => watch.report();
+  const ready: GatewayInfoDeps["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer };
   const listener = await listen({ ...parts, readiness: ready, observers });

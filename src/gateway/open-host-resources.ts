@@ -96,7 +96,7 @@ async function openState(
   return () => state;
 }
 
-interface StoreParts {
+interface StoreDeps {
   readonly seal: Seal;
   readonly clock: Clock;
   readonly log: Log;
@@ -112,7 +112,7 @@ interface PostgresStore {
 /** Returns undefined without `store.postgres`. Rejects with StoreError. The driver is imported only if it is used. */
 async function openPostgresStore(
   config: Config,
-  parts: StoreParts,
+  deps: StoreDeps,
   stack: ClosingStack,
 ): Promise<PostgresStore | undefined> {
   const { postgres: url } = config.store;
@@ -123,23 +123,23 @@ async function openPostgresStore(
   const { openDatabase } = await import("./open-database.ts");
   const { postgresSql } = await import("../store/sql/postgres-sql.ts");
   const { PostgresReplicas } = await import("../store/postgres/replicas.ts");
-  const database = await openDatabase(config, url, parts, stack);
+  const database = await openDatabase(config, url, deps, stack);
   const settings = await sharedSettings(config);
-  const replicas = await PostgresReplicas.open({ ...parts, database, version, settings });
+  const replicas = await PostgresReplicas.open({ ...deps, database, version, settings });
   stack.add("list of gateways", () => replicas.close());
-  const { clock } = parts;
+  const { clock } = deps;
   return { database, sql: (lane) => postgresSql(database, lane, clock), replicas };
 }
 
 /** Returns undefined without `store.redis`. The client is imported only if it is used. */
 async function openRedis(
   { store, environment }: Config,
-  parts: StoreParts,
+  deps: StoreDeps,
   stack: ClosingStack,
 ): Promise<RedisConnection | undefined> {
   if (store.redis === undefined) return undefined;
   const { RedisConnection } = await import("../store/redis/redis.ts");
-  const redis = await RedisConnection.open({ ...parts, url: store.redis, environment });
+  const redis = await RedisConnection.open({ ...deps, url: store.redis, environment });
   stack.add("Redis", () => redis.close());
   return redis;
 }

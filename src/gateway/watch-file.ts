@@ -19,7 +19,6 @@ export function watchFile(file: string, deps: WatchDeps, changed: () => void): D
   return watchFolder({ folder: dirname(file), names, missing }, deps, changed);
 }
 
-/** Watches the code of plugins. */
 export function watchCode(
   files: readonly string[],
   deps: WatchDeps,

@@ -48,14 +48,14 @@ const keepAliveMs = 72_000;
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const { host, port, log } = options;
   const handlers = handlersOf(options);
-  const parts = { ...options, handlers, addressOf: addressReader(options.trustProxy) };
+  const deps = { ...options, handlers, addressOf: addressReader(options.trustProxy) };
   const http = createServer({ keepAliveTimeout: keepAliveMs }, (request, response) => {
     const failed = (error: unknown): void => {
       log.error({ err: error, path: request.url?.split("?", 1)[0] }, "an admin request failed");
       if (response.headersSent) response.destroy();
       else sendRefusal(response, "GATEWAY_INTERNAL_ERROR");
     };
-    void runGuarded(() => answer(request, response, parts), failed);
+    void runGuarded(() => answer(request, response, deps), failed);
   });
   await bind(http, { section: "admin", host, port }, backlog);
   return { url: urlOf(http), close: () => closeServer(http) };
@@ -67,7 +67,7 @@ interface AdminHandler {
   readonly run: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 }
 
-interface AnswerParts extends AdminOptions {
+interface AnswerDeps extends AdminOptions {
   readonly handlers: ReadonlyMap<string, AdminHandler>;
   readonly addressOf: ReturnType<typeof addressReader>;
 }
@@ -114,12 +114,12 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
 function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  parts: AnswerParts,
+  deps: AnswerDeps,
 ): void | Promise<void> {
   const path = decodedPath(request.url ?? "/");
   if (path === undefined) return sendRefusal(response, "GATEWAY_INVALID_PARAMS");
-  const handler = parts.handlers.get(path);
-  if (handler === undefined) return passToService(path, request, response, parts);
+  const handler = deps.handlers.get(path);
+  if (handler === undefined) return passToService(path, request, response, deps);
   if (request.method !== "GET" && request.method !== "HEAD") {
     return sendRefusal(response, "GATEWAY_INVALID_PARAMS", {
       status: 405,
@@ -127,7 +127,7 @@ function answer(
       headers: ["allow", "GET, HEAD"],
     });
   }
-  if (handler.isGuarded && refuseForeignHost(request, response, parts.hosts)) return;
+  if (handler.isGuarded && refuseForeignHost(request, response, deps.hosts)) return;
   return handler.run(request, response);
 }
 
@@ -144,7 +144,7 @@ function passToService(
   path: string,
   request: IncomingMessage,
   response: ServerResponse,
-  { hosts, service, addressOf, log }: AnswerParts,
+  { hosts, service, addressOf, log }: AnswerDeps,
 ): void {
   const name = path.split("/", 2)[1] ?? "";
   const hooks = service(name);

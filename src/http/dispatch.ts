@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { isRequestId } from "../request-id.ts";
 import { refuse } from "../errors.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { ClientResponse } from "../pipeline/run/client-response.ts";
@@ -222,8 +223,7 @@ export function sendReply(
   res.end(body, "utf8");
 }
 
-/** decisions.md section 4: a request id of 1 to 128 visible ASCII characters is returned to the client. */
 function requestId(req: ClientRequest): string {
   const given = req.headers["x-request-id"];
-  return typeof given === "string" && /^[!-~]{1,128}$/.test(given) ? given : randomUUID();
+  return isRequestId(given) ? given : randomUUID();
 }

@@ -66,8 +66,8 @@ export class HeldBytes {
 
   /**
    * Starts to count a part, with 0 bytes. `onRefused`: called when the part is refused in favour of another caller. It
-   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`: tells
-   * whether the part can be chosen now.
+   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`:
+   * returns whether the part can be chosen now.
    */
   hold(
     name: string,

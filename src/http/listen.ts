@@ -203,7 +203,7 @@ function takeUpgrades(http: Server, dispatch: Dispatcher, log: Log): ReadonlySet
 /** Interval at which idle connections are closed during a drain. */
 const drainSweepMs = 50;
 
-interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"> {
+interface ListenerDeps extends Pick<ListenerOptions, "clock" | "log" | "closer"> {
   readonly http: Server;
   readonly wrapped: WrappedServer;
   readonly dispatch: Dispatcher;
@@ -215,8 +215,8 @@ interface ListenerParts extends Pick<ListenerOptions, "clock" | "log" | "closer"
   readonly timers: readonly Disposable[];
 }
 
-function createListener(parts: ListenerParts): Listener {
-  const { http, dispatch } = parts;
+function createListener(deps: ListenerDeps): Listener {
+  const { http, dispatch } = deps;
   // A listening TCP server has an AddressInfo. Only pipes have a string.
   const { address, port } = http.address() as AddressInfo;
   let closing: Promise<void> | undefined;
@@ -227,16 +227,16 @@ function createListener(parts: ListenerParts): Listener {
     get running() {
       return dispatch.running;
     },
-    beginDrain: parts.goAway,
+    beginDrain: deps.goAway,
     close(ms) {
-      closing ??= closeListener(parts, ms);
+      closing ??= closeListener(deps, ms);
       return closing;
     },
   };
 }
 
-async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
-  const { http, wrapped, dispatch, clock, log, closer, goAway, cutAll, closeIdle, timers } = parts;
+async function closeListener(deps: ListenerDeps, ms: number): Promise<void> {
+  const { http, wrapped, dispatch, clock, log, closer, goAway, cutAll, closeIdle, timers } = deps;
   goAway();
   const closed = Promise.withResolvers<void>();
   http.close(() => closed.resolve());
@@ -251,7 +251,7 @@ async function closeListener(parts: ListenerParts, ms: number): Promise<void> {
   closeIdle();
   await Promise.race([closed.promise, cut.promise]);
   await closer.close("connections", () => closed.promise);
-  await waitForSurfaces(parts, Math.max(minSurfaceMs, deadline - clock.monotonic()));
+  await waitForSurfaces(deps, Math.max(minSurfaceMs, deadline - clock.monotonic()));
   for (const timer of timers) timer[Symbol.dispose]();
   await closer.close("Fastify plugins", () => wrapped.close());
 }
@@ -264,7 +264,7 @@ const minSurfaceMs = 3_000;
  * such as a tool call whose client has left.
  */
 async function waitForSurfaces(
-  { dispatch, clock, log, closer }: ListenerParts,
+  { dispatch, clock, log, closer }: ListenerDeps,
   ms: number,
 ): Promise<void> {
   if (dispatch.running === 0) return;

@@ -20,7 +20,7 @@ interface BackendReport {
   readonly cause?: string;
 }
 
-interface ReadinessParts {
+interface ReadinessDeps {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;
   /** The option `server.ready`. */
@@ -33,12 +33,12 @@ const watchMs = 1_000;
 
 /** Reports the readiness, and since when each backend has its state. */
 export class ReadinessWatch implements Disposable {
-  readonly #parts: () => ReadinessParts;
+  readonly #parts: () => ReadinessDeps;
   readonly #clock: Clock;
   readonly #timer: Disposable;
   #seen = new Map<string, BackendReport>();
 
-  constructor(parts: () => ReadinessParts, clock: Clock) {
+  constructor(parts: () => ReadinessDeps, clock: Clock) {
     this.#parts = parts;
     this.#clock = clock;
     this.#timer = clock.every(watchMs, () => this.report());
@@ -66,7 +66,7 @@ export class ReadinessWatch implements Disposable {
 }
 
 /** Returns the readiness without the times. */
-export function readiness(parts: ReadinessParts): Readiness {
+export function readiness(parts: ReadinessDeps): Readiness {
   return readinessOf(parts, backendsOf(parts.generation));
 }
 
@@ -76,7 +76,7 @@ export function readiness(parts: ReadinessParts): Readiness {
  * backend is at a default. `wanted` asks for more.
  */
 function readinessOf(
-  { draining, generation, wanted = "any" }: ReadinessParts,
+  { draining, generation, wanted = "any" }: ReadinessDeps,
   backends: readonly BackendStatus[],
 ): Readiness {
   const checks: Record<string, string> = { draining: draining ? "draining" : "ok" };

@@ -3,7 +3,6 @@ import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ClientResponse, ResponseOwner } from "../pipeline/run/client-response.ts";
 import type { ClientRequest } from "../pipeline/run/request-head.ts";
 
-/** A request of a test. */
 export interface TestRequest {
   /** Default: POST with a body, else GET. */
   readonly method?: string;

@@ -25,7 +25,6 @@ import { StartError } from "../start-error.ts";
 import { encodeRequest, MemoryResponse, type TestRequest } from "./memory-client.ts";
 import { keepingLog } from "./keeping-log.ts";
 
-/** A pipeline of a test. */
 export interface MemoryPipeline {
   /** The content of pipeline.yaml, as a value. */
   readonly file: object;
@@ -74,9 +73,7 @@ export interface MemoryGateway extends AsyncDisposable {
   readonly generation: Generation;
   /** Log lines as `message {fields}`. */
   readonly lines: readonly string[];
-  /** Empties `lines`. */
   forgetLines(): void;
-  /** Sends a request. */
   begin(request: TestRequest): RunningRequest;
   /** Number of running exchanges. */
   readonly running: number;

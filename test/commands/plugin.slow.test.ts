@@ -340,6 +340,10 @@ test("a plugin that asks for more than its grants is refused, and the fault says
     again.err.join("\n"),
     /not added: .* more than its grants: env: ACME_KEY, body: read;/,
   );
+  writeFileSync(configFile, text.replace('["ACME_KEY"]', "5"));
+  const wrong = await run(plugin, "add", tarball);
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.err.join("\n"), /not added: grants\.env of the plugin acme must be a list$/);
   writeFileSync(configFile, text.replace(grants, "{}"));
   assert.deepEqual(await messages(), [
     `${refusal}: services: metering, hosts: acme.test:443, env: ACME_KEY, body: read, deployment: seal`,

@@ -34,7 +34,7 @@ export function imageSettings(): {
 }
 
 /** Folders of the host by their place in the image, and variables in addition to those of the image. */
-export interface ImageParts {
+export interface ImageOptions {
   readonly folders: Readonly<Record<string, string>>;
   readonly more?: Readonly<Record<string, string>>;
   /**
@@ -46,7 +46,7 @@ export interface ImageParts {
 
 /** Returns the arguments with which bubblewrap runs a program of the image. */
 export function inImage(
-  { folders, more = {}, data }: ImageParts,
+  { folders, more = {}, data }: ImageOptions,
   program: readonly string[],
 ): string[] {
   const libraries = ["/lib", "/lib64", "/usr/lib"].filter((path) => existsSync(path));

@@ -14,7 +14,7 @@ import {
   inImage,
   openImageTree,
   skipWithoutBubblewrap,
-  type ImageParts,
+  type ImageOptions,
   type ImageTree,
 } from "./image-tree.ts";
 
@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, "../..");
 
 /** Runs a command of the image until it prints its URL, which `use` gets. */
 async function runInImage(
-  parts: ImageParts,
+  parts: ImageOptions,
   command: readonly string[],
   use: (url: string) => Promise<void>,
 ): Promise<void> {

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { podOf, workloadOf, type Container, type Manifest, type Pod } from "./chart/render.ts";
-import { imageSettings, inImage, type ImageParts, type ImageTree } from "./image-tree.ts";
+import { imageSettings, inImage, type ImageOptions, type ImageTree } from "./image-tree.ts";
 
 /** The contents of the Secrets of the namespace, by their names. */
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -83,7 +83,7 @@ export class PodOnHost {
     const env = container.env.map(({ name, value }) => [name, value ?? this.#name]);
     const more = Object.fromEntries(env) as Record<string, string>;
     const { entry, command } = imageSettings();
-    const parts: ImageParts = { folders, more, data };
+    const parts: ImageOptions = { folders, more, data };
     const all = program ?? [...entry, ...(container.args ?? command)];
     // The program is process 1, as in a container. bubblewrap writes its id outside to file descriptor 3.
     const options = ["--as-pid-1", "--info-fd", "3"];

@@ -34,7 +34,7 @@ routes:
     run: [{ use: edge }, { validate: { bodyBytes: 10, body: { type: object } } }]
     to: discovery
   - { path: /rpc, methods: [POST], run: [{ use: edge }, { authorize: { require: key } }, meter], to: tool-rpc }
-  - { path: /tight, methods: [GET], run: [request-id, authenticate, { rate-limit: { rps: 0.5, burst: 1 } }], to: discovery }
+  - { path: /limited, methods: [GET], run: [request-id, authenticate, { rate-limit: { rps: 0.5, burst: 1 } }], to: discovery }
 `;
 
 const start = (more: Partial<TestGatewayOptions> = {}): Promise<TestGateway> =>
@@ -149,9 +149,9 @@ describe("/explain", () => {
     const clock = manualClock();
     await using gateway = await start({ clock, account: { createdAt: clock.now() } });
     const key = gateway.key;
-    assert.equal((await send(gateway, "/tight", { key })).status, 200);
+    assert.equal((await send(gateway, "/limited", { key })).status, 200);
     clock.advance(500);
-    const { id, status } = await send(gateway, "/tight", { key });
+    const { id, status } = await send(gateway, "/limited", { key });
     assert.equal(status, 429);
     assert.deepEqual((await only(gateway, id)).limit, {
       scope: "key",

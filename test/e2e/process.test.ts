@@ -19,7 +19,7 @@ routes:
   - { path: /held, methods: [GET], run: [request-id], to: { forward: { upstream: plain } } }
 ${more}`;
 
-/** An upstream that answers when the test tells it to. */
+/** An upstream whose answers the test releases. */
 async function heldUpstream(): Promise<
   { url: string; arrived: Promise<ServerResponse> } & AsyncDisposable
 > {

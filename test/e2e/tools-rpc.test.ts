@@ -533,7 +533,7 @@ describe("an array", () => {
     }
   });
 
-  it("of notifications only gets 204", async () => {
+  it("of notifications only is answered with 204", async () => {
     const body = `[${call("echo", { text: "x" }, "")},${call("lost", {}, "")}]`;
     const answer = await send(gateway, body);
     assert.deepEqual([answer.status, answer.text], [204, ""]);

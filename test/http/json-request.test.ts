@@ -135,7 +135,7 @@ describe("an invalid request", () => {
     assert.deepEqual(single('{"jsonrpc":"2.0","method":1}'), invalid("null"));
   });
 
-  it("is one with a duplicate member, however its name is escaped", () => {
+  it("has no duplicate members, even if one name is escaped", () => {
     const twice = [
       '"jsonrpc":"2.0","jsonrpc":"2.0","id":5,"method":"m"',
       '"jsonrpc":"2.0","id":5,"method":"m","method":"m"',

@@ -174,7 +174,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
   };
 }
 
-/** A key of the free plan unless told otherwise. */
+/** A key, by default of the plan Free. */
 export function keyPrincipal(
   more: { id?: string; rps?: number; capabilities?: readonly Capability[] } = {},
 ): KeyPrincipal {

@@ -50,10 +50,14 @@ const watched: readonly WatchedState[] = [
   {
     metric: "sluice_replicas",
     state: "silent",
-    problem: ifAny((gateways) => `PostgreSQL does not hear from ${gateways} gateways`, "gateways"),
+    problem: ifAny(
+      (gateways) => `PostgreSQL gets no heartbeat from ${gateways} gateways`,
+      "gateways",
+    ),
     raised: "gateways.silent",
     resolved: "gateways.returned",
-    resolvedSummary: "PostgreSQL hears from all gateways again, or the silent ones have left",
+    resolvedSummary:
+      "PostgreSQL gets heartbeats from all gateways again, or the silent ones have left",
   },
   {
     metric: "sluice_gateways_with_other_settings",
@@ -177,7 +181,8 @@ export class MetricWatch {
   events(gateway: WithMetrics): Problem[] {
     const found: Problem[] = [];
     if (this.#hasRisen("fenced", gateway.metric("sluice_fenced_total")[0]?.value)) {
-      const summary = "PostgreSQL had not heard from this gateway, and gave its credit to others";
+      const summary =
+        "PostgreSQL got no heartbeat from this gateway, and gave its credit to others";
       const raised: Alert = { type: "gateway.fenced", summary, data: {} };
       found.push({ id: "event fenced", raised, resolved: undefined });
     }

@@ -14,7 +14,6 @@ interface AlertOptions {
   readonly stuckAfter: string;
 }
 
-/** The options of alerts that are sent. */
 export type ActiveOptions = Required<AlertOptions>;
 
 const alerts: JsonSchema = {

@@ -4,7 +4,6 @@
  */
 import type { Alert } from "./event.ts";
 
-/** A current problem. */
 export interface Problem {
   /** Identifies the problem from one check to the next. */
   readonly id: string;

@@ -130,6 +130,8 @@ const script = [tables, hours, post, sweep].join("\n");
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [
+  // The next script takes over what this one has made, and everything earlier.
+  { name: "shared credit", sql: "", excludesOlder: true },
   { name: "credit with epochs", sql: script, excludesOlder: true },
   ...exportMigrations,
 ];

@@ -225,10 +225,10 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
 
   receive(now: number, { grantedMilliCu, epoch, mode, reached }: Granted): void {
     this.granted = grantedMilliCu;
-    const stated = this.#stated ?? noStatement();
-    if (stated.isOutdated) this.#state = "stale";
-    else if (this.#state !== "stale" && !stated.isEnd) this.#state = mode;
-    this.#answered = Math.max(this.#answered, stated.epoch);
+    const stated = this.#stated;
+    if (stated?.isOutdated === true) this.#state = "stale";
+    else if (this.#state !== "stale" && stated?.isEnd !== true) this.#state = mode;
+    this.#answered = Math.max(this.#answered, stated?.epoch ?? 0);
     this.sawEpoch(epoch);
     const isShort = reached !== undefined || this.#asksAhead;
     this.#askAt = isShort ? now + askAgainMs : now;

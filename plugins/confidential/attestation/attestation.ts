@@ -19,7 +19,7 @@ import { isReserved } from "../protocol/report-data.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import { openProvider } from "../evidence/open-provider.ts";
-import type { ProviderParts } from "../evidence/open-provider.ts";
+import type { ProviderDeps } from "../evidence/open-provider.ts";
 import { readContent, whenAborted } from "../evidence/provider.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
@@ -58,13 +58,13 @@ export function openAttestation({ collateral }: Options, host: Host): Attestatio
   });
 }
 
-export function createAttestation(parts: ProviderParts & { readonly log: Log }): Attestation {
+export function createAttestation(deps: ProviderDeps & { readonly log: Log }): Attestation {
   const opened = new Map<EvidenceSource, Promise<EvidenceProvider | Fault>>();
   const made = new Map<EvidenceSource, Evidence>();
   const provider: Attestation["provider"] = (source) => {
     const known = opened.get(source);
     if (known !== undefined) return known;
-    const opening = openProvider(source, parts, AbortSignal.timeout(timeoutMs)).then((found) => {
+    const opening = openProvider(source, deps, AbortSignal.timeout(timeoutMs)).then((found) => {
       if (isFault(found)) opened.delete(source);
       return found;
     });
@@ -78,10 +78,10 @@ export function createAttestation(parts: ProviderParts & { readonly log: Log }):
       return isFault(simulation) ? undefined : simulation.root;
     },
     evidence(source) {
-      if (source === "simulated" && !parts.simulatedAllowed) throw new Error(simulatedRefusal);
+      if (source === "simulated" && !deps.simulatedAllowed) throw new Error(simulatedRefusal);
       const known = made.get(source);
       if (known !== undefined) return known;
-      const evidence = quoting(() => provider(source), parts);
+      const evidence = quoting(() => provider(source), deps);
       made.set(source, evidence);
       return evidence;
     },
@@ -90,7 +90,7 @@ export function createAttestation(parts: ProviderParts & { readonly log: Log }):
 
 function quoting(
   open: () => Promise<EvidenceProvider | Fault>,
-  { clock, log }: ProviderParts & { readonly log: Log },
+  { clock, log }: ProviderDeps & { readonly log: Log },
 ): Evidence {
   return {
     async quote(reportData, signal, binding = "raw") {

@@ -26,7 +26,6 @@ export function policySigner(seal: Seal): Signer {
   return signerFrom(seal.key("confidential policy key"));
 }
 
-/** A network as the document describes it. */
 interface DescribedNetwork {
   readonly name: string;
   /** Undefined if the gateway decrypts the sessions. */

@@ -28,7 +28,6 @@ interface Credit {
 }
 
 const maxKeys = 10_000;
-/** Maximum number of credits per API key. */
 const maxCreditsPerKey = 64;
 
 export class MemoryRetryCredits {

@@ -16,5 +16,5 @@ export interface AttestedUpstream extends OpenEnclave {
   onEnd(isHealthy: boolean | undefined): void;
 }
 
-/** The same session after its attestation has been sent to the client. */
+/** A session that is open: its attestation has been sent to the client. */
 export type UpstreamSession = Omit<AttestedUpstream, "attestation">;

@@ -15,7 +15,7 @@ import type {
 } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 
-interface CustomerParts {
+interface CustomerDeps {
   readonly principal: KeyPrincipal;
   readonly accounts: Accounts;
   readonly charge: Charge;
@@ -26,19 +26,19 @@ interface CustomerParts {
   readonly model: string | undefined;
 }
 
-export function createCustomer(parts: CustomerParts): StreamCustomer {
-  const { accounts, charge, calls, address, model } = parts;
-  const { id: keyId, workspaceId } = parts.principal.key;
+export function createCustomer(deps: CustomerDeps): StreamCustomer {
+  const { accounts, charge, calls, address, model } = deps;
+  const { id: keyId, workspaceId } = deps.principal.key;
   /** The principal at the last request. Its plan, limits and credit can change while the session is open. */
-  let { principal } = parts;
+  let { principal } = deps;
   return {
     keyId,
     workspaceId,
     model,
     admitted: () =>
-      andThen(accounts.identifyAgain(parts.principal, address), (now): Admission => {
+      andThen(accounts.identifyAgain(deps.principal, address), (now): Admission => {
         if (now.kind === "unavailable") return "unavailable";
-        if (now.kind === "anonymous" || hasLostRights(now.key, parts.principal.key)) {
+        if (now.kind === "anonymous" || hasLostRights(now.key, deps.principal.key)) {
           return "refused";
         }
         principal = now;

@@ -24,10 +24,13 @@ export interface DeltaParts {
 
 /** Maximum number of characters of a text in one delta. */
 const pieceChars = 4_096;
-/** Maximum cost of one delta. The delta then fits into a frame even if JSON escapes each character with six bytes. */
-const maxCost = 2 * pieceChars + 64;
-/** Cost of a piece in addition to its characters, for the JSON around it: six bytes per unit of cost. */
+/** Cost of a piece in addition to its characters, for the JSON around it. */
 const pieceCost = 32;
+/**
+ * Maximum cost of one delta: two whole pieces, such as reasoning and content. JSON escapes a character with at most six
+ * bytes, so a delta has at most 6 × 8,256 = 49,536 bytes, and a frame of 65,536 has room for the rest of the chunk.
+ */
+const maxCost = 2 * (pieceChars + pieceCost);
 /** Maximum number of calls in a delta, and of characters of a name. Others are not combined. */
 const maxCalls = 16;
 const maxNameChars = 256;

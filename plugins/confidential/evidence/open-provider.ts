@@ -14,7 +14,7 @@ import type { RevocationListSource } from "./revocation-list.ts";
 import { simulatedRefusal } from "./simulated-allowed.ts";
 import { createSimulatedProvider } from "./simulated-provider.ts";
 
-export interface ProviderParts {
+export interface ProviderDeps {
   readonly clock: Clock;
   /** Allows simulated evidence, which no hardware attests. */
   readonly simulatedAllowed: boolean;
@@ -33,11 +33,11 @@ export interface ProviderParts {
  */
 export async function openProvider(
   source: EvidenceSource,
-  parts: ProviderParts,
+  deps: ProviderDeps,
   signal: AbortSignal,
 ): Promise<EvidenceProvider | Fault> {
-  const { clock, simulatedAllowed, collateral, revocationLists, tsm, dstack } = parts;
-  const { seed = randomBytes(32) } = parts;
+  const { clock, simulatedAllowed, collateral, revocationLists, tsm, dstack } = deps;
+  const { seed = randomBytes(32) } = deps;
   const stapled = collateral === undefined ? {} : { collateral };
   if (source === "simulated") {
     if (!simulatedAllowed) return unavailable(simulatedRefusal);

@@ -10,7 +10,6 @@ import * as der from "./der-writer.ts";
 import { deriveBytes, deriveKey } from "./simulated-keys.ts";
 import type { SigningKey } from "./simulated-keys.ts";
 
-/** A key and the certificate for it. */
 export interface CertifiedKey {
   readonly key: SigningKey;
   /** DER of the certificate. */

@@ -7,7 +7,6 @@ import type { Bytes } from "../verify/binary-text.ts";
 
 const encoder = new TextEncoder();
 
-/** Encodes text as UTF-8. */
 export function utf8(text: string): Bytes {
   return encoder.encode(text);
 }

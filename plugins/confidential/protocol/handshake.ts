@@ -12,7 +12,6 @@ import type { Ephemeral, Signer, Suite } from "./suite.ts";
 import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** The keys of one direction. */
 export interface DirectionKeys {
   /** 32 bytes: AES-256. */
   readonly key: Bytes;
@@ -124,7 +123,8 @@ async function agreeKeys(
 ): Promise<SessionKeys | Fault> {
   const ikm = await ephemeral.agree(peer);
   // For a key of low order, some implementations return zeros and others return nothing.
-  if (ikm === undefined || isZero(ikm)) return fault("BAD_FRAME", "epk is not a usable key");
+  if (ikm === undefined || isZero(ikm))
+    return fault("BAD_FRAME", "the ephemeral public key `epk` is invalid");
   return sessionKeys(suite, th, ikm);
 }
 

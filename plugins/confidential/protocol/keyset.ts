@@ -109,6 +109,7 @@ export function readCore(bytes: Uint8Array): Core | Fault {
     return fault("BAD_FRAME", "core: a member is missing or not valid");
   }
   if (upstream === undefined) return { epk, keyset, session };
-  if (!isDigestName(upstream)) return fault("BAD_FRAME", "core: upstream is not a digest");
+  if (!isDigestName(upstream))
+    return fault("BAD_FRAME", "core: expected `upstream` to be a SHA-256 digest");
   return { epk, keyset, session, upstream };
 }

@@ -35,7 +35,7 @@ export interface SnpReport {
 
 const reportBytes = 1184;
 const signatureAt = 0x2a0;
-/** r and s take 72 bytes each, little endian, of which P-384 uses 48. */
+/** r and s: 72 bytes each, little endian. P-384 uses the first 48. */
 const scalarSlot = 72;
 const scalarBytes = 48;
 

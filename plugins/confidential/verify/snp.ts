@@ -38,7 +38,6 @@ const snpChecks = [
 export type SnpCheck = (typeof snpChecks)[number];
 type Checks = Checklist<SnpCheck>;
 
-/** The trusted root of each product. */
 export type SnpRoots = Readonly<Record<SnpProduct, TrustAnchors>>;
 
 /** SHA-256 of the DER of ARK-Milan, ARK-Genoa and ARK-Turin, as served by AMD's key distribution service. */

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { Log } from "sluice-gateway/plugin";
 import type { EvidenceSource } from "sluice-gateway/services";
 import { createEnclaveIdentity } from "../enclave/identity.ts";
-import { openProvider, type ProviderParts } from "../evidence/open-provider.ts";
+import { openProvider, type ProviderDeps } from "../evidence/open-provider.ts";
 import { readContent } from "../evidence/provider.ts";
 import { isFault, type Fault } from "../protocol/fault.ts";
 import type { TeeType } from "../verify/evidence.ts";
@@ -11,7 +11,7 @@ import { listenForSessions, streamPath } from "./server.ts";
 import { statusDocument } from "./status.ts";
 import { openModelServer } from "./model-server.ts";
 
-export interface WorkerOptions extends ProviderParts {
+export interface WorkerOptions extends ProviderDeps {
   readonly network: string;
   /** Ids of the models, at least one. */
   readonly models: readonly string[];

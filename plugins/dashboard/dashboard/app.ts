@@ -12,7 +12,7 @@ import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
 import { pipelineRoutes } from "./pipeline-routes.ts";
 import { playgroundRoutes } from "./playground.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import { signedInRoutes } from "./route.ts";
 import type { OidcSignIn } from "./oidc/routes.ts";
 import { hasRole } from "./oidc/user.ts";
@@ -24,39 +24,39 @@ import { workspaceRoutes } from "./workspace-routes.ts";
 const bodyBytes = 16 * 1024;
 
 /** Returns an instance that is ready for requests and does not listen itself. */
-export async function openApp(parts: DashboardParts): Promise<FastifyInstance> {
+export async function openApp(deps: DashboardDeps): Promise<FastifyInstance> {
   const app = fastify({ logger: false, genReqId: () => randomUUID() });
-  answerErrors(app, parts.log);
-  await app.register(async (scope) => pages(scope, parts), { prefix: "/dashboard" });
+  answerErrors(app, deps.log);
+  await app.register(async (scope) => pages(scope, deps), { prefix: "/dashboard" });
   await app.ready();
   return app;
 }
 
-async function pages(scope: FastifyInstance, parts: DashboardParts): Promise<void> {
+async function pages(scope: FastifyInstance, deps: DashboardDeps): Promise<void> {
   readJson(scope);
   guard(scope);
   refuseUnknown(scope);
   servePages(scope);
-  const { oidc, environment } = parts;
+  const { oidc, environment } = deps;
   const sessions = createSessions(
-    parts,
+    deps,
     (user) => oidc !== undefined && hasRole(user, oidc.options, environment),
   );
-  const signIn = await openOidc(parts);
+  const signIn = await openOidc(deps);
   signIn?.addCallback(scope, sessions);
-  await scope.register(async (api) => apiRoutes(api, parts, sessions, signIn), { prefix: "/api" });
+  await scope.register(async (api) => apiRoutes(api, deps, sessions, signIn), { prefix: "/api" });
 }
 
 /** Loads the package openid-client only if a provider is configured. */
-async function openOidc(parts: DashboardParts): Promise<OidcSignIn | undefined> {
-  if (parts.oidc === undefined) return undefined;
+async function openOidc(deps: DashboardDeps): Promise<OidcSignIn | undefined> {
+  if (deps.oidc === undefined) return undefined;
   const { openOidcSignIn } = await import("./oidc/routes.ts");
-  return openOidcSignIn(parts, parts.oidc);
+  return openOidcSignIn(deps, deps.oidc);
 }
 
 function apiRoutes(
   api: FastifyInstance,
-  parts: DashboardParts,
+  deps: DashboardDeps,
   sessions: Sessions,
   oidc: OidcSignIn | undefined,
 ): void {
@@ -67,22 +67,22 @@ function apiRoutes(
     if (message === undefined) done();
     else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
   });
-  const add = signedInRoutes(api, parts, sessions);
-  signInRoutes(api, parts, sessions, oidc);
-  keyRoutes(add, parts);
-  workspaceRoutes(add, parts);
-  spendRoutes(add, parts);
-  historyRoutes(add, parts);
-  playgroundRoutes(add, parts);
-  liveRoutes(add, parts);
-  pipelineRoutes(add, parts);
+  const add = signedInRoutes(api, deps, sessions);
+  signInRoutes(api, deps, sessions, oidc);
+  keyRoutes(add, deps);
+  workspaceRoutes(add, deps);
+  spendRoutes(add, deps);
+  historyRoutes(add, deps);
+  playgroundRoutes(add, deps);
+  liveRoutes(add, deps);
+  pipelineRoutes(add, deps);
   add(
     "GET",
     "health",
-    async (_viewer, _, reply) => sendJson(reply, 200, await health(parts)),
+    async (_viewer, _, reply) => sendJson(reply, 200, await health(deps)),
     "platform",
   );
-  explainRoute(add, parts);
+  explainRoute(add, deps);
 }
 
 function guard(scope: FastifyInstance): void {

@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Awaitable, GatewayCode } from "sluice-gateway/plugin";
 import type { ChangeAuthor, Failed, TransactionEnd } from "sluice-gateway/services";
 import { sendJson, sendRefusal } from "./answer.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 import type { Viewer } from "./session.ts";
 
@@ -24,7 +24,7 @@ export type Author = ChangeAuthor & { readonly requestId: string };
 
 /** Performs a change. It may wait for the accounts, but for nothing else, because it runs in a transaction. */
 export type ChangeWork = (
-  parts: DashboardParts,
+  deps: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   by: Author,
@@ -36,7 +36,7 @@ const keyForm = /^[!-~]{8,100}$/;
 /** Adds a route for a change, which runs once per Idempotency-Key. */
 export function addChange(
   add: AddRoute,
-  parts: DashboardParts,
+  deps: DashboardDeps,
   path: string,
   work: ChangeWork,
   who?: "platform",
@@ -45,7 +45,7 @@ export function addChange(
     viewer: Viewer,
     request: FastifyRequest,
     reply: FastifyReply,
-  ): Promise<FastifyReply> => changeOnce(parts, viewer, request, reply, work);
+  ): Promise<FastifyReply> => changeOnce(deps, viewer, request, reply, work);
   add("POST", path, handler, who);
 }
 
@@ -60,7 +60,7 @@ export function refusedAs({ failed, message }: Failed): Outcome {
 }
 
 async function changeOnce(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -71,7 +71,7 @@ async function changeOnce(
     const message = "the header Idempotency-Key must have 8 to 100 visible ASCII characters";
     return sendRefusal(reply, "GATEWAY_INVALID_IDEMPOTENCY_KEY", { message });
   }
-  const by = { actor: viewer.actor, at: parts.clock.now(), requestId: request.id };
+  const by = { actor: viewer.actor, at: deps.clock.now(), requestId: request.id };
   const text = `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
   const attempt = {
     apiKeyId: viewer.id,
@@ -80,8 +80,8 @@ async function changeOnce(
     fingerprint: hash("sha256", text),
   };
   let outcome: Outcome | undefined;
-  const end = await parts.accounts.idempotency.once(attempt, async () => {
-    outcome = await work(parts, viewer, request, by);
+  const end = await deps.accounts.idempotency.once(attempt, async () => {
+    outcome = await work(deps, viewer, request, by);
     return endOf(outcome);
   });
   if (end.kind === "ran") return send(reply, outcome);

@@ -2,11 +2,11 @@
 import { isObject } from "sluice-gateway/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 
 /** The administrator of a workspace gets only the requests of its keys, without the names of gateways and backends. */
-export function explainRoute(add: AddRoute, { gateway }: DashboardParts): void {
+export function explainRoute(add: AddRoute, { gateway }: DashboardDeps): void {
   add("GET", "explain", async ({ only }, request, reply) => {
     const id = queryOf(request.url, ["id"])?.["id"];
     if (id === undefined) {

@@ -10,7 +10,7 @@ export default defineService<Options, undefined>({
   permissions: { deployment: ["store", "seal", "claims"] },
   dryRun: () => undefined,
   async start(options, host, context) {
-    const { openDashboard } = await import("./dashboard.ts");
+    const { openDashboard } = await import("./start.ts");
     return { service: undefined, admin: openDashboard(oidcOptions(options), host, context) };
   },
 });

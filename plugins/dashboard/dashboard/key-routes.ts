@@ -8,7 +8,7 @@ import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { addChange, refused, refusedAs, type ChangeWork, type Outcome } from "./change.ts";
 import { pageOf, queryOf } from "./input.ts";
 import type { AddRoute } from "./route.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { perMinute } from "./rates.ts";
@@ -19,35 +19,35 @@ import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-
 const maxKeys = 100;
 const maxTextLength = 100;
 
-export function keyRoutes(add: AddRoute, parts: DashboardParts): void {
-  add("GET", "keys", (viewer, request, reply) => list(parts, viewer, request, reply));
+export function keyRoutes(add: AddRoute, deps: DashboardDeps): void {
+  add("GET", "keys", (viewer, request, reply) => list(deps, viewer, request, reply));
   const message = `the keys of a workspace can change ${perMinute.keyChanges} times a minute`;
-  const addLimited = limited(add, parts.workspaceRates.keyChanges, message);
+  const addLimited = limited(add, deps.workspaceRates.keyChanges, message);
   const change = (path: string, work: ChangeWork): void =>
-    addChange(addLimited, parts, path, (_, viewer, request, by) =>
-      work(parts, viewer, request, { ...by, maxActiveKeys: maxActiveKeys(parts, viewer) }),
+    addChange(addLimited, deps, path, (_, viewer, request, by) =>
+      work(deps, viewer, request, { ...by, maxActiveKeys: maxActiveKeys(deps, viewer) }),
     );
-  change("keys", (_, viewer, request, by) => create(parts, viewer, request.body, by));
+  change("keys", (_, viewer, request, by) => create(deps, viewer, request.body, by));
   change("keys/:id/edit", ofKey(edit));
   change("keys/:id/rotate", ofKey(rotate));
   change("keys/:id/revoke", ofKey(revoke));
 }
 
 /** The plan limits the keys that administrators of the workspace make. */
-function maxActiveKeys({ accounts }: DashboardParts, viewer: Viewer): number | undefined {
+function maxActiveKeys({ accounts }: DashboardDeps, viewer: Viewer): number | undefined {
   const { only, workspace } = viewer;
   if (only === undefined || workspace === undefined) return undefined;
   return accounts.admin.plan(workspace.plan).maxKeys;
 }
 
 async function list(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { metering, clock } = parts;
-  const { admin } = parts.accounts;
+  const { metering, clock } = deps;
+  const { admin } = deps.accounts;
   const query = queryOf(request.url, ["q", "workspace", "state", "sort", "page"]);
   const { q: text = "", workspace, state = "active", sort = "newest" } = query ?? {};
   const page = pageOf(query?.["page"]);
@@ -115,9 +115,8 @@ function windowJson(
   };
 }
 
-/** Returns the outcome of creating a key. */
 async function create(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   viewer: Viewer,
   body: unknown,
   by: ChangeAuthor,
@@ -131,12 +130,12 @@ async function create(
     return refused("GATEWAY_PERMISSION_DENIED", message);
   }
   const expiresIn = wanted.expires_in_seconds;
-  const { admin } = parts.accounts;
+  const { admin } = deps.accounts;
   const issued = await admin.createKey(
     {
       workspaceId: wanted.workspace_id,
       name: wanted.name,
-      environment: parts.environment,
+      environment: deps.environment,
       capabilities: wanted.capabilities,
       rpsLimit: wanted.rps_limit,
       cuLimit24hMilli: wanted.cu_limit_24h_milli,
@@ -151,7 +150,7 @@ async function create(
 }
 
 type KeyWork = (
-  parts: DashboardParts,
+  deps: DashboardDeps,
   key: KeyRecord,
   body: unknown,
   by: ChangeAuthor,
@@ -160,9 +159,9 @@ type KeyWork = (
 
 /** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
 function ofKey(work: KeyWork): ChangeWork {
-  return async (parts, viewer, request, by) => {
+  return async (deps, viewer, request, by) => {
     const { id } = request.params as { id: string };
-    const key = await parts.accounts.admin.findKey(id);
+    const key = await deps.accounts.admin.findKey(id);
     if (key === undefined || isOutside(viewer, key.workspaceId))
       return refused("GATEWAY_NOT_FOUND");
     // After a rotation, the viewer would have a key with capabilities for the whole deployment.
@@ -170,7 +169,7 @@ function ofKey(work: KeyWork): ChangeWork {
       const message = "this key is a platform administrator's to change";
       return refused("GATEWAY_PERMISSION_DENIED", message);
     }
-    return work(parts, key, request.body, by, viewer);
+    return work(deps, key, request.body, by, viewer);
   };
 }
 

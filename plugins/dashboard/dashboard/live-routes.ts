@@ -4,16 +4,16 @@ import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { live } from "./live.ts";
 import { filterNames, readFilter } from "./live-filter.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 
 const maxNames = 1_000;
 /** Time for which the name of a key is cached. The page asks every two seconds. */
 const nameMs = 60_000;
 
-export function liveRoutes(add: AddRoute, parts: DashboardParts): void {
-  const { clock } = parts;
-  const { admin } = parts.accounts;
+export function liveRoutes(add: AddRoute, deps: DashboardDeps): void {
+  const { clock } = deps;
+  const { admin } = deps.accounts;
   const names = new BoundedMap<string, { readonly name: string | undefined; until: number }>(
     maxNames,
   );
@@ -33,6 +33,6 @@ export function liveRoutes(add: AddRoute, parts: DashboardParts): void {
     if ("wrong" in read) {
       return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message: read.wrong });
     }
-    return sendJson(reply, 200, await live(parts, { only, filter: read.value }, nameOf));
+    return sendJson(reply, 200, await live(deps, { only, filter: read.value }, nameOf));
   });
 }

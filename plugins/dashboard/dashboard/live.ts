@@ -56,7 +56,7 @@ export interface LiveQuestion {
 
 export type LiveGateways = AllGateways<LiveQuestion, LiveActivity>;
 
-interface LiveParts {
+interface LiveDeps {
   readonly activity: Activity;
   readonly gateway: GatewayInfo;
   readonly clock: Clock;
@@ -64,7 +64,7 @@ interface LiveParts {
 
 /** Returns the activity of this gateway. */
 export function liveActivity(
-  { activity, gateway, clock }: LiveParts,
+  { activity, gateway, clock }: LiveDeps,
   { only, filter = {} }: LiveQuestion,
 ): LiveActivity {
   const running = gateway.running();
@@ -138,7 +138,6 @@ export async function live(
   };
 }
 
-/** Adds the names of the keys. */
 async function withKeyNames(
   exchanges: readonly ExchangeJson[],
   nameOf: (keyId: string) => Awaitable<string | undefined>,

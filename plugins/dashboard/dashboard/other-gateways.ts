@@ -25,7 +25,7 @@ export interface AllGateways<Question, T> extends Disposable {
   }>;
 }
 
-type Parts = Pick<Host, "version"> & {
+type GatewayDeps = Pick<Host, "version"> & {
   readonly replicas: Replicas | undefined;
   readonly name: string | undefined;
   readonly log: Log;
@@ -36,7 +36,7 @@ type Parts = Pick<Host, "version"> & {
  * parts of another shape, so `topic` must change whenever the shape changes.
  */
 export function askAllGateways<Question, T>(
-  { replicas, name, version, log }: Parts,
+  { replicas, name, version, log }: GatewayDeps,
   topic: string,
   own: (question: Question) => T,
 ): AllGateways<Question, T> {

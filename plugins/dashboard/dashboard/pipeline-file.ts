@@ -2,7 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { diffArrays } from "diff";
 import { maskSecrets } from "./mask-secrets.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 
 /** Maximum size of a file on disk that is read. */
 const maxBytes = 1_048_576;
@@ -26,7 +26,7 @@ interface ComparedLine {
 type DiskFile = { readonly text: string } | { readonly problem: string };
 
 /** Returns the running file and its difference from the file on disk, with secrets hidden, for JSON. */
-export async function pipelineFile({ gateway }: Pick<DashboardParts, "gateway">): Promise<object> {
+export async function pipelineFile({ gateway }: Pick<DashboardDeps, "gateway">): Promise<object> {
   const { file, generation } = gateway.running();
   const { path, text } = file;
   const disk = await readDisk(path);

@@ -8,7 +8,7 @@ import { request as requestHttps } from "node:https";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { sendJson, sendRefusal } from "./answer.ts";
 import { checker } from "./input.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 
 /** The surface and the method of each kind of call. */
@@ -38,18 +38,18 @@ const problemOf = checker({
   additionalProperties: false,
 });
 
-export function playgroundRoutes(add: AddRoute, parts: DashboardParts): void {
+export function playgroundRoutes(add: AddRoute, deps: DashboardDeps): void {
   add(
     "GET",
     "playground",
-    (_viewer, _, reply) => sendJson(reply, 200, { origin: originOf(parts), paths: pathsOf(parts) }),
+    (_viewer, _, reply) => sendJson(reply, 200, { origin: originOf(deps), paths: pathsOf(deps) }),
     "platform",
   );
-  add("POST", "playground", (_viewer, request, reply) => call(parts, request, reply), "platform");
+  add("POST", "playground", (_viewer, request, reply) => call(deps, request, reply), "platform");
 }
 
 /** Returns the path of the first route of each kind. A kind without a route is missing. */
-function pathsOf({ gateway }: DashboardParts): Partial<Record<Kind, string>> {
+function pathsOf({ gateway }: DashboardDeps): Partial<Record<Kind, string>> {
   const { routes } = gateway.running();
   const found: Partial<Record<Kind, string>> = {};
   for (const kind of ["chat", "models", "tools", "node"] as const) {
@@ -64,7 +64,7 @@ function pathsOf({ gateway }: DashboardParts): Partial<Record<Kind, string>> {
 }
 
 /** Returns the origin of the public listener. A listener on all addresses is reached on the loopback address. */
-function originOf({ gateway }: DashboardParts): string {
+function originOf({ gateway }: DashboardDeps): string {
   const { origin } = gateway.running();
   return origin.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
 }
@@ -74,7 +74,7 @@ function originOf({ gateway }: DashboardParts): string {
  * status and cost are in separate header fields.
  */
 async function call(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -82,7 +82,7 @@ async function call(
   if (message !== undefined) return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message });
   // The schema describes this type.
   const wanted = request.body as WantedCall;
-  const path = pathsOf(parts)[wanted.kind];
+  const path = pathsOf(deps)[wanted.kind];
   if (path === undefined) {
     return sendRefusal(reply, "GATEWAY_NOT_FOUND", {
       message: "no route of pipeline.yaml serves this kind of call",
@@ -90,9 +90,9 @@ async function call(
   }
   let answer: IncomingMessage;
   try {
-    answer = await send(originOf(parts) + path, wanted, request.id, reply);
+    answer = await send(originOf(deps) + path, wanted, request.id, reply);
   } catch (error) {
-    parts.log.warn({ err: error }, "dashboard: the playground cannot reach the gateway");
+    deps.log.warn({ err: error }, "dashboard: the playground cannot reach the gateway");
     return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
   }
   const cost = answer.headers["x-used-cu-milli"];

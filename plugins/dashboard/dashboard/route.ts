@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StoreError } from "sluice-gateway/store";
 import { sendRefusal } from "./answer.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { Sessions, Viewer } from "./session.ts";
 
 /** Answers a request. `viewer`: the user who is signed in. */
@@ -25,7 +25,7 @@ export type AddRoute = (
 
 export function signedInRoutes(
   api: FastifyInstance,
-  parts: DashboardParts,
+  deps: DashboardDeps,
   sessions: Sessions,
 ): AddRoute {
   return (method, path, handler, who) => {
@@ -33,7 +33,7 @@ export function signedInRoutes(
       method,
       url: `/${path}`,
       handler: (request, reply) =>
-        stored(parts, reply, async () => {
+        stored(deps, reply, async () => {
           const viewer = await sessions.viewer(request);
           if (viewer === undefined) {
             return sendRefusal(reply, "GATEWAY_UNAUTHORIZED", { message: "not signed in" });
@@ -53,7 +53,7 @@ export function signedInRoutes(
 
 /** Runs a function that uses the store. If the store cannot be used, the answer is 503. */
 export async function stored(
-  { log }: Pick<DashboardParts, "log">,
+  { log }: Pick<DashboardDeps, "log">,
   reply: FastifyReply,
   work: () => FastifyReply | Promise<FastifyReply>,
 ): Promise<FastifyReply> {

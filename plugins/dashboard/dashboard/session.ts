@@ -11,7 +11,7 @@ import { addressList } from "sluice-gateway/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
 import { isSecurePage, openCookie, setCookie, type CookieKind } from "./cookies.ts";
 import type { OidcUser } from "./oidc/user.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import { addressOf } from "./request-address.ts";
 
 const purpose = "dashboard session";
@@ -80,11 +80,11 @@ type Note = SessionOf & {
 
 /** `isStillValid`: returns false if the options do not give a user their role any more. */
 export function createSessions(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   isStillValid: (user: OidcUser) => boolean,
 ): Sessions {
-  const { seal, claims, clock } = parts;
-  const { admin } = parts.accounts;
+  const { seal, claims, clock } = deps;
+  const { admin } = deps.accounts;
 
   const openToken = (token: string, isSecure: boolean): (Note & SessionRef) | undefined => {
     const opened = seal.open(purpose, token);
@@ -118,7 +118,7 @@ export function createSessions(
       const account =
         "user" in session
           ? await ofUser(session.user)
-          : await ofKey(parts, session.key, addressOf(request));
+          : await ofKey(deps, session.key, addressOf(request));
       return account && { ...account, expiresAt: session.expiresAt };
     },
     current(request) {
@@ -136,7 +136,7 @@ export function createSessions(
 }
 
 async function ofKey(
-  { accounts: { admin }, environment }: DashboardParts,
+  { accounts: { admin }, environment }: DashboardDeps,
   id: string,
   address: string,
 ): Promise<Account | undefined> {

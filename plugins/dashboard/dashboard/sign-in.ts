@@ -5,7 +5,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
 import type { SignInBy } from "./attempts.ts";
 import type { OidcSignIn } from "./oidc/routes.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import { stored } from "./route.ts";
 import { mayGrant } from "./wanted-key.ts";
 import { addressOf } from "./request-address.ts";
@@ -15,7 +15,7 @@ const noRight = "the key needs platform:admin or workspace:admin";
 
 export function signInRoutes(
   api: FastifyInstance,
-  parts: DashboardParts,
+  deps: DashboardDeps,
   sessions: Sessions,
   oidc: OidcSignIn | undefined,
 ): void {
@@ -25,7 +25,7 @@ export function signInRoutes(
     by: SignInBy,
     work: () => Promise<FastifyReply>,
   ): Promise<FastifyReply> => {
-    const waitSeconds = await parts.attempts.limit(request, by);
+    const waitSeconds = await deps.attempts.limit(request, by);
     if (waitSeconds === undefined) return work();
     const headers = ["retry-after", String(waitSeconds)];
     const message = "too many attempts to sign in";
@@ -33,7 +33,7 @@ export function signInRoutes(
   };
   api.post("/session", (request, reply) =>
     limited(request, reply, "key", () =>
-      stored(parts, reply, () => signIn({ parts, sessions, oidc }, request, reply)),
+      stored(deps, reply, () => signIn({ deps, sessions, oidc }, request, reply)),
     ),
   );
   if (oidc !== undefined) {
@@ -42,7 +42,7 @@ export function signInRoutes(
     );
   }
   api.delete("/session", (request, reply) =>
-    stored(parts, reply, async () => {
+    stored(deps, reply, async () => {
       // The browser removes the cookie even if the end of the session cannot be stored.
       void reply.header("set-cookie", sessions.noCookie(request));
       await sessions.end(sessions.current(request));
@@ -51,25 +51,25 @@ export function signInRoutes(
   );
   // Every page requests this when it opens. Not being signed in is not an error.
   api.get("/session", (request, reply) =>
-    stored(parts, reply, async () => {
+    stored(deps, reply, async () => {
       const viewer = await sessions.viewer(request);
       return sendJson(
         reply,
         200,
-        viewer === undefined ? signedOutJson(parts) : sessionJson(parts, viewer),
+        viewer === undefined ? signedOutJson(deps) : sessionJson(deps, viewer),
       );
     }),
   );
 }
 
 interface SignInDeps {
-  readonly parts: DashboardParts;
+  readonly deps: DashboardDeps;
   readonly sessions: Sessions;
   readonly oidc: OidcSignIn | undefined;
 }
 
 async function signIn(
-  { parts: { accounts, attempts, log }, sessions, oidc }: SignInDeps,
+  { deps: { accounts, attempts, log }, sessions, oidc }: SignInDeps,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -102,12 +102,12 @@ async function signIn(
 }
 
 /** `oidc`: the name of the provider at which users can sign in. */
-function signedOutJson({ oidc }: DashboardParts): object {
+function signedOutJson({ oidc }: DashboardDeps): object {
   return { signed_in: false, ...(oidc !== undefined && { oidc: { name: oidc.options.name } }) };
 }
 
 function sessionJson(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   { by, workspace, only, mayChange, expiresAt }: Viewer,
 ): object {
   const granted = mayChange ? capabilities.filter((each) => mayGrant(only, [each])) : [];
@@ -120,8 +120,8 @@ function sessionJson(
     scope: only === undefined ? "platform" : "workspace",
     may_change: mayChange,
     capabilities: granted,
-    environment: parts.environment,
-    version: parts.version,
+    environment: deps.environment,
+    version: deps.version,
     expires_at: new Date(expiresAt).toISOString(),
   };
 }

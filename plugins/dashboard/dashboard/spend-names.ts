@@ -1,7 +1,7 @@
 /** The names of the groups of a spend report, and the price of their overage. */
 import type { Plan, SpendAmounts, SpendGroup, SpendMember } from "sluice-gateway/services";
 import { valueUsd } from "./money.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 
 /** `usdPerCu`: undefined if the plan has no overage. */
 interface OveragePrice {
@@ -24,17 +24,17 @@ interface Wanted {
 const maxSingle = 100;
 
 export async function namesOf(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   { by, workspaceId }: Wanted,
   groups: readonly SpendGroup[],
 ): Promise<GroupNames> {
-  const own = workspaceId === undefined ? undefined : await priceOf(parts, workspaceId);
+  const own = workspaceId === undefined ? undefined : await priceOf(deps, workspaceId);
   if (by !== "workspace" && by !== "key") {
     return { title: () => undefined, price: () => own };
   }
   const ids = groups.flatMap(({ name }) => (name === undefined ? [] : [name]));
   const found =
-    by === "workspace" ? await workspacesOf(parts, ids) : await keysOf(parts, workspaceId, ids);
+    by === "workspace" ? await workspacesOf(deps, ids) : await keysOf(deps, workspaceId, ids);
   return {
     title: (id = "") => found.get(id)?.title,
     price: (id = "") => own ?? found.get(id)?.price,
@@ -43,8 +43,8 @@ export async function namesOf(
 
 type Found = ReadonlyMap<string, { readonly title: string; readonly price?: OveragePrice }>;
 
-async function workspacesOf(parts: DashboardParts, ids: readonly string[]): Promise<Found> {
-  const { admin } = parts.accounts;
+async function workspacesOf(deps: DashboardDeps, ids: readonly string[]): Promise<Found> {
+  const { admin } = deps.accounts;
   const workspaces =
     ids.length > maxSingle
       ? await admin.listWorkspaces(Number.MAX_SAFE_INTEGER)
@@ -60,11 +60,11 @@ async function workspacesOf(parts: DashboardParts, ids: readonly string[]): Prom
 }
 
 async function keysOf(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   workspaceId: string | undefined,
   ids: readonly string[],
 ): Promise<Found> {
-  const { admin } = parts.accounts;
+  const { admin } = deps.accounts;
   const search = { workspaceId, text: "", activeAt: undefined, limit: Number.MAX_SAFE_INTEGER };
   const keys =
     ids.length > maxSingle
@@ -74,7 +74,7 @@ async function keysOf(
         );
   const known = new Set(ids);
   const shown = keys.filter(({ id }) => known.has(id));
-  const workspaces = await workspacesOf(parts, [...new Set(shown.map((key) => key.workspaceId))]);
+  const workspaces = await workspacesOf(deps, [...new Set(shown.map((key) => key.workspaceId))]);
   return new Map(
     shown.map((key) => [
       key.id,
@@ -88,7 +88,7 @@ function pricePart(price: OveragePrice | undefined): { readonly price?: OverageP
 }
 
 export async function priceOf(
-  { accounts: { admin } }: DashboardParts,
+  { accounts: { admin } }: DashboardDeps,
   workspaceId: string,
 ): Promise<OveragePrice | undefined> {
   const workspace = await admin.findWorkspace(workspaceId);

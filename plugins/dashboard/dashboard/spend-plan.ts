@@ -1,7 +1,7 @@
 /** Reports how much of its plan a workspace has used, and the forecast for the end of the month. */
 import type { Plan, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { overageUsd, valueUsd } from "./money.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 
 export const dayMs = 86_400_000;
 /** After the first charge, at least an hour counts as elapsed, so that the forecast is not absurdly high. */
@@ -17,10 +17,10 @@ const meanDays = 7;
  * Undefined if the charges cannot be read now.
  */
 export async function planJson(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   workspaceId: string | undefined,
 ): Promise<object | undefined> {
-  const { clock, metering, accounts } = parts;
+  const { clock, metering, accounts } = deps;
   const now = clock.now();
   const date = new Date(now);
   const start = Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
@@ -45,7 +45,7 @@ export async function planJson(
   const workspace =
     workspaceId === undefined ? undefined : await accounts.admin.findWorkspace(workspaceId);
   if (workspace === undefined) return month;
-  const { plan, drawn, purchasedLeft, limits } = await monthOf(parts, workspace);
+  const { plan, drawn, purchasedLeft, limits } = await monthOf(deps, workspace);
   const overage = Math.min(
     limits.overage,
     Math.max(drawn.overageMilliCu, forecast - limits.includedAndPurchased),
@@ -74,7 +74,7 @@ interface Month {
 }
 
 export async function monthOf(
-  { metering, accounts }: DashboardParts,
+  { metering, accounts }: DashboardDeps,
   workspace: Workspace,
 ): Promise<Month> {
   const drawn = await metering.workspaceUsage(workspace.id);

@@ -15,7 +15,7 @@ import { csvLine } from "sluice-gateway/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { overageSumUsd, overageUsd } from "./money.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { dayMs, planJson } from "./spend-plan.ts";
@@ -44,23 +44,23 @@ interface Question {
   readonly workspaceId: string | undefined;
 }
 
-export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
-  const ask = cachedSpend(parts);
+export function spendRoutes(add: AddRoute, deps: DashboardDeps): void {
+  const ask = cachedSpend(deps);
   const message = `a workspace can request ${perMinute.reports} reports a minute`;
-  const addLimited = limited(add, parts.workspaceRates.reports, message);
+  const addLimited = limited(add, deps.workspaceRates.reports, message);
   addLimited("GET", "spend", async (viewer, request, reply) => {
-    const question = await questionOf(parts, viewer, request, reply);
+    const question = await questionOf(deps, viewer, request, reply);
     if (question === undefined) return reply;
     const answer = await ask(viewer, { ...question, limit: shownGroups, wantsHours: true });
     if (answer.kind !== "done") return sendUnavailable(reply, answer);
-    return sendJson(reply, 200, await spendJson(parts, question, answer.spend));
+    return sendJson(reply, 200, await spendJson(deps, question, answer.spend));
   });
   addLimited("GET", "spend.csv", async (viewer, request, reply) => {
-    const question = await questionOf(parts, viewer, request, reply);
+    const question = await questionOf(deps, viewer, request, reply);
     if (question === undefined) return reply;
     const answer = await ask(viewer, { ...question, limit: csvGroups });
     if (answer.kind !== "done") return sendUnavailable(reply, answer);
-    const text = await spendCsv(parts, question, answer.spend);
+    const text = await spendCsv(deps, question, answer.spend);
     const name = `spend-by-${question.by}-${dateOf(question.from)}-${dateOf(question.to)}.csv`;
     void reply.header("content-disposition", `attachment; filename="${name}"`);
     return reply.code(200).type("text/csv; charset=utf-8").send(text);
@@ -69,7 +69,7 @@ export function spendRoutes(add: AddRoute, parts: DashboardParts): void {
 
 /** Reads the parameters. Undefined if they are invalid and the refusal was sent. */
 async function questionOf(
-  { accounts }: DashboardParts,
+  { accounts }: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -119,7 +119,7 @@ function sendUnavailable(reply: FastifyReply, { kind }: ReportAnswer): FastifyRe
 function cachedSpend({
   metering,
   clock,
-}: DashboardParts): (viewer: Viewer, query: SpendQuery) => Promise<ReportAnswer> {
+}: DashboardDeps): (viewer: Viewer, query: SpendQuery) => Promise<ReportAnswer> {
   const kept = new Map<string, { readonly until: number; readonly answer: Promise<SpendAnswer> }>();
   const running = new Map<string, number>();
   return async (viewer, query) => {
@@ -147,9 +147,9 @@ function cachedSpend({
   };
 }
 
-async function spendJson(parts: DashboardParts, question: Question, spend: Spend): Promise<object> {
+async function spendJson(deps: DashboardDeps, question: Question, spend: Spend): Promise<object> {
   const { from, to, by, workspaceId } = question;
-  const names = await namesOf(parts, question, spend.groups);
+  const names = await namesOf(deps, question, spend.groups);
   return {
     from: dateOf(from),
     to: dateOf(to),
@@ -157,7 +157,7 @@ async function spendJson(parts: DashboardParts, question: Question, spend: Spend
     workspace: workspaceId,
     total: {
       ...amountsJson(spend.total),
-      overage_usd: await totalOverageUsd(parts, question, spend),
+      overage_usd: await totalOverageUsd(deps, question, spend),
     },
     groups: spend.groups.map((group) => ({
       id: group.name,
@@ -169,7 +169,7 @@ async function spendJson(parts: DashboardParts, question: Question, spend: Spend
     step_seconds: spend.stepMs / 1000,
     steps: spend.steps,
     series: spend.series,
-    plan: await planJson(parts, workspaceId),
+    plan: await planJson(deps, workspaceId),
   };
 }
 
@@ -181,13 +181,13 @@ function groupOverageUsd(names: GroupNames, group: Spend["groups"][number]): str
 }
 
 async function totalOverageUsd(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   question: Question,
   spend: Spend,
 ): Promise<string | undefined> {
   if (spend.total.overageMilliCu === 0) return "0";
   if (question.workspaceId !== undefined) {
-    const price = await priceOf(parts, question.workspaceId);
+    const price = await priceOf(deps, question.workspaceId);
     return price && overageUsd(spend.total.overageMilliCu, price.usdPerCu);
   }
   const { from, to } = question;
@@ -198,10 +198,10 @@ async function totalOverageUsd(
     by: "workspace",
     limit: csvGroups,
   } as const;
-  const answer = await parts.metering.usage.spend(workspaces);
+  const answer = await deps.metering.usage.spend(workspaces);
   if (answer.kind !== "done" || answer.spend.groupCount > csvGroups) return undefined;
   const { groups } = answer.spend;
-  const names = await namesOf(parts, { ...question, by: "workspace" }, groups);
+  const names = await namesOf(deps, { ...question, by: "workspace" }, groups);
   return overageSumUsd(
     groups.map(({ name, overageMilliCu }) => ({
       milliCu: overageMilliCu,
@@ -210,8 +210,8 @@ async function totalOverageUsd(
   );
 }
 
-async function spendCsv(parts: DashboardParts, question: Question, spend: Spend): Promise<string> {
-  const names = await namesOf(parts, question, spend.groups);
+async function spendCsv(deps: DashboardDeps, question: Question, spend: Spend): Promise<string> {
+  const names = await namesOf(deps, question, spend.groups);
   const columns = [
     "calls",
     "used_cu_milli",

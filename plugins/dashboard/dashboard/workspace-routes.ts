@@ -13,7 +13,7 @@ import {
   type Outcome,
 } from "./change.ts";
 import { checker, pageOf, queryOf } from "./input.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
@@ -67,10 +67,10 @@ function body<T>(required: readonly string[], properties: object): ReadBody<T> {
   };
 }
 
-export function workspaceRoutes(add: AddRoute, parts: DashboardParts): void {
-  const { admin, workspaces } = parts.accounts;
-  add("GET", "workspaces", (viewer, request, reply) => list(parts, viewer, request, reply));
-  add("GET", "changes", (viewer, request, reply) => changes(parts, viewer, request, reply));
+export function workspaceRoutes(add: AddRoute, deps: DashboardDeps): void {
+  const { admin, workspaces } = deps.accounts;
+  add("GET", "workspaces", (viewer, request, reply) => list(deps, viewer, request, reply));
+  add("GET", "changes", (viewer, request, reply) => changes(deps, viewer, request, reply));
   const change = <T>(
     path: string,
     read: ReadBody<T>,
@@ -82,7 +82,7 @@ export function workspaceRoutes(add: AddRoute, parts: DashboardParts): void {
       return work((request.params as { id?: string }).id ?? "", wanted.value, by);
     };
     // Here, only operators can change money and plans. Customers use the API, which asks for confirmation.
-    addChange(add, parts, path, found, "platform");
+    addChange(add, deps, path, found, "platform");
   };
   const shown = async (workspace: Workspace, status: 200 | 201 = 200): Promise<Outcome> => {
     return { status, body: { workspace: await admin.workspaceJson(workspace) } };
@@ -120,12 +120,12 @@ function answered(answer: WorkspaceAnswer<object>): Outcome {
 }
 
 async function list(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { admin } = parts.accounts;
+  const { admin } = deps.accounts;
   const query = queryOf(request.url, ["q", "sort", "page", "choices"]);
   const page = pageOf(query?.["page"]);
   const { q: text = "", sort = "newest", choices } = query ?? {};
@@ -140,7 +140,7 @@ async function list(
     isByUse: sort === "use",
     search: async (range) =>
       viewer.only === undefined ? admin.searchWorkspaces({ text, ...range }) : own,
-    row: (each) => workspaceRow(parts, each, choices === undefined),
+    row: (each) => workspaceRow(deps, each, choices === undefined),
     share: ({ used_cu_milli: used = 0, limit_cu_milli: total }) => largestShare([[used, total]]),
   });
   return sendJson(reply, 200, { workspaces, page, ...more });
@@ -155,14 +155,14 @@ interface WorkspaceRow extends WorkspaceJson {
 
 /** `withUse`: false for a list of names. */
 async function workspaceRow(
-  parts: DashboardParts,
+  deps: DashboardDeps,
   workspace: Workspace,
   withUse: boolean,
 ): Promise<WorkspaceRow> {
-  const { admin } = parts.accounts;
+  const { admin } = deps.accounts;
   const json = await admin.workspaceJson(workspace);
   if (!withUse) return json;
-  const { drawn, limits } = await monthOf(parts, { ...workspace, plan: json.plan });
+  const { drawn, limits } = await monthOf(deps, { ...workspace, plan: json.plan });
   return {
     ...json,
     used_cu_milli: drawn.includedMilliCu + drawn.purchasedMilliCu + drawn.overageMilliCu,
@@ -171,7 +171,7 @@ async function workspaceRow(
 }
 
 async function changes(
-  { accounts: { admin } }: DashboardParts,
+  { accounts: { admin } }: DashboardDeps,
   viewer: Viewer,
   request: FastifyRequest,
   reply: FastifyReply,

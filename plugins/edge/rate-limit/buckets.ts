@@ -5,7 +5,6 @@ import type { BucketTerms } from "./terms.ts";
 /** Number of old buckets that are checked for each new one when the table is full. */
 const maxChecked = 8;
 
-/** Creates the bucket of a caller. */
 export type CreateBucket<B extends Bucket = Bucket> = (
   caller: string,
   terms: BucketTerms,

@@ -1,6 +1,6 @@
 /**
  * The terms of token buckets. All amounts are whole numbers, so nothing drifts: time in microseconds, tokens in units of
- * a billionth, of which a rate in thousandths of a request per second refills a whole number per microsecond.
+ * 1e-9, so that every rate in thousandths of a request per second refills whole units per microsecond.
  */
 
 export const unitsPerToken = 1e9;

@@ -1,5 +1,6 @@
 /** Step `request-id`: gives every exchange an id, which is the client's own if it is safe to return, else a UUID. */
 import { randomUUID } from "node:crypto";
+import { isRequestId } from "sluice-gateway/http";
 import { defineStep } from "sluice-gateway/plugin";
 
 export default defineStep({
@@ -30,7 +31,7 @@ export default defineStep({
   start: () => ({
     requestHeaders(x) {
       const sent = x.request.headers["x-request-id"];
-      const id = typeof sent === "string" && isVisibleAscii(sent) ? sent : randomUUID();
+      const id = isRequestId(sent) ? sent : randomUUID();
       x.set("requestId", id);
       x.note("requestId", id);
     },
@@ -39,13 +40,3 @@ export default defineStep({
     },
   }),
 });
-
-/** Other characters could forge a log line or a header (0x20 and below), or be encoded differently by readers. */
-function isVisibleAscii(text: string): boolean {
-  if (text.length < 1 || text.length > 128) return false;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code < 0x21 || code > 0x7e) return false;
-  }
-  return true;
-}

@@ -70,14 +70,15 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       return Object.fromEntries(Object.entries(of).map(redactOne));
     }
 
-    /** Redacts all texts and numbers in a value of JSON. A number that is replaced becomes a text. */
-    function redactAll(whole: unknown): unknown {
-      const text = JSON.stringify(whole, (_, value: unknown) => {
-        if (typeof value !== "string" && typeof value !== "number") return value;
-        const redacted = redact(String(value));
-        return redacted === String(value) ? value : redacted;
-      });
-      return text === undefined ? undefined : parseJson(text);
+    const redactPair = ([name, value]: [string, unknown]) => [redact(name), redactAll(value)];
+
+    /** Redacts the names, texts and numbers in a value of JSON. A number that is replaced becomes a text. */
+    function redactAll(value: unknown): unknown {
+      if (Array.isArray(value)) return value.map(redactAll);
+      if (isObject(value)) return Object.fromEntries(Object.entries(value).map(redactPair));
+      if (typeof value !== "string" && typeof value !== "number") return value;
+      const redacted = redact(String(value));
+      return redacted === String(value) ? value : redacted;
     }
 
     /** Redacts the arguments of a tool call: JSON text, which remains JSON. */

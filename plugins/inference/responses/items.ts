@@ -63,7 +63,7 @@ export class Item {
     this.#text += text;
     if (this.#events.isSilent) this.#logprobs = logprobs;
     // The input of a custom tool is known at the end only, because the model writes it as JSON.
-    if (type === "custom_tool_call") return;
+    if (this.#events.isSilent || type === "custom_tool_call") return;
     const others = type === "message" ? `,"logprobs":${JSON.stringify(logprobs)}` : "";
     const members = `${this.#place}"delta":${JSON.stringify(text)}${others}`;
     this.#events.writeJson(`${types[type][0]}.delta`, members);

@@ -10,7 +10,7 @@ import {
   type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Charge, Ledger, LedgerRpc, RpcAnswer } from "sluice-gateway/services";
+import type { Charge, LedgerRpc, ProvedRpc, RpcAnswer } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/toolkit";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { operation } from "./operation.ts";
@@ -25,7 +25,7 @@ type Caller = CallReporter &
 /** decisions.md section 4. */
 const bodyBytes = 10 * 1024 * 1024;
 
-const headers: readonly string[] = ["content-type", "application/json"];
+const contentType: readonly string[] = ["content-type", "application/json"];
 const noContent: Reply = { status: 204 };
 const noBody = Buffer.alloc(0);
 
@@ -42,15 +42,25 @@ export default defineSurface<Options>({
   },
   needs: { charge: "answer" },
   uses: ["ledger"],
+  usesIfInstalled: ["proofs"],
   operation: () => operation,
   start({ upstream }, host) {
     const ledger = host.use("ledger").pool(upstream);
+    const prover = host.use("proofs", { ifInstalled: true })?.prover(upstream);
     if (ledger === undefined) throw new Error(`there is no upstream named ${upstream}`);
     return {
       body: { bytes: bodyBytes, types: ["application/json"] },
       answer(x) {
         x.note("upstream", upstream);
-        return answer(ledger, x.body ?? noBody, x.get("charge"), x, host.memory);
+        const body = x.body ?? noBody;
+        const rpc = ledger.rpc(body);
+        const proved = prover?.prove({
+          ledger,
+          rpc,
+          body,
+          wanted: x.request.headers["x-sluice-proof"]?.toString(),
+        });
+        return answer(proved ?? rpc, x.get("charge"), x, host.memory);
       },
     };
   },
@@ -58,13 +68,11 @@ export default defineSurface<Options>({
 
 /** Answers synchronously if everything is cached, so that a cached answer costs no promise. */
 function answer(
-  ledger: Ledger,
-  body: Buffer,
+  rpc: LedgerRpc | ProvedRpc,
   charge: Charge,
   caller: Caller,
   memory: Memory,
 ): Awaitable<Reply> {
-  const rpc = ledger.rpc(body);
   if (rpc.costMilliCu === 0) return run(rpc, charge, caller, memory);
   return andThen(charge.reserve(rpc.costMilliCu), (refusal) => {
     if (refusal === undefined) return run(rpc, charge, caller, memory);
@@ -73,7 +81,12 @@ function answer(
   });
 }
 
-function run(rpc: LedgerRpc, charge: Charge, caller: Caller, memory: Memory): Awaitable<Reply> {
+function run(
+  rpc: LedgerRpc | ProvedRpc,
+  charge: Charge,
+  caller: Caller,
+  memory: Memory,
+): Awaitable<Reply> {
   const running = rpc.run(caller, memory);
   if (running instanceof Promise) {
     const waiting = new WaitingCall(rpc, caller);
@@ -105,7 +118,7 @@ class WaitingCall {
  */
 function replyWith(
   answered: RpcAnswer,
-  rpc: LedgerRpc,
+  rpc: LedgerRpc | ProvedRpc,
   charge: Charge,
   caller: CallReporter,
 ): Reply {
@@ -113,6 +126,7 @@ function replyWith(
   if (rpc.costMilliCu > 0) charge.settle(rpc.lines);
   if (answered === undefined) return noContent;
   const isWhole = typeof answered === "string" || answered instanceof Uint8Array;
+  const headers = "proof" in rpc ? [...contentType, "x-sluice-proof", rpc.proof] : contentType;
   const content = isWhole ? { body: answered } : { pieces: answered };
   if (rpc.failure === undefined) return { status: 200, headers, ...content };
   const outcome = rpc.failure === "timeout" ? "timedOut" : "upstreamFailed";

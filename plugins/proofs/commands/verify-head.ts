@@ -4,7 +4,8 @@ import { printFault, readPipeline } from "sluice-gateway/process";
 import { upstreamIn } from "sluice-gateway/http";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
 import { checkHeads, type NodeHead } from "../proofs/head-check.ts";
-import { answerMs, maxAnswerBytes, nodesOf } from "../proofs/json-rpc.ts";
+import { nodesOf } from "../proofs/json-rpc.ts";
+import { maxAnswerBytes } from "../proofs/ledger-node.ts";
 import type { Options } from "../proofs/options.ts";
 
 export const verifyHead: Command = {
@@ -45,11 +46,9 @@ the upstreams that have a checkpoint. Exit code 0 if every head is proved or, wi
   },
 };
 
-async function postOnce(
-  url: string,
-  body: string,
-  signal: AbortSignal,
-): Promise<{ readonly status: number; readonly body: Buffer }> {
+const answerMs = 10_000;
+
+async function postOnce(url: string, body: string, signal: AbortSignal): Promise<Buffer> {
   const response = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -63,7 +62,7 @@ async function postOnce(
     chunks.push(chunk);
     if ((bytes += chunk.length) > maxAnswerBytes) throw new Error("the answer is too large");
   }
-  return { status: response.status, body: Buffer.concat(chunks) };
+  return Buffer.concat(chunks);
 }
 
 function print(

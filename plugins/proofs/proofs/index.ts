@@ -1,20 +1,22 @@
 /** Service `proofs`: proves what the nodes of an upstream say, beginning with a checkpoint of the operator. */
 import { defineService } from "sluice-gateway/plugin";
-import { checkpointSchema, type Options } from "./options.ts";
+import type { Proofs } from "sluice-gateway/services";
+import { checkpointSchema, proofSchema, type Options } from "./options.ts";
 
-export default defineService<Options, undefined>({
+export default defineService<Options, Proofs>({
   name: "proofs",
-  description: "Proves the finalized head of the nodes by GRANDPA justifications.",
-  extends: { upstreams: { checkpoint: checkpointSchema } },
-  uses: ["upstreams"],
-  permissions: { hosts: ["*"] },
-  dryRun: () => undefined,
+  description: "Proves the finalized head of the nodes and reads of the state.",
+  extends: { upstreams: { checkpoint: checkpointSchema, proof: proofSchema } },
+  uses: ["ledger"],
+  dryRun: () => noProofs,
   async start(options, host) {
     const isUsed = Object.values(options.upstreams).some(
-      (entry) => entry?.checkpoint !== undefined,
+      (entry) => entry !== null && (entry.checkpoint !== undefined || entry.proof !== "off"),
     );
-    if (!isUsed) return { service: undefined };
-    const { watchHeads } = await import("./watch-heads.ts");
-    return { service: undefined, ...watchHeads(options, host) };
+    if (!isUsed) return { service: noProofs };
+    const { openProofs } = await import("./open-proofs.ts");
+    return openProofs(options, host);
   },
 });
+
+const noProofs: Proofs = { prover: () => undefined };

@@ -21,6 +21,17 @@ export class NodeError extends Error {
   }
 }
 
+const methodNotFound = -32601;
+
+/** `code`: that of the error with which the node answered. */
+export function nodeRefusal(method: string, code: unknown): NodeError {
+  return new NodeError(
+    code === methodNotFound
+      ? `the node does not offer ${method}`
+      : `the node answered ${method} with an error`,
+  );
+}
+
 /** Returns the header that a node has for a hash. Throws a NodeError. */
 export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
   const answer = await node.call("chain_getHeader", [hash]);

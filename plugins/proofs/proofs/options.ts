@@ -1,11 +1,25 @@
-/** The member that the service `proofs` adds to the entries of the section `upstreams`. */
+/** The members that the service `proofs` adds to the entries of the section `upstreams`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { Checkpoint } from "./finalized-chain.ts";
 
+/** decisions.md section 18. */
+export const modes = ["off", "prefer", "require"] as const;
+export type Mode = (typeof modes)[number];
+
 /** The entries after validation. */
 export interface Options {
-  readonly upstreams: Readonly<Record<string, { readonly checkpoint?: Checkpoint } | null>>;
+  readonly upstreams: Readonly<
+    Record<string, { readonly checkpoint?: Checkpoint; readonly proof: Mode } | null>
+  >;
 }
+
+export const proofSchema: JsonSchema = {
+  type: "string",
+  enum: [...modes],
+  default: "off",
+  description:
+    "Whether reads of storage over HTTP are proved. prefer: where possible; require: others are refused. Clients can ask for more with X-Sluice-Proof.",
+};
 
 const hash: JsonSchema = { type: "string", pattern: "^0x[0-9a-fA-F]{64}$" };
 

@@ -51,7 +51,6 @@ export interface McpCall {
   readonly charge: Charge;
 }
 
-/** The parameters of a tool call. */
 interface ToolCall {
   /** `_meta` of the message. It may contain the trace of the client's own span (SEP-414). */
   readonly meta?: unknown;

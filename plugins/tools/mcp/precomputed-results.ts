@@ -29,7 +29,6 @@ export interface PrecomputedResults {
   readonly discover: string;
   /** `"io.modelcontextprotocol/serverInfo":{…}`. */
   readonly server: string;
-  /** The frame of the results of stateless calls. */
   readonly statelessFrame: ResultFrame;
   /** Arguments that are repeated in headers, by tool. */
   readonly paramHeaders: ReadonlyMap<string, readonly ParamHeader[]>;

@@ -42,7 +42,7 @@ export function sessionOf(
   return call.server.sessions.find(text, call.principal.key.id) ?? "lost";
 }
 
-/** Returns 404, which tells clients of these revisions that the session no longer exists. */
+/** Returns the 404 of these revisions for a session that no longer exists. */
 export function lostSession(id: string): Reply {
   return errorReply(404, id, {
     ...invalidRequest,

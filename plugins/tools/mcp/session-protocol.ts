@@ -83,7 +83,7 @@ const maxArrayChars = 32 * 1024 * 1024;
 const data = { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" };
 const notRun = {
   code: codes.internal,
-  message: "not run: the earlier responses are too large",
+  message: "not run: the responses of this array exceed the size limit",
   data,
 };
 const tooLarge = { code: codes.internal, message: "the responses are too large together", data };

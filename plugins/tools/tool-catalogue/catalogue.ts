@@ -20,14 +20,12 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations } from "./confirmation.ts";
-import { counted } from "./counted-document.ts";
 import { createSchemaCompiler } from "./input-schema.ts";
 import type { Nesting, NestingTools } from "./nesting.ts";
-import { ToolRun, type RunParts } from "./tool-run.ts";
-import { isSame, ToolSource, type SourceParts } from "./tool-source.ts";
+import { ToolRun, type RunDeps } from "./tool-run.ts";
+import { isSame, ToolSource, type SourceDeps } from "./tool-source.ts";
 
-/** Dependencies of the catalogue. */
-export interface CatalogueParts {
+export interface CatalogueDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -52,8 +50,8 @@ const maxDepth = 4;
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
 const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
 
-export function createCatalogue(parts: CatalogueParts): Catalogue {
-  return new LiveCatalogue(parts);
+export function createCatalogue(deps: CatalogueDeps): Catalogue {
+  return new LiveCatalogue(deps);
 }
 
 class LiveCatalogue implements Catalogue, NestingTools {
@@ -64,18 +62,18 @@ class LiveCatalogue implements Catalogue, NestingTools {
   readonly #sources: ToolSource[] = [];
   #tools: ReadonlyMap<string, CataloguedTool> = new Map();
   #list: readonly CatalogueEntry[] = [];
-  readonly #sourceParts: Pick<SourceParts, "log" | "metrics" | "compile">;
-  readonly #parts: RunParts;
+  readonly #sourceDeps: Pick<SourceDeps, "log" | "metrics" | "compile">;
+  readonly #deps: RunDeps;
 
-  constructor(parts: CatalogueParts) {
-    const { clock, log, metrics } = parts;
-    this.#sourceParts = { log, metrics, compile: createSchemaCompiler() };
-    this.#parts = { clock, log, tools: this, confirmations: createConfirmations(parts) };
+  constructor(deps: CatalogueDeps) {
+    const { clock, log, metrics } = deps;
+    this.#sourceDeps = { log, metrics, compile: createSchemaCompiler() };
+    this.#deps = { clock, log, tools: this, confirmations: createConfirmations(deps) };
   }
 
   add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin?: string): string[] {
     const { resources = [], resourceTemplates = [], prompts = [] } = hooks;
-    const source = new ToolSource({ ...this.#sourceParts, plugin, hooks, counts });
+    const source = new ToolSource({ ...this.#sourceDeps, plugin, hooks, counts });
     this.#sources.push(source);
     const unreadable = source.open();
     const problems = unreadable === undefined ? [] : [unreadable];
@@ -156,6 +154,23 @@ class LiveCatalogue implements Catalogue, NestingTools {
       const failure = found === undefined ? unknownTool : tooDeep;
       return { ...failure, tool: name, latencyMs: 0 };
     }
-    return new ToolRun(found, caller, nesting, this.#parts).run(input);
+    return new ToolRun(found, caller, nesting, this.#deps).run(input);
   }
 }
+
+/**
+ * Returns a copy of a resource or prompt whose method `name` counts each call. The method itself still runs on the original
+ * object, which may have private members.
+ */
+export function counted<Name extends string, Document extends Readonly<Record<Name, Method>>>(
+  document: Document,
+  name: Name,
+  counts: HookCounts,
+): Document {
+  const call = (...args: readonly never[]): unknown => counts.call(() => document[name](...args));
+  // The copy has all members of the original.
+  const copy = Object.create(Object.getPrototypeOf(document) as object) as Document;
+  return Object.assign(copy, document, { [name]: call });
+}
+
+type Method = (...args: readonly never[]) => unknown;

@@ -1,12 +1,11 @@
 /** A tool as the catalogue keeps it: checked, with its compiled schemas and its entry. */
-import type { HookCounts, Metrics } from "sluice-gateway/plugin";
+import type { Counter, Histogram, HookCounts, Metrics } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
 import { stableJson } from "sluice-gateway/toolkit";
 import type { InputCheck, InputCompiler } from "./input-schema.ts";
 import { definitionProblem, objectCheck } from "./own-validation.ts";
 import { BrokenContract } from "./result-checks.ts";
-import { toolMetrics, type ToolMetrics } from "./tool-metrics.ts";
 
 /** The parts of a catalogued tool that are created from its definition: everything except its functions. */
 export interface CompiledTool {
@@ -110,4 +109,33 @@ function isAmount(milli: unknown): milli is number {
 function amount(milli: unknown): number {
   if (isAmount(milli)) return milli;
   throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
+}
+
+/** Metrics of each tool. Only names of catalogued tools are label values, never text from clients. */
+interface ToolMetrics {
+  readonly succeeded: Counter;
+  readonly seconds: Histogram;
+  failed(code: string): void;
+}
+
+const secondsBuckets = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30];
+
+function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
+  const calls = metrics.counter("sluice_tool_calls_total", "Tool calls by tool and result.", [
+    "tool",
+    "code",
+  ]);
+  return {
+    succeeded: calls.with({ tool, code: "ok" }),
+    seconds: metrics
+      .histogram(
+        "sluice_tool_seconds",
+        "Duration of the tool calls that succeeded.",
+        secondsBuckets,
+        ["tool"],
+      )
+      .with({ tool }),
+    // Codes come from the catalogue of errors, a small, fixed set.
+    failed: (code) => calls.with({ tool, code }).add(1),
+  };
 }

@@ -22,7 +22,7 @@ import {
   valueOf,
 } from "./result-checks.ts";
 
-export interface RunParts {
+export interface RunDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly tools: NestingTools;
@@ -53,25 +53,25 @@ export class ToolRun {
   readonly #catalogued: CataloguedTool;
   readonly #caller: ToolCaller;
   readonly #nesting: Nesting;
-  readonly #parts: RunParts;
+  readonly #deps: RunDeps;
   readonly #startedAt: number;
   readonly #span: ChildSpan | undefined;
   readonly #context: CallContext;
   /** Time when the code of the tool was called. Undefined for a call that was refused before that. */
   #calledAt: number | undefined;
 
-  constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, parts: RunParts) {
+  constructor(catalogued: CataloguedTool, caller: ToolCaller, nesting: Nesting, deps: RunDeps) {
     this.#catalogued = catalogued;
     this.#caller = caller;
     this.#nesting = nesting;
-    this.#parts = parts;
-    this.#startedAt = parts.clock.monotonic();
+    this.#deps = deps;
+    this.#startedAt = deps.clock.monotonic();
     const { name } = catalogued.tool;
     this.#span = caller.trace?.child(`execute_tool ${name}`, "internal", {
       "gen_ai.operation.name": "execute_tool",
       "gen_ai.tool.name": name,
     });
-    this.#context = new CallContext(caller, nesting.depth, parts.tools, this.#span);
+    this.#context = new CallContext(caller, nesting.depth, deps.tools, this.#span);
   }
 
   /**
@@ -103,7 +103,7 @@ export class ToolRun {
   #internalError(error: unknown): ToolOutcome {
     const { name } = this.#catalogued.tool;
     const { requestId } = this.#caller;
-    this.#parts.log.error({ err: error, tool: name, requestId }, "a tool failed");
+    this.#deps.log.error({ err: error, tool: name, requestId }, "a tool failed");
     this.#catalogued.counts.failed(error instanceof BrokenContract ? "contract" : "throw");
     return this.#failed(broken);
   }
@@ -158,12 +158,12 @@ export class ToolRun {
     token: string | undefined,
   ): Promise<Confirmed | ToolFailure> {
     const { tool, entry } = this.#catalogued;
-    const { confirmations } = this.#parts;
+    const { confirmations } = this.#deps;
     const call = { keyId: this.#caller.principal.key.id, entry, input, costMilliCu };
     // A token of the transport takes precedence over one in the input, because it is the more deliberate of the two.
     const presentedToken = this.#caller.confirmationToken ?? token;
     if (presentedToken !== undefined) return confirmations.redeem(presentedToken, call);
-    if (tool.summarise !== undefined) this.#calledAt = this.#parts.clock.monotonic();
+    if (tool.summarise !== undefined) this.#calledAt = this.#deps.clock.monotonic();
     const summarised =
       tool.summarise === undefined
         ? undefined
@@ -199,7 +199,7 @@ export class ToolRun {
     try {
       begun = andThen(confirmed.claim(), (failure) => {
         if (failure !== undefined) return failure;
-        this.#calledAt = this.#parts.clock.monotonic();
+        this.#calledAt = this.#deps.clock.monotonic();
         return tool.call(input, this.#context);
       });
     } catch (error) {
@@ -267,7 +267,7 @@ export class ToolRun {
     const expire = (): void => ended.resolve(timedOut);
     stop?.addEventListener("abort", expire, { once: true });
     if (stop?.aborted === true) expire();
-    using _timer = this.#parts.clock.after(timeoutMs, () => {
+    using _timer = this.#deps.clock.after(timeoutMs, () => {
       this.#catalogued.counts.timedOut();
       expire();
     });
@@ -315,7 +315,7 @@ export class ToolRun {
 
   /** Counts the time of the tool's code, if it was called. Returns the whole milliseconds since the call began. */
   #countTime(): number {
-    const now = this.#parts.clock.monotonic();
+    const now = this.#deps.clock.monotonic();
     if (this.#calledAt !== undefined) this.#catalogued.counts.ended(now - this.#calledAt);
     return Math.round(now - this.#startedAt);
   }

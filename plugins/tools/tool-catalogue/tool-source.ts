@@ -24,7 +24,7 @@ interface Made {
 /** Part of the warning about a plugin that creates new objects for each read. */
 export const newObjectsWarning = "returns new tool objects each time its tools are read";
 
-export interface SourceParts {
+export interface SourceDeps {
   /** Name of the plugin, for the log. */
   readonly plugin: string | undefined;
   readonly hooks: ToolsHooks;
@@ -36,7 +36,7 @@ export interface SourceParts {
 }
 
 export class ToolSource {
-  readonly #parts: SourceParts;
+  readonly #deps: SourceDeps;
   #tools: readonly Tool[] = [];
   /** The outcome for each tool object. An object that is listed again is not read again. */
   readonly #made = new WeakMap<Tool, Made>();
@@ -47,8 +47,8 @@ export class ToolSource {
   #unreadable: string | undefined;
   #isUnstable = false;
 
-  constructor(parts: SourceParts) {
-    this.#parts = parts;
+  constructor(deps: SourceDeps) {
+    this.#deps = deps;
   }
 
   /** Reads the list of the plugin for the first time. Returns the problem if it cannot be read. */
@@ -72,7 +72,7 @@ export class ToolSource {
       this.#unreadable = undefined;
       return hasChanged;
     } catch (error) {
-      const { plugin, log } = this.#parts;
+      const { plugin, log } = this.#deps;
       this.#countFailure();
       const reason = messageOf(error);
       if (reason !== this.#unreadable) {
@@ -85,7 +85,7 @@ export class ToolSource {
 
   /** Throws if the list cannot be read. */
   #read(): boolean {
-    const { hooks } = this.#parts;
+    const { hooks } = this.#deps;
     const present = hooks.tools;
     if (isSame(present, this.#tools)) return false;
     const tools = listOf(present);
@@ -98,7 +98,7 @@ export class ToolSource {
 
   #warnOfNewObjects(): void {
     this.#isUnstable = true;
-    const { plugin, log } = this.#parts;
+    const { plugin, log } = this.#deps;
     log.warn(
       { plugin },
       `a plugin ${newObjectsWarning}, so each call compares all of them with those before; return the same objects while the tools do not change`,
@@ -137,7 +137,7 @@ export class ToolSource {
   }
 
   #madeOf(tool: Tool): Made {
-    const { metrics, compile, counts } = this.#parts;
+    const { metrics, compile, counts } = this.#deps;
     let definition: string | undefined;
     let compiled: CompiledTool | string;
     try {
@@ -157,7 +157,7 @@ export class ToolSource {
 
   /** Reports problems of tools that were added after the start. */
   report(problems: readonly string[]): void {
-    const { plugin, hooks, log } = this.#parts;
+    const { plugin, hooks, log } = this.#deps;
     for (const problem of problems) {
       if (hooks.onInvalid === undefined) {
         log.warn({ plugin, problem }, "a tool was skipped");
@@ -173,7 +173,7 @@ export class ToolSource {
   }
 
   #countFailure(): void {
-    this.#parts.counts("tool").failed("throw");
+    this.#deps.counts("tool").failed("throw");
   }
 }
 

@@ -46,7 +46,7 @@ export function protocolReport(method: string, code?: string): CallReport {
 const silent: RpcAnswer = { text: "" };
 const notRun = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",
-  "not run: the earlier responses are too large",
+  "not run: the responses of this array exceed the size limit",
 );
 const oversized = toolFailure(
   "GATEWAY_TOOL_EXECUTION_ERROR",

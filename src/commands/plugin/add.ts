@@ -196,8 +196,11 @@ function checkPresent({ source, plugin }: Added, present: unknown): void {
     throw new Error(`the plugin ${name} is ${other}; remove it under \`plugins:\` first`);
   }
   const grants = isObject(present) ? present["grants"] : undefined;
-  // A file with other values is refused when it is checked.
-  const missing = isObject(grants) ? missingGrants(plugin, grants) : [];
+  if (!isObject(grants)) return;
+  const { body: _, ...lists } = grants;
+  const wrong = Object.keys(lists).find((member) => !Array.isArray(lists[member]));
+  if (wrong !== undefined) throw new Error(`grants.${wrong} of the plugin ${name} must be a list`);
+  const missing = missingGrants(plugin, grants);
   if (missing.length === 0) return;
   throw new Error(
     `the plugin ${name} asks for more than its grants: ${missing.join(", ")}; review it, and add this to \`grants\` under \`plugins:\``,

@@ -34,7 +34,6 @@ export class FastConnection implements ResponseConnection {
   /** True after the first request. */
   isUsed = false;
   readonly #shared: ConnectionDeps;
-  /** The response that is being written. */
   #response: FastResponse | undefined = undefined;
   /** During an answer, the requests that arrived meanwhile. Otherwise the incomplete next request. */
   #waiting: Buffer = noBytes;

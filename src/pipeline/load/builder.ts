@@ -67,7 +67,6 @@ export class Builder {
     this.#registry = new ServiceRegistry(config, resources, strict);
   }
 
-  /** The services that have started, by name. */
   get services(): ReadonlyMap<string, ServiceHooks<unknown>> {
     return this.#registry.started;
   }

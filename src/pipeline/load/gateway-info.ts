@@ -14,8 +14,8 @@ import { withCounts } from "./loaded-plugins.ts";
 import { routeOfLabel } from "../observe/method-label.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 
-/** The parts of a gateway after it has started. */
-export interface StartedParts {
+/** What is known of a gateway after it has started. */
+export interface GatewayInfoDeps {
   readonly generation: () => Generation;
   readonly reload: () => object;
   readonly ready: () => {
@@ -39,7 +39,7 @@ export interface StartedParts {
 export function gatewayInfo(
   variable: GatewayInfo["variable"],
   observers: Set<ExchangeObserver>,
-  started: () => StartedParts | undefined,
+  started: () => GatewayInfoDeps | undefined,
 ): GatewayInfo {
   return {
     variable,
@@ -48,30 +48,30 @@ export function gatewayInfo(
       return { [Symbol.dispose]: () => void observers.delete(observer) };
     },
     running() {
-      const parts = started();
-      if (parts === undefined) throw new Error("the gateway has not started yet");
-      const { explain, explainEverywhere, metrics, origin } = parts;
-      const generation = parts.generation();
+      const deps = started();
+      if (deps === undefined) throw new Error("the gateway has not started yet");
+      const { explain, explainEverywhere, metrics, origin } = deps;
+      const generation = deps.generation();
       return {
-        ...parts.ready(),
+        ...deps.ready(),
         generation: generation.number,
-        reload: parts.reload(),
+        reload: deps.reload(),
         file: { path: generation.config.file, text: generation.config.text },
         origin,
         explain,
         explainEverywhere,
         metric: (name) => metrics.read(name),
         get backends() {
-          return parts.backends();
+          return deps.backends();
         },
         get exchanges() {
-          return parts.exchanges();
+          return deps.exchanges();
         },
         get plugins() {
           return withCounts(generation.plugins, metrics);
         },
         get routes() {
-          return routesOf(generation, parts.metrics);
+          return routesOf(generation, deps.metrics);
         },
       };
     },
@@ -80,7 +80,7 @@ export function gatewayInfo(
 
 function routesOf(
   { routes, unmatched }: Generation,
-  metrics: StartedParts["metrics"],
+  metrics: GatewayInfoDeps["metrics"],
 ): RouteStatus[] {
   const described = [...routes, unmatched].map((route) => ({ route, ...describeRoute(route) }));
   const byPath = Map.groupBy(described, ({ path }) => path);

@@ -6,8 +6,7 @@
 import type { Config } from "../../config/config.ts";
 import { runGuarded } from "../../guard.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
-import type { PluginFacts, ServiceHooks } from "../../plugin.ts";
-import { awaitBackends } from "./await-backends.ts";
+import type { Clock, PluginFacts, ServiceHooks } from "../../plugin.ts";
 import { Builder } from "./builder.ts";
 import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
@@ -137,4 +136,19 @@ function createGeneration(
       await carryOver.release(closer ?? new Closer({ clock, log }));
     },
   };
+}
+
+/** A backend that hangs must not delay a start or a reload for longer. */
+const maxBackendMs = 2_000;
+
+/**
+ * Waits until services have found out whether they can serve, so that a generation begins ready to serve, but at most 2 s.
+ */
+export async function awaitBackends(
+  initialized: readonly (Promise<void> | undefined)[],
+  clock: Clock,
+): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  using _timer = clock.after(maxBackendMs, late.resolve);
+  await Promise.race([Promise.allSettled(initialized.map(async (each) => each)), late.promise]);
 }

@@ -5,7 +5,6 @@ import type { RenderedMetrics } from "../../metrics.ts";
 import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
 import { version } from "../../version.ts";
 
-/** The origin of a plugin under `plugins:`. */
 export interface PluginOrigin {
   readonly from: "package" | "link" | "path" | "code";
   /** Its value under `plugins:`. */

@@ -4,7 +4,6 @@
  */
 import type { Closer } from "./closer.ts";
 
-/** A plugin that has started. */
 export interface StartedPlugin {
   readonly hooks: unknown;
   readonly stop: () => unknown;

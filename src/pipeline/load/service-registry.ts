@@ -46,12 +46,10 @@ export class ServiceRegistry {
     this.#available.set(name, { service: hooks.service, identity: () => idOf(hooks) });
   }
 
-  /** Adds tools to the service `tools`. */
   addTools(tools: StartedTools): void {
     this.#tools.push(tools);
   }
 
-  /** Adds a route to the service `routes`. */
   addRoute(route: DocumentedRoute): void {
     this.#routes.push(route);
   }

@@ -49,7 +49,6 @@ export class ExchangeRecord {
   enteredSteps = 0;
   /** Depth of the step whose reply was sent, or `coreDepth`. Undefined if the surface answered. */
   repliedDepth: number | undefined = undefined;
-  /** Depth of the step that failed. */
   failedDepth: number | undefined = undefined;
   isSurfaceEntered = false;
   /** Depths of the steps whose `when` did not match. Undefined if there were none. */

@@ -18,6 +18,7 @@ import type {
 import type { CallReport } from "../../contract/called.ts";
 import { runGuarded } from "../../guard.ts";
 import { noFields, withUpstreamField } from "../../http/headers.ts";
+import { isRequestId } from "../../request-id.ts";
 import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
 import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
@@ -126,6 +127,9 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   set<S extends SlotName>(slot: S, value: Slots[S]): void {
     if (this.#slots[slot] !== undefined) throw new Error(`slot "${slot}" was set twice`);
+    if (slot === "requestId" && !isRequestId(value)) {
+      throw new Error('slot "requestId": expected 1 to 128 visible ASCII characters');
+    }
     this.#slots[slot] = value;
   }
 

@@ -161,7 +161,7 @@ class WaitingHook<Arg> implements Waiting {
   }
 }
 
-/** Returns the data of a step that has `createState`. Throws what it throws. */
+/** Returns the step's state and creates it on first use. Rethrows errors of `createState`. */
 export function stateOf(x: LiveExchange, { depth, hooks }: PlacedStep): unknown {
   x.states ??= [];
   return (x.states[depth] ??= createState(x, hooks));

@@ -69,8 +69,8 @@ export async function streamBackup(
   output: Writable,
   signal: AbortSignal,
 ): Promise<Manifest> {
-  const parts = { folderName: join(source.dataDir, ".backup-"), target: "the output", signal };
-  return inFolder(source, parts, async (folder, manifest) => {
+  const options = { folderName: join(source.dataDir, ".backup-"), target: "the output", signal };
+  return inFolder(source, options, async (folder, manifest) => {
     const { create } = await import("tar");
     const names = [manifestName, ...Object.keys(manifest.files)];
     const archive = create({ cwd: folder, portable: true }, names);
@@ -78,7 +78,7 @@ export async function streamBackup(
   });
 }
 
-interface BackupParts {
+interface BackupOptions {
   /** Start of the path of the folder. */
   readonly folderName: string;
   /** Where the backup is written to, for messages. */
@@ -89,7 +89,7 @@ interface BackupParts {
 /** Copies all files to a new folder, runs `write`, and removes the folder. */
 async function inFolder(
   source: BackupSource,
-  { folderName, target, signal }: BackupParts,
+  { folderName, target, signal }: BackupOptions,
   write: (folder: string, manifest: Manifest) => Promise<void>,
 ): Promise<Manifest> {
   const files = source.databases.filter((name) => existsSync(join(source.dataDir, name)));

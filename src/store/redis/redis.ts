@@ -87,7 +87,6 @@ export class RedisConnection implements Redis {
     return this.#place;
   }
 
-  /** Why Redis did not answer the last time. */
   get reason(): string {
     return this.#reason;
   }

@@ -38,7 +38,7 @@ const surfaces: Readonly<Record<string, SurfaceHooks["answer"]>> = {
     body: "",
   }),
   "a value that is none": () => ({ status: 200, headers: ["x-a", "a\r\nb: c"], body: "x" }),
-  "a name that is none": () => ({ status: 200, headers: ["x a", "b"], body: "x" }),
+  "an invalid name": () => ({ status: 200, headers: ["x a", "b"], body: "x" }),
   "a status that is none": () => ({ status: 1000, body: "x" }),
   "a throw": () => {
     throw new Error("broken");
@@ -70,16 +70,16 @@ const surfaces: Readonly<Record<string, SurfaceHooks["answer"]>> = {
     sink.fail("upstreamFailed");
   }),
   "a stream without content": streams(async (x) => (await x.stream(204, [])).end()),
-  "a stream without content that has some": streams(async (x) => {
+  "a body on a status without a body": streams(async (x) => {
     const sink = await x.stream(204, []);
     sink.write("none of it");
     await sink.end(["x-sum", "1"], Buffer.from("nor this"));
   }),
-  "a trailer whose name is none": streams(async (x) => {
+  "a trailer with an invalid name": streams(async (x) => {
     const sink = await x.stream(200, ["trailer", "x-sum"]);
     await sink.end(["x-sum: 1\r\n\r\nHTTP/1.1 200 OK\r\nx", "1"]);
   }),
-  "hints with a name that is none": (x) => {
+  "hints with an invalid name": (x) => {
     x.informational(103, ["link", "</a>; rel=preload", "x\r\n\r\nHTTP/1.1 200 OK\r\nx", "1"]);
     return { status: 200, body: "x" };
   },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { awaitBackends } from "../../../src/pipeline/load/await-backends.ts";
+import { awaitBackends } from "../../../src/pipeline/load/generation.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 
 /** Returns whether the wait has resolved. */

@@ -139,6 +139,16 @@ test("passes the value of a slot down, and lets it be set only once", async () =
   assert.equal((await ask(served, "/x")).body, "r-1");
 });
 
+test("refuses a request id that could forge a line of a log, and settles once", async () => {
+  const seen: string[] = [];
+  const forger = { name: "forger", requestHeaders: (x: Exchange) => x.set("requestId", "r\n1") };
+  const steps: TestStep[] = [witness("a", seen), forger];
+  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
+  assert.equal((await ask(served, "/x")).status, 500);
+  const settled = seen.filter((line) => line.includes("settled"));
+  assert.deepEqual(settled, ["a settled replied"]);
+});
+
 test("lets a surface release the body while it answers", async () => {
   const seen: unknown[] = [];
   const steps: TestStep[] = [{ name: "late", settled: (x) => void seen.push(x.body, x.json()) }];

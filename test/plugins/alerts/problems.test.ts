@@ -20,7 +20,12 @@ function problem(id: string): Problem {
 }
 
 /** Returns the types and summaries of the alerts. */
-function told(problems: Problems, prefix: string, ids: readonly string[], now: number): string[] {
+function reported(
+  problems: Problems,
+  prefix: string,
+  ids: readonly string[],
+  now: number,
+): string[] {
   return problems
     .update(prefix, ids.map(problem), now)
     .map(({ type, summary }) => `${type} ${summary}`);
@@ -28,27 +33,27 @@ function told(problems: Problems, prefix: string, ids: readonly string[], now: n
 
 test("a problem is reported once, and its end once", () => {
   const problems = new Problems();
-  assert.deepEqual(told(problems, "b", ["b1", "b2"], 0), [
+  assert.deepEqual(reported(problems, "b", ["b1", "b2"], 0), [
     "backend.ejected b1",
     "backend.ejected b2",
   ]);
-  assert.deepEqual(told(problems, "b", ["b1", "b2"], minute), []);
-  assert.deepEqual(told(problems, "b", ["b2"], 2 * minute), ["backend.returned b1"]);
-  assert.deepEqual(told(problems, "b", ["b2"], 3 * minute), []);
+  assert.deepEqual(reported(problems, "b", ["b1", "b2"], minute), []);
+  assert.deepEqual(reported(problems, "b", ["b2"], 2 * minute), ["backend.returned b1"]);
+  assert.deepEqual(reported(problems, "b", ["b2"], 3 * minute), []);
 });
 
 test("the problems of one source do not end those of another", () => {
   const problems = new Problems();
-  told(problems, "b", ["b1"], 0);
-  assert.deepEqual(told(problems, "d", ["d1"], 0), ["backend.ejected d1"]);
-  assert.deepEqual(told(problems, "d", [], 0), ["backend.returned d1"]);
+  reported(problems, "b", ["b1"], 0);
+  assert.deepEqual(reported(problems, "d", ["d1"], 0), ["backend.ejected d1"]);
+  assert.deepEqual(reported(problems, "d", [], 0), ["backend.returned d1"]);
 });
 
 test("a problem that comes and goes is reported once in ten minutes", () => {
   const problems = new Problems();
   const seen: string[] = [];
   for (let at = 0; at < 20; at++) {
-    seen.push(...told(problems, "b", at % 2 === 0 ? ["b1"] : [], at * minute));
+    seen.push(...reported(problems, "b", at % 2 === 0 ? ["b1"] : [], at * minute));
   }
   assert.deepEqual(seen, [
     "backend.ejected b1",
@@ -60,18 +65,18 @@ test("a problem that comes and goes is reported once in ten minutes", () => {
 
 test("a problem that returns in the quiet time and stays is reported after it", () => {
   const problems = new Problems();
-  told(problems, "b", ["b1"], 0);
-  told(problems, "b", [], minute);
-  assert.deepEqual(told(problems, "b", ["b1"], 9 * minute), []);
-  assert.deepEqual(told(problems, "b", ["b1"], 10 * minute), ["backend.ejected b1"]);
+  reported(problems, "b", ["b1"], 0);
+  reported(problems, "b", [], minute);
+  assert.deepEqual(reported(problems, "b", ["b1"], 9 * minute), []);
+  assert.deepEqual(reported(problems, "b", ["b1"], 10 * minute), ["backend.ejected b1"]);
 });
 
 test("the number of problems that are remembered is bounded", () => {
   const problems = new Problems();
   const ids = Array.from({ length: 5_000 }, (_, at) => `b${at}`);
-  assert.equal(told(problems, "b", ids, 0).length, 1_000);
-  assert.equal(told(problems, "b", [], 10 * minute).length, 1_000);
-  assert.equal(told(problems, "b", ["b0"], 11 * minute).length, 1);
+  assert.equal(reported(problems, "b", ids, 0).length, 1_000);
+  assert.equal(reported(problems, "b", [], 10 * minute).length, 1_000);
+  assert.equal(reported(problems, "b", ["b0"], 11 * minute).length, 1);
 });
 
 function ejected(backend: Partial<BackendStatus>): (object | string)[] {

@@ -60,7 +60,7 @@ test("a gateway proves the heads of its nodes, and reports a node that differs",
   await using liar = await serveNode({
     call: (method, params) => (isLying ? fork : chain).node("b").call(method, params),
   });
-  const urls = [honest.url, liar.url.replace("http", "ws")];
+  const urls = [honest.url, liar.url];
   const gateway = await start(t, pipelineOf(urls, chain.checkpoint(0)));
   assert.deepEqual(await metric(gateway, "sluice_head_proved_block{"), [
     'sluice_head_proved_block{upstream="main"} 10',

@@ -60,6 +60,7 @@ interface NewBlock {
   readonly delay?: number;
   /** Makes the hash differ from that of other blocks with this parent. */
   readonly salt?: string;
+  readonly stateRoot?: Uint8Array;
 }
 
 /** A vote for a block. */
@@ -139,7 +140,7 @@ export class TestChain {
   }
 
   /** Adds `count` blocks; the first one has the changes. */
-  add({ next, forced, delay = 0, salt = "" }: NewBlock, count = 1): this {
+  add({ next, forced, delay = 0, salt = "", stateRoot }: NewBlock, count = 1): this {
     for (let index = 0; index < count; index++) {
       const number = this.blocks.length;
       const change = (authorities: readonly TestVoter[]): object => ({
@@ -158,7 +159,7 @@ export class TestChain {
       const header = registry.createType("Header", {
         parentHash: this.blocks.at(-1)?.hash ?? new Uint8Array(32),
         number,
-        stateRoot: blake2AsU8a(`state ${salt} ${number}`),
+        stateRoot: stateRoot ?? blake2AsU8a(`state ${salt} ${number}`),
         extrinsicsRoot: blake2AsU8a("extrinsics"),
         digest: {
           logs: [{ PreRuntime: ["BABE", "0x0102"] }, ...items, { Seal: ["BABE", "0x03"] }],
@@ -220,6 +221,7 @@ export class TestChain {
   answer(method: string, [param]: readonly unknown[]): unknown {
     if (method === "chain_getFinalizedHead") return this.at(this.finalized).hash;
     if (method === "chain_getBlockHash") return this.blocks[Number(param)]?.hash ?? null;
+    if (method === "chain_getHeader" && param === undefined) return this.at(this.finalized).header;
     if (method === "chain_getHeader")
       return this.blocks.find(({ hash }) => hash === param)?.header ?? null;
     if (method === "grandpa_proveFinality") {

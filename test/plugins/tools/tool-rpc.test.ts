@@ -74,7 +74,10 @@ describe("the calls of an array", () => {
     // One fills the response. How many of the four running calls had begun their next one depends on the event loop.
     assert.ok(begun >= 4 && begun <= 6, String(begun));
     const tail = String(reply.body).slice(-4000);
-    assert.match(tail, /"id":15,"error":\{"code":-32603,"message":"not run: the earlier responses/);
+    assert.match(
+      tail,
+      /"id":15,"error":\{"code":-32603,"message":"not run: the responses of this array/,
+    );
     assert.match(tail, /"id":3,"error":\{"code":-32603,"message":"the responses are too large/);
     assert.ok(String(reply.body).length <= 32 * 1024 * 1024);
     assert.ok(

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { FastifyReply } from "fastify";
 import { sendInvalidQuery, sendJson, sendRefusal } from "../answer.ts";
 import { queryOf } from "../input.ts";
-import type { DashboardParts } from "../parts.ts";
+import type { DashboardDeps } from "../deps.ts";
 import type { AddRoute } from "../route.ts";
 import { percentile, type Counts } from "./histogram.ts";
 import { spanMs, type HistoryQuery, type HistoryRow, type Span } from "./store.ts";
@@ -32,7 +32,7 @@ const maxNames = 50;
 /** Number of rows between two turns of the event loop. */
 const rowsPerTurn = 1_000;
 
-export function historyRoutes(add: AddRoute, parts: DashboardParts): void {
+export function historyRoutes(add: AddRoute, deps: DashboardDeps): void {
   add(
     "GET",
     "history",
@@ -44,7 +44,7 @@ export function historyRoutes(add: AddRoute, parts: DashboardParts): void {
         const names = "range=1h, 24h, 7d or 30d, by=all, route, upstream or model, and name";
         return sendInvalidQuery(reply, names);
       }
-      return answer(parts, { range, kind, name: query["name"] }, reply);
+      return answer(deps, { range, kind, name: query["name"] }, reply);
     },
     "platform",
   );
@@ -58,7 +58,7 @@ interface Question {
 }
 
 async function answer(
-  { history, clock, log }: DashboardParts,
+  { history, clock, log }: DashboardDeps,
   { range, kind, name }: Question,
   reply: FastifyReply,
 ): Promise<FastifyReply> {

@@ -5,7 +5,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isSecurePage, openCookie, setCookie, type CookieKind } from "../cookies.ts";
-import type { DashboardParts } from "../parts.ts";
+import type { DashboardDeps } from "../deps.ts";
 import type { SessionRef } from "../session.ts";
 
 const purpose = "dashboard sign-in";
@@ -49,7 +49,7 @@ export interface Flows {
   noCookie(request: FastifyRequest, origin: string | undefined): string;
 }
 
-export function createFlows({ seal, claims }: Pick<DashboardParts, "seal" | "claims">): Flows {
+export function createFlows({ seal, claims }: Pick<DashboardDeps, "seal" | "claims">): Flows {
   const key = seal.key("dashboard sign-in secrets");
   /** Derived from the id, because browsers can read sealed values. */
   const secret = (name: string, { id }: Flow): string =>

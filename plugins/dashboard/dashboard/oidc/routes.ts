@@ -7,7 +7,7 @@ import type { GatewayCode } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/store";
 import { sendJson, sendRefusal } from "../answer.ts";
 import type { OidcOptions } from "../options.ts";
-import type { DashboardParts, OidcParts } from "../parts.ts";
+import type { DashboardDeps, OidcAccess } from "../deps.ts";
 import { addressOf } from "../request-address.ts";
 import type { SessionRef, Sessions } from "../session.ts";
 import { createFlows, type Flow, type Flows } from "./flow.ts";
@@ -16,7 +16,7 @@ import { sendRefusalPage } from "./refusal-page.ts";
 import { providerId, userOf } from "./user.ts";
 
 interface OidcDeps {
-  readonly parts: DashboardParts;
+  readonly dashboard: DashboardDeps;
   readonly options: OidcOptions;
   readonly provider: Provider;
   readonly flows: Flows;
@@ -40,9 +40,12 @@ export interface OidcSignIn {
   addCallback(scope: FastifyInstance, sessions: Sessions): void;
 }
 
-export function openOidcSignIn(parts: DashboardParts, { options, send }: OidcParts): OidcSignIn {
-  const provider = openProvider({ options, send, clock: parts.clock });
-  const deps: OidcDeps = { parts, options, provider, flows: createFlows(parts) };
+export function openOidcSignIn(
+  dashboard: DashboardDeps,
+  { options, send }: OidcAccess,
+): OidcSignIn {
+  const provider = openProvider({ options, send, clock: dashboard.clock });
+  const deps: OidcDeps = { dashboard, options, provider, flows: createFlows(dashboard) };
   return {
     begin: (request, reply, replaces) => begin(deps, request, reply, replaces),
     cancel: (request, reply) =>
@@ -57,7 +60,7 @@ export function openOidcSignIn(parts: DashboardParts, { options, send }: OidcPar
 }
 
 async function begin(
-  { parts: { environment, log }, options, provider, flows }: OidcDeps,
+  { dashboard: { environment, log }, options, provider, flows }: OidcDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   replaces: SessionRef | undefined,
@@ -97,7 +100,7 @@ async function callback(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { log, attempts } = deps.parts;
+  const { log, attempts } = deps.dashboard;
   const end = await finish(deps, sessions, request, reply).catch((error: unknown): Refused => {
     if (!(error instanceof StoreError)) throw error;
     log.error({ err: error }, "dashboard: cannot use the store");
@@ -126,9 +129,9 @@ async function finish(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<string | Refused> {
-  const { parts, options, flows } = deps;
+  const { dashboard, options, flows } = deps;
   const flow = flows.open(request);
-  if (flow === undefined || flow.provider !== providerId(options, parts.environment))
+  if (flow === undefined || flow.provider !== providerId(options, dashboard.environment))
     return notOpen;
   const returned = new URL(request.url, flow.origin);
   const states = returned.searchParams.getAll("state");
@@ -140,11 +143,14 @@ async function finish(
   const { user } = read;
   const { workspaceId, role } = user;
   if (workspaceId !== undefined) {
-    const workspace = await parts.accounts.admin.findWorkspace(workspaceId);
+    const workspace = await dashboard.accounts.admin.findWorkspace(workspaceId);
     if (workspace === undefined) return denied(`the workspace ${workspaceId} does not exist`);
   }
   await sessions.end(flow.replaces);
-  parts.log.info({ address: addressOf(request), user: user.subject, role }, "dashboard: signed in");
+  dashboard.log.info(
+    { address: addressOf(request), user: user.subject, role },
+    "dashboard: signed in",
+  );
   return sessions.begin({ user }, request, flow.origin);
 }
 
@@ -162,7 +168,7 @@ function denied(message: string): Refused {
 }
 
 async function readUser(
-  { parts: { environment }, options, provider, flows }: OidcDeps,
+  { dashboard: { environment }, options, provider, flows }: OidcDeps,
   returned: URL,
   flow: Flow,
 ): Promise<Refused | Exclude<ReturnType<typeof userOf>, { readonly refused: string }>> {

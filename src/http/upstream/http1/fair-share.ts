@@ -40,7 +40,6 @@ export class FairShare {
     this.#clock = clock;
   }
 
-  /** Number of exchanges that wait. */
   get waiting(): number {
     let waiting = 0;
     for (const lane of this.#turns) waiting += sizeOf(lane);

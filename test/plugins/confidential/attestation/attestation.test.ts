@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
 import type { Attestation, Quote } from "sluice-gateway/services";
 import { createAttestation } from "../../../../plugins/confidential/attestation/attestation.ts";
-import type { ProviderParts } from "../../../../plugins/confidential/evidence/open-provider.ts";
+import type { ProviderDeps } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeHost } from "../../fakes.ts";
@@ -21,7 +21,7 @@ const tdx: FakeDriver = {
   report: (inblob) => Buffer.from(platform.evidence(inblob, now).quote, "base64"),
 };
 
-function serviceWith(parts: Partial<ProviderParts> = {}): Attestation {
+function serviceWith(parts: Partial<ProviderDeps> = {}): Attestation {
   const { clock, log } = fakeHost();
   return createAttestation({ clock, log, simulatedAllowed: true, seed, ...parts });
 }

@@ -47,7 +47,7 @@ test("the panel shows both gateways, one that has died, and that their settings 
     url,
     "INSERT INTO sluice.gateways VALUES ('x', 'three', '1', sluice.now_ms() - 60000)",
   );
-  await row(/^three no answer ?heard .* ago/).waitFor();
+  await row(/^three no answer ?last heartbeat .* ago/).waitFor();
   await saveScreenshot(page, "gateways");
   await two[Symbol.asyncDispose]();
   await row(/^two /).waitFor({ state: "detached" });

@@ -435,7 +435,7 @@ test("unknown paths get 404, and known ones with another method 405", async () =
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
   assert.equal((await ask(gateway, "nothing", { cookie })).status, 404);
-  assert.equal((await fetch(`${gateway.adminUrl}/dashboard/assets/..%2fparts.ts`)).status, 404);
+  assert.equal((await fetch(`${gateway.adminUrl}/dashboard/assets/..%2fdeps.ts`)).status, 404);
   assert.equal((await fetch(`${gateway.adminUrl}/dashboard/assets/pages.ts`)).status, 404);
   const wrong = await ask(gateway, "live", { cookie, method: "POST", body: {} });
   assert.equal(wrong.status, 405);

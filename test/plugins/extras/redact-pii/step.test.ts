@@ -104,12 +104,14 @@ test("the arguments of tool calls are redacted and remain JSON", async () => {
   });
   const body = request(
     '{ "to": "ada\\u0040acme.test", "card": 4111111111111111, "count": 1 }',
+    '{ "of": [{ "ada@acme.test": null }] }',
     "ada@acme.test {",
     '{ "a" : 1 }',
   );
   const { body: passed } = await tested.send({ body });
   const expected = request(
     '{"to":"[EMAIL]","card":"[CARD]","count":1}',
+    '{"of":[{"[EMAIL]":null}]}',
     "[EMAIL] {",
     '{ "a" : 1 }',
   );

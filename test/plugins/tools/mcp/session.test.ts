@@ -418,7 +418,7 @@ test("an array's answer has at most 32 MiB: items after that are not run and not
   assert.equal(messages[full], "the responses are too large together");
   assert.deepEqual(
     messages.slice(full + 1),
-    Array(6 - full).fill("not run: the earlier responses are too large"),
+    Array(6 - full).fill("not run: the responses of this array exceed the size limit"),
   );
   assert.deepEqual([answer.json[6].id, answer.json[6].error.code], [1, -32603]);
   assert.equal(answer.headers["x-used-cu-milli"], String(100 * (full + 1)));

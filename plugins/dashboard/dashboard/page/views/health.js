@@ -112,10 +112,10 @@ function gatewaysAside(gateways, complete) {
 function gatewayNote({
   wrong = [],
   state: found,
-  heard_seconds_ago: heard,
+  heard_seconds_ago: heartbeat,
   other_settings: others = 0,
 }) {
-  if (found === "no answer") return `heard ${format.span(heard)} ago`;
+  if (found === "no answer") return `last heartbeat ${format.span(heartbeat)} ago`;
   if (others === 0) return wrong.join("; ");
   return [...wrong, `settings differ from ${format.counted(others, "other gateway")}`].join("; ");
 }

@@ -18,7 +18,7 @@ export function PipelineStores() {
 const gatewayColumns = [
   { title: "Gateway" },
   { title: "State" },
-  { title: "Last heard", number: true },
+  { title: "Last heartbeat", number: true },
   { title: "Generation", number: true },
   { title: "pipeline.yaml" },
   { title: "Shared settings" },

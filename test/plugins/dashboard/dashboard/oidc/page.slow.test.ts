@@ -128,7 +128,7 @@ test("a viewer has no buttons for changes, and no playground", (t) =>
     assert.deepEqual(problems, []);
   }));
 
-test("a user without a role, or who cancels, is told why, and comes back to the sign-in page", (t) =>
+test("a user without a role, or who cancels, sees the reason and the sign-in page", (t) =>
   withBoth(t, async ({ open }) => {
     const { page, problems } = await open();
     await enter(page, "nobody");

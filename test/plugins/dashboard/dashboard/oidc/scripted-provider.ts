@@ -1,4 +1,4 @@
-/** An OpenID provider for tests, which does what it should until a test tells it to do something else. */
+/** An OpenID provider for tests, which follows the protocol until a test changes its behaviour. */
 import { createHash, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,37 +1,18 @@
-/** Checks the finalized heads of every upstream that has a checkpoint, and reports the result. */
-import type { BackendStatus, Gauge, Host, ServiceHooks } from "sluice-gateway/plugin";
+/** Checks the finalized heads of the nodes of an upstream, and reports the result. */
+import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
 import { FinalizedChain, type Checkpoint } from "./finalized-chain.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
-import { nodesOf, postWith } from "./json-rpc.ts";
 import type { HeadNode } from "./node.ts";
-import type { Options } from "./options.ts";
 
 /** Time between two checks: that between two blocks. */
 const everyMs = 6_000;
 
-export function watchHeads(
-  { upstreams }: Options,
-  host: Host,
-): Pick<ServiceHooks<undefined>, "initialized" | "backends"> {
-  const watches = Object.entries(upstreams).flatMap(([name, entry]) => {
-    const urls = host.use("upstreams").get(name)?.urls;
-    if (entry?.checkpoint === undefined || urls === undefined) return [];
-    return [new HeadWatch(name, entry.checkpoint, nodesOf(urls, postWith(host, urls)), host)];
-  });
-  return {
-    async initialized() {
-      await Promise.all(watches.map(({ first }) => first));
-    },
-    backends: () => watches.map((watch) => watch.status()),
-  };
-}
-
-class HeadWatch {
+export class HeadWatch {
   /** Resolves after the first check. Never rejects. */
   readonly first: Promise<void>;
+  readonly chain: FinalizedChain;
   readonly #name: string;
   readonly #nodes: readonly HeadNode[];
-  readonly #chain: FinalizedChain;
   readonly #host: Pick<Host, "clock" | "log">;
   readonly #differs: readonly Gauge[];
   readonly #block: Gauge;
@@ -43,7 +24,7 @@ class HeadWatch {
   constructor(name: string, checkpoint: Checkpoint, nodes: readonly HeadNode[], host: Host) {
     this.#name = name;
     this.#nodes = nodes;
-    this.#chain = new FinalizedChain(checkpoint);
+    this.chain = new FinalizedChain(checkpoint);
     this.#host = host;
     this.#provedAtMs = host.clock.now();
     const { metrics } = host;
@@ -72,7 +53,7 @@ class HeadWatch {
   }
 
   status(): BackendStatus {
-    const { number, hash, setId, ended } = this.#chain;
+    const { number, hash, setId, ended } = this.chain;
     const differing = this.#heads.filter(({ state }) => state === "differs").length;
     const reason =
       ended ?? (differing > 0 ? `${differing} of ${this.#nodes.length} nodes differ` : undefined);
@@ -94,9 +75,9 @@ class HeadWatch {
   }
 
   async #check(): Promise<void> {
-    const before = this.#chain.number;
-    const heads = await checkHeads(this.#nodes, this.#chain);
-    if (this.#chain.number > before) this.#provedAtMs = this.#host.clock.now();
+    const before = this.chain.number;
+    const heads = await checkHeads(this.#nodes, this.chain);
+    if (this.chain.number > before) this.#provedAtMs = this.#host.clock.now();
     const stateBefore = new Map(this.#heads.map(({ node, state }) => [node, state]));
     for (const head of heads) {
       if (head.state === "differs" && stateBefore.get(head.node) !== "differs")
@@ -113,7 +94,7 @@ class HeadWatch {
     this.#differs.forEach((gauge, index) =>
       gauge.set(this.#heads[index]?.state === "differs" ? 1 : 0),
     );
-    this.#block.set(this.#chain.number);
+    this.#block.set(this.chain.number);
     this.#provedAt.set(this.#provedAtMs / 1000);
   }
 }

@@ -11,11 +11,9 @@ import type { WorkspaceRates } from "./rates.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";
 
-export interface DashboardParts extends Pick<Host, FromHost> {
+export interface DashboardDeps extends Pick<Host, FromHost> {
   readonly gateway: GatewayInfo;
-  /** The activity of all gateways. */
   readonly liveGateways: LiveGateways;
-  /** The state of all gateways. */
   readonly healthGateways: HealthGateways;
   readonly accounts: Accounts;
   readonly metering: Metering;
@@ -23,10 +21,10 @@ export interface DashboardParts extends Pick<Host, FromHost> {
   readonly attempts: Attempts;
   readonly workspaceRates: WorkspaceRates;
   /** Undefined if users can sign in with keys only. */
-  readonly oidc: OidcParts | undefined;
+  readonly oidc: OidcAccess | undefined;
 }
 
-export interface OidcParts {
+export interface OidcAccess {
   readonly options: OidcOptions;
   readonly send: SendRequest;
 }

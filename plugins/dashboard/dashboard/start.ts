@@ -12,7 +12,7 @@ import { createHistoryStore } from "./history/store.ts";
 import { HistoryRecorder } from "./history/recorder.ts";
 import type { OidcOptions } from "./options.ts";
 import { askAllGateways } from "./other-gateways.ts";
-import type { DashboardParts } from "./parts.ts";
+import type { DashboardDeps } from "./deps.ts";
 import { rememberAddress } from "./request-address.ts";
 import { perMinute } from "./rates.ts";
 
@@ -39,7 +39,7 @@ export function openDashboard(
       () => createAttemptLimiter(store.redis, { name, attempts, windowSeconds: 60 }),
       () => undefined,
     );
-  const parts: DashboardParts = {
+  const deps: DashboardDeps = {
     environment,
     version,
     seal,
@@ -73,21 +73,21 @@ export function openDashboard(
   let app: Promise<FastifyInstance> | undefined;
   return (request, response, address) => {
     rememberAddress(request, address);
-    app ??= loadApp(parts);
-    answerWhenLoaded(app, request, response, parts);
+    app ??= loadApp(deps);
+    answerWhenLoaded(app, request, response, deps);
   };
 }
 
-async function loadApp(parts: DashboardParts): Promise<FastifyInstance> {
+async function loadApp(deps: DashboardDeps): Promise<FastifyInstance> {
   const { openApp } = await import("./app.ts");
-  return openApp(parts);
+  return openApp(deps);
 }
 
 function answerWhenLoaded(
   app: Promise<FastifyInstance>,
   request: IncomingMessage,
   response: ServerResponse,
-  { log }: DashboardParts,
+  { log }: DashboardDeps,
 ): void {
   app
     .then((opened) => opened.routing(request, response))

@@ -1,0 +1,155 @@
+/** A gateway in its own process with a memory limit, for tests of attacks. */
+import assert from "node:assert/strict";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, type TestContext } from "node:test";
+import { defaultHeldBytes } from "../../src/http/memory-limit.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { sluice, spawnGateway } from "./gateway-process.ts";
+import { shipped } from "./shipped-gateway.ts";
+import { watchHealth } from "./watch-health.ts";
+
+export const mebibyte = 1024 * 1024;
+const limitBytes = 512 * mebibyte;
+
+export interface Attacked {
+  readonly url: string;
+  readonly adminUrl: string;
+  /** One key of each of two workspaces with the plan Enterprise. They may do everything but administer the platform. */
+  readonly keys: readonly [string, string];
+  /** Opens a connection, which ends with the test. */
+  open(): Socket;
+  /** Posts a body with the first key. Resolves with status and text. */
+  post(path: string, body: object): Promise<{ readonly status: number; readonly text: string }>;
+  /** Reports the longest health check. The gateway must still run, within its memory limit. */
+  assertHealthy(): Promise<void>;
+}
+
+/**
+ * Starts a gateway with the shipped pipeline.yaml and watches its health. Its memory is limited to 512 MiB, where this
+ * user can make cgroups. `env`: the addresses of its backends.
+ */
+export async function startAttacked(
+  t: TestContext,
+  env: Readonly<Record<string, string>>,
+): Promise<Attacked> {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "pipeline.yaml");
+  const loopFile = join(folder, "longest-turn");
+  const all = {
+    DATA_DIR: join(folder, "data"),
+    DRAIN_DELAY_SECONDS: "0",
+    LOG_LEVEL: "error",
+    LOOP_PROBE_FILE: loopFile,
+    ...env,
+  };
+  const group = makeGroup();
+  const memory = { constrained: limitBytes, total: limitBytes, heap: limitBytes };
+  const bound = `drainSeconds: 30\n  unfinishedBodyBytes: ${defaultHeldBytes(memory)}`;
+  writeFileSync(file, group === undefined ? shipped.replace("drainSeconds: 30", bound) : shipped);
+  accounts ??= makeAccounts(file, all);
+  const { keys } = accounts;
+  cpSync(accounts.folder, all.DATA_DIR, { recursive: true });
+  const preload = `--import=${join(import.meta.dirname, "loop-probe.ts")}`;
+  const wrapper = ["sh", "-c", `echo $$ > ${group}/cgroup.procs && exec "$@"`, "sh"];
+  const gateway = await spawnGateway(
+    file,
+    { ...all, NODE_OPTIONS: preload },
+    group === undefined ? [] : wrapper,
+  );
+  t.after(async () => {
+    gateway.child.kill("SIGKILL");
+    await gateway.exited;
+    if (group !== undefined) rmdirSync(group);
+  });
+  const longestHealth = watchHealth(t, gateway.url);
+  writeFileSync(loopFile, "0");
+  gateway.child.kill("SIGUSR2");
+  return {
+    url: gateway.url,
+    adminUrl: gateway.adminUrl,
+    keys,
+    open() {
+      const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
+      socket.on("error", () => {});
+      t.after(() => socket.destroy());
+      return socket;
+    },
+    async post(path, body) {
+      const response = await fetch(gateway.url + path, {
+        method: "POST",
+        headers: { authorization: `Bearer ${keys[0]}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+      return { status: response.status, text: await response.text() };
+    },
+    async assertHealthy() {
+      const longest = await longestHealth();
+      const status = readFileSync(`/proc/${gateway.child.pid}/status`, "utf8");
+      const highest = Number(/^VmHWM:\s*(\d+) kB/m.exec(status)?.[1]) / 1024;
+      t.diagnostic(`longest turn: ${Math.round(Number(readFileSync(loopFile, "utf8")))} ms`);
+      t.diagnostic(`highest memory: ${Math.round(highest)} MiB`);
+      assert.equal(gateway.child.exitCode, null);
+      assert.notEqual(longest, Infinity, "a health check failed");
+      assert.ok(highest < 512, `${highest} MiB`);
+    },
+  };
+}
+
+interface TestAccounts {
+  readonly folder: string;
+  readonly keys: readonly [string, string];
+}
+
+/** A data folder with the accounts, which is made once and copied for each gateway. */
+let accounts: TestAccounts | undefined;
+after(() => {
+  if (accounts !== undefined) rmSync(accounts.folder, { recursive: true });
+});
+
+function makeAccounts(file: string, env: Readonly<Record<string, string>>): TestAccounts {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-attacked-"));
+  const own = { ...env, DATA_DIR: folder };
+  return { folder, keys: [makeKey(file, own), makeKey(file, own)] };
+}
+
+/** Makes a workspace and a key. */
+function makeKey(file: string, env: Readonly<Record<string, string>>): string {
+  const make = (...words: string[]): { id: string; key: string } =>
+    JSON.parse(sluice([...words, "--config", file, "--json"], env)) as { id: string; key: string };
+  const { id } = make("workspaces", "create", "--name", "attacker", "--plan", "enterprise");
+  const capabilities = ["ledger:read", "inference", "platform:read", "workspace:admin"];
+  const options = capabilities.flatMap((name) => ["--capability", name]);
+  return make("keys", "create", "--workspace", id, ...options).key;
+}
+
+/** Makes a cgroup with the limit. Undefined if this user cannot. */
+function makeGroup(): string | undefined {
+  const forms = [
+    ["/sys/fs/cgroup/memory", "memory.limit_in_bytes"],
+    ["/sys/fs/cgroup", "memory.max"],
+  ] as const;
+  for (const [parent, file] of forms) {
+    const folder = join(parent, `sluice-test-${process.pid}-${Date.now()}`);
+    try {
+      mkdirSync(folder);
+    } catch {
+      continue;
+    }
+    try {
+      writeFileSync(join(folder, file), String(limitBytes));
+      return folder;
+    } catch {}
+  }
+  return undefined;
+}
