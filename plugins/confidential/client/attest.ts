@@ -16,7 +16,6 @@ import { mergeChecks, refuse, refuseFault } from "./handshake-attempt.ts";
 import type { OpenSession, HandshakeProgress } from "./handshake-attempt.ts";
 import { resolveEvidence } from "./resolve-evidence.ts";
 import { closeCodeOf, failureOfClose, ConfidentialError, failureOfErrorFrame } from "./failure.ts";
-import { createWebChannel } from "./web-channel.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /** Sends `hello` and verifies the answer. Returns and rejects like `openSession`. */
@@ -46,7 +45,7 @@ export async function attest(
   const { keyset, keysetDigest, th } = attested;
   if (freshness === "quote") memory.keysets.add(keysetDigest, endpoint, keyset.notAfter);
   else memory.evidence.add(endpoint, given.digest, given.evidence);
-  const channel = await createWebChannel({ end: "client", keys, th, pad: hello.pad });
+  const channel = await settings.openChannel({ end: "client", keys, th, pad: hello.pad });
   const all = mergeChecks(checks.list(), evidence.checks);
   return { socket, channel, hello, attested, evidence, checks: all, offer: frame.offer };
 }

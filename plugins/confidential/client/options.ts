@@ -1,4 +1,5 @@
 /** The options of `connect`, and their validation. */
+import type { ChannelOptions } from "../protocol/channel.ts";
 import { clientSubprotocol } from "../protocol/hello.ts";
 import type { Role } from "../protocol/hello.ts";
 import { readBytes, toBase64Url, utf8 } from "../protocol/encoding.ts";
@@ -12,6 +13,9 @@ import { wallClock } from "./clock.ts";
 import type { ClientClock } from "./clock.ts";
 import { createClientMemory } from "./memory.ts";
 import type { ClientMemory } from "./memory.ts";
+import { createWebChannel, type WebChannel } from "./web-channel.ts";
+
+type OpenChannel = (options: ChannelOptions) => Promise<WebChannel>;
 
 /**
  * Options of `connect`. The members of `VerificationPolicy` take precedence over those of the policy document. If
@@ -57,6 +61,8 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly memory?: ClientMemory;
   /** Clock and timers. Default: the system's. */
   readonly clock?: ClientClock;
+  /** Opens the encrypted channel. Default: WebCrypto, which browsers have. */
+  readonly openChannel?: OpenChannel;
   /** Aborts the handshake. It has no effect on an open session. */
   readonly signal?: AbortSignal;
 }
@@ -87,6 +93,7 @@ export interface Settings {
   readonly memory: ClientMemory;
   readonly clock: ClientClock;
   readonly signal: AbortSignal | undefined;
+  readonly openChannel: OpenChannel;
   /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
   /** True if `credential` can be called for more than one connection. */
@@ -134,6 +141,7 @@ export function readOptions(options: ConnectOptions): Settings {
     memory: memory ?? (sharedMemory ??= createClientMemory()),
     clock,
     signal,
+    openChannel: options.openChannel ?? createWebChannel,
     ...readCredential(options),
   };
 }

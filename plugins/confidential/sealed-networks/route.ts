@@ -13,6 +13,9 @@ import type {
   WorkerRoute,
 } from "sluice-gateway/services";
 import { connect, ConfidentialError, type ClientClock, type Session } from "../client/client.ts";
+import type { WebChannel } from "../client/web-channel.ts";
+import type { ChannelOptions } from "../protocol/channel.ts";
+import { createNodeChannel } from "../protocol/node-channel.ts";
 import { SealedAttempt } from "./attempt.ts";
 import { offerFault, priceText } from "./bill.ts";
 import { networkOf } from "./catalogue.ts";
@@ -135,6 +138,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         maxOutputTokens,
         clock: clientClock(clock),
         memory,
+        openChannel: openNodeChannel,
         signal: this.#closing.signal,
       });
       const fault = offerFault(session.offer, stream.max_price_nano);
@@ -180,6 +184,16 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
 function keyOf(headers: NetworkConfig["headers"]): string {
   const name = Object.keys(headers).find((each) => each.toLowerCase() === "authorization");
   return /^Bearer +(.+)$/i.exec(headers[name ?? ""] ?? "")?.[1] ?? "";
+}
+
+/** Node's own functions take less CPU than WebCrypto, which uses threads. */
+function openNodeChannel(options: ChannelOptions): Promise<WebChannel> {
+  const channel = createNodeChannel(options);
+  return Promise.resolve({
+    watch: channel.watch,
+    seal: (...data) => Promise.resolve(channel.seal(...data)),
+    open: (frame) => Promise.resolve(channel.open(frame)),
+  });
 }
 
 function clientClock(clock: Clock): ClientClock {

@@ -1,54 +1,17 @@
 /** Clients of the APIs for models, unchanged, over a local gateway, a gateway that relays, and a worker's enclave. */
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText } from "ai";
 import OpenAI from "openai";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { demoModelId, startTestWorker } from "../worker/fixture.ts";
-import { localKey, startTemplate } from "./local-gateway.ts";
+import { demoModelId } from "../worker/fixture.ts";
+import { startChain } from "./chain.ts";
+import { localKey } from "./local-gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const prompt = "one two three";
 const messages = [{ role: "user" as const, content: prompt }];
-
-interface Chain {
-  readonly url: string;
-  /** The gateway that relays and bills. */
-  readonly relay: TestGateway;
-}
-
-async function startChain(t: TestContext): Promise<Chain> {
-  const worker = await startTestWorker(t);
-  const evidence = { kind: "simulated", roots: [worker.simulatedRoot] };
-  const relay = await startTestGateway({
-    pipeline: `
-version: 1
-server: { port: "\${PORT}" }
-admin: { port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}" }
-rate: "0.25"
-networks:
-  confidential-alpha:
-    kind: enclave
-    url: "${worker.url}"
-    price_per_token_nano: { prompt: "12", cached: "1", completion: "20" }
-    evidence: ${JSON.stringify(evidence)}
-unmatched: [request-id]
-routes:
-  - { path: /v1/models, methods: [GET], run: [request-id, authenticate], to: models }
-  - path: /v1/confidential/stream
-    websocket: true
-    run: [request-id, authenticate, { authorize: { require: inference } }, meter]
-    to: confidential-stream
-`,
-  });
-  t.after(() => relay[Symbol.asyncDispose]());
-  const env = { SLUICE_URL: relay.url, SLUICE_API_KEY: relay.key, SLUICE_MODEL: demoModelId };
-  const { url } = await startTemplate(t, { evidence, env });
-  return { url, relay };
-}
 
 test("SDKs chat, stream and use tools, and the bills add up", inTime, async (t) => {
   const { url, relay } = await startChain(t);
