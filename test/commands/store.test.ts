@@ -41,7 +41,8 @@ test("forget ends a gateway and frees its credit, and recovered ends all", async
     url,
     registered("one"),
     registered("two"),
-    "INSERT INTO sluice.leases VALUES ('ws', 1, '{40,0,0}', '{0,0,0}', '{0,0,0}', 0)",
+    "INSERT INTO sluice.scopes (id, limits) VALUES ('ws', '{}')",
+    "INSERT INTO sluice.leases (scope, replica, granted, spent) VALUES ('ws', 1, 40, 0)",
   );
   const { replicas } = await json(store, "status", "--json");
   const held = (replicas as { name: string; held_cu_milli: number }[]).map((each) => [
