@@ -62,10 +62,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     return assurance as EvidenceKind;
   }
 
-  get isClosed(): boolean {
-    return this.#closing.signal.aborted;
-  }
-
   attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt {
     return new SealedAttempt(call, worker, this);
   }
@@ -108,11 +104,12 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
 
   /** Keeps the session for the next request, if it can have one. */
   release(reserved: ReservedSession): void {
-    if (!this.isClosed && this.#isUsable(reserved)) this.#idle.add(reserved);
+    if (!this.#closing.signal.aborted && this.#isUsable(reserved)) this.#idle.add(reserved);
     else void reserved.session.close();
   }
 
   close(): void {
+    this.deps.closed(this);
     this.#closing.abort(new ConfidentialError("CONNECTION_CLOSED", "the network was closed"));
     for (const { session } of this.#idle) void session.close();
     this.#idle.clear();

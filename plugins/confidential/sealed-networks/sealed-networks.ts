@@ -4,7 +4,7 @@ import { createClientMemory } from "../client/client.ts";
 import { readCatalogue } from "./catalogue.ts";
 import { sealedConfigs, type Options } from "./options.ts";
 import { SealedRoute } from "./route.ts";
-import type { RequestRecord } from "./sealed-sessions.ts";
+import type { RequestRecord, SealedDeps } from "./sealed-sessions.ts";
 import type { Verification } from "./verification.ts";
 
 /** Time that `verify` waits for the list of models. */
@@ -59,22 +59,27 @@ export function openSealedNetworks(
       if (sealed === undefined) throw new TypeError(`${config.name} is not a sealed network`);
       return {
         routeTo(listed) {
-          const route = new SealedRoute(config, sealed, listed, { clock, log, memory, record });
-          routes.set(listed.model, route);
+          const { model } = listed;
+          const closed: SealedDeps["closed"] = (one) => {
+            // After a reload, another route serves the model.
+            if (routes.get(model) === one) routes.delete(model);
+          };
+          const deps = { clock, log, memory, record, closed };
+          const route = new SealedRoute(config, sealed, listed, deps);
+          routes.set(model, route);
           return route;
         },
         close: () => Promise.resolve(),
       };
     },
   });
-  const open = (): SealedRoute[] => [...routes.values()].filter(({ isClosed }) => !isClosed);
   return {
-    verifications: () => open().flatMap(({ verification }) => verification ?? []),
+    verifications: () => [...routes.values()].flatMap(({ verification }) => verification ?? []),
     requests: () => requests,
     async verify(model) {
       using _limit = clock.after(listMs, hasList.resolve);
       await hasList.promise;
-      const route = open().find((each) => model === undefined || each.model === model);
+      const route = routes.values().find((each) => model === undefined || each.model === model);
       await route?.check();
       return route?.verification;
     },

@@ -22,6 +22,8 @@ export interface SealedDeps {
   readonly log: Log;
   readonly memory: ClientMemory;
   readonly record: (request: RequestRecord) => void;
+  /** Called when the route to a model is closed. */
+  readonly closed: (route: SealedSessions) => void;
 }
 
 /** A session that is reserved for one request. */

@@ -179,6 +179,9 @@ export class Network implements ServingNetwork {
 
   #list(): void {
     this.#models = this.#modelsWith(this.#overrides);
+    for (const id of this.#firstListed.keys()) {
+      if (!this.#models.has(id)) this.#firstListed.delete(id);
+    }
   }
 
   #modelsWith(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {
