@@ -214,6 +214,7 @@ export class SealedAttempt implements RunningAttempt {
       promptTokens,
       completionTokens,
       price: priceText(final?.pricing),
+      rate: final?.pricing?.tokenUsdRate,
       billedMilliCu: final?.usedCUMilli,
       failedCheck,
     });

@@ -17,6 +17,8 @@ export interface SealedNetworks {
   verifications(): readonly Verification[];
   /** The last requests, the newest first. */
   requests(): readonly RequestRecord[];
+  /** Why the list of models could not be read the last time. Undefined if it was read. */
+  readonly listFault: string | undefined;
   /** Verifies the enclave of a model now. Default: the first model. Undefined if no gateway lists it with evidence. */
   verify(model?: string): Promise<Verification | undefined>;
 }
@@ -39,16 +41,29 @@ export function openSealedNetworks(
     () => undefined,
   );
   const record = (request: RequestRecord): void => {
+    const { rate } = request;
+    const before = requests.find(
+      (one) => one.model === request.model && one.rate !== undefined,
+    )?.rate;
+    if (rate !== undefined && before !== undefined && rate !== before) {
+      log.warn({ model: request.model, before, now: rate }, "the rate of a bill has changed");
+    }
     requests.unshift(request);
     requests.length = Math.min(requests.length, maxRequests);
     const { model, failedCheck } = request;
     if (failedCheck !== undefined) log.warn({ model, failedCheck }, "an answer is refused");
   };
+  let listFault: string | undefined;
   const hasList = Promise.withResolvers<void>();
   host.use("networks").addKind("sealed", {
     workerProtocols: [],
     statusUrl: ({ url }) => `${url.replace(/^ws/, "http").replace(/\/+$/, "")}/v1/models`,
+    statusFailed(_config, reason) {
+      listFault = reason;
+      hasList.resolve();
+    },
     readStatus({ name }, document) {
+      listFault = undefined;
       // The network has its routes at the end of this turn.
       queueMicrotask(hasList.resolve);
       return readCatalogue(document, configs.get(name)?.stream.network);
@@ -76,6 +91,9 @@ export function openSealedNetworks(
   return {
     verifications: () => [...routes.values()].flatMap(({ verification }) => verification ?? []),
     requests: () => requests,
+    get listFault() {
+      return listFault;
+    },
     async verify(model) {
       using _limit = clock.after(listMs, hasList.resolve);
       await hasList.promise;

@@ -11,6 +11,8 @@ export interface RequestRecord {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly price: string;
+  /** Price of one native token in USD, as in the bill. */
+  readonly rate: string | undefined;
   /** The charge in milli-CU, as the gateway states it. Undefined without a bill. */
   readonly billedMilliCu: number | undefined;
   /** The check that the answer or its bill has failed, and why. Undefined if all passed. */

@@ -73,6 +73,7 @@ export class Network implements ServingNetwork {
       ...statusSource(config, kind),
       everyMs: config.statusMs,
       changed: (status) => this.#onStatus(status),
+      failed: (reason) => kind?.statusFailed?.(config, reason),
     });
     this.settled = this.#readAll();
   }
