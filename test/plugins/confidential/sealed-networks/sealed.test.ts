@@ -249,6 +249,9 @@ test("evidence is checked again before it expires, and while it is refused", inT
   await until(async () => (await state())?.failedCheck === undefined);
   assert.equal(remote.frames, frames);
   assert.equal((await local.ask()).status, 200);
+  remote.models = { data: [] };
+  await readModels(remote);
+  await until(async () => (await state()) === undefined);
 });
 
 test("a client that leaves cancels the answer, and the session continues", inTime, async (t) => {
