@@ -131,7 +131,8 @@ export class LocalLink implements CreditLink {
   }
 
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const now = this.#moveOn();
+    this.#moveOn();
+    const now = this.#deps.clock.monotonic();
     let reservation = this.credit.reserve(now, account, costMilliCu);
     if (reservation.state === "waiting") this.#ask(now, reservation.scopes);
     if (isForced && reservation.state !== "open") {
@@ -248,7 +249,7 @@ export class LocalLink implements CreditLink {
     const settled = this.#settled;
     for (const reservation of settled) {
       draws.add(this.#encode(reservation, month));
-      charges.push(...reservation.charges);
+      for (const charge of reservation.charges) charges.push(charge);
     }
     if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
@@ -324,12 +325,10 @@ export class LocalLink implements CreditLink {
     this.#onIdle?.();
   }
 
-  /** Moves the time on, and returns the monotonic time. */
-  #moveOn(): number {
+  #moveOn(): void {
     const time = this.#deps.time.now();
     if (time >= this.#monthEnd) this.#startMonth(time);
     this.credit.moveTo(time);
-    return this.#deps.clock.monotonic();
   }
 
   /** Ends the months of all workspaces. Their divisions never change again. */
@@ -349,7 +348,8 @@ export class LocalLink implements CreditLink {
     metrics.openReservations.set(this.credit.reservations);
     metrics.waitingRows.set(this.#waitingRows);
     metrics.waitingSeconds.set(since === undefined ? 0 : (clock.monotonic() - since) / 1000);
-    const now = this.#moveOn();
+    this.#moveOn();
+    const now = clock.monotonic();
     this.credit.sweep(now);
     this.#ask(now);
     ledger.sweep();
