@@ -17,9 +17,8 @@ export function isChargeable({
   model = "",
   outcome = "",
 }: ChargeLine): boolean {
-  return (
-    isAmount(costMilliCu) && [method, model, outcome].every((name) => typeof name === "string")
-  );
+  const isText = typeof method === "string" && typeof model === "string";
+  return isAmount(costMilliCu) && isText && typeof outcome === "string";
 }
 
 export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
@@ -38,14 +37,14 @@ export function cutLines(
   onCut: (surface: string, milliCu: number) => void,
 ): readonly ChargeLine[] {
   let left = maxMilliCu;
-  let isCut = false;
-  const charged = lines.map((line) => {
+  for (const { costMilliCu } of lines) left -= costMilliCu;
+  if (left >= 0) return lines;
+  left = maxMilliCu;
+  return lines.map((line) => {
     const costMilliCu = Math.min(line.costMilliCu, left);
     left -= costMilliCu;
     if (costMilliCu === line.costMilliCu) return line;
-    isCut = true;
     onCut(line.surface, line.costMilliCu - costMilliCu);
     return { ...line, costMilliCu };
   });
-  return isCut ? charged : lines;
 }

@@ -9,10 +9,10 @@ const none = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
 /** The months of one workspace as they are on disk, and with the charges of the next commit. */
 export class MonthDraws {
-  /** The month of the newest charge. */
-  #month: FixedMonth = { start: 0, ...none };
+  /** The division of the month of the newest charge, with the charges of the next commit. */
+  #drawn: Drawn = none;
   /** The same without the charges of the next commit. */
-  #saved = this.#month;
+  #saved: FixedMonth = { start: 0, ...none };
   #purchasedBeforeMilliCu = 0;
   /** Earlier months, oldest first. */
   readonly ended: FixedMonth[] = [];
@@ -20,7 +20,7 @@ export class MonthDraws {
   /** Adds what is on disk of a month. Months ascend. */
   load(month: FixedMonth): void {
     this.moveTo(month.start);
-    this.#month = month;
+    this.#drawn = month;
     this.#saved = month;
   }
 
@@ -33,8 +33,8 @@ export class MonthDraws {
     if (start <= ended.start) return;
     if (totalOf(ended) !== 0) this.ended.push(ended);
     this.#purchasedBeforeMilliCu += ended.purchasedMilliCu;
-    this.#month = { start, ...none };
-    this.#saved = this.#month;
+    this.#drawn = none;
+    this.#saved = { start, ...none };
   }
 
   /**
@@ -42,28 +42,24 @@ export class MonthDraws {
    * the difference to what is divided already.
    */
   add(costMilliCu: number, limits: WorkspaceLimits): Split {
-    const before = this.#month;
-    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = drawn(
-      totalOf(before) + costMilliCu,
-      limits,
-      this.#purchasedBeforeMilliCu,
-    );
-    this.#month = { start: before.start, includedMilliCu, purchasedMilliCu, overageMilliCu };
+    const before = this.#drawn;
+    const after = drawn(totalOf(before) + costMilliCu, limits, this.#purchasedBeforeMilliCu);
+    this.#drawn = after;
     return {
-      includedMilliCu: includedMilliCu - before.includedMilliCu,
-      purchasedMilliCu: purchasedMilliCu - before.purchasedMilliCu,
-      overageMilliCu: overageMilliCu - before.overageMilliCu,
+      includedMilliCu: after.includedMilliCu - before.includedMilliCu,
+      purchasedMilliCu: after.purchasedMilliCu - before.purchasedMilliCu,
+      overageMilliCu: after.overageMilliCu - before.overageMilliCu,
     };
   }
 
   /** Called when the charges that were added are on disk. */
   save(): void {
-    this.#saved = this.#month;
+    this.#saved = { start: this.#saved.start, ...this.#drawn };
   }
 
   /** Reverses the charges that were added since `save`, because they will never be on disk. */
   takeBack(): void {
-    this.#month = this.#saved;
+    this.#drawn = this.#saved;
   }
 
   /** Limits with which the sum of the month is divided as it is on disk. */
