@@ -74,6 +74,13 @@ export interface AttemptFailure {
    * sent to another worker.
    */
   readonly failedCheck?: string | undefined;
+  /**
+   * The worker's server has refused the gateway's own key, its balance or its rate. The client gets this error, and the
+   * request is not sent to another worker.
+   */
+  readonly refusal?: "UNAUTHORIZED" | "INSUFFICIENT_BALANCE" | "RATE_LIMITED" | undefined;
+  /** True if the request must not be sent to another worker, whatever has failed. */
+  readonly isFinal?: boolean | undefined;
 }
 
 /** Tokens of one answer. */

@@ -82,6 +82,8 @@ export interface NetworkKind {
   statusUrl?(config: NetworkConfig): string;
   /** Reads that document. Undefined if it is not valid. Default: the status document of decisions.md section 8. */
   readStatus?(config: NetworkConfig, document: unknown): NetworkStatus | undefined;
+  /** Called when that document could not be read. `reason`: such as `status 401` or `ECONNREFUSED`. */
+  statusFailed?(config: NetworkConfig, reason: string): void;
   /**
    * Opens the connections to the workers. `changed`: must be called when a worker becomes available or unavailable.
    */

@@ -20,9 +20,9 @@ env_key = "SLUICE_LOCAL_KEY"
 wire_api = "responses"
 
 # In the shell:
-export SLUICE_LOCAL_KEY=${key}`,
+export SLUICE_LOCAL_KEY=${quoted(key)}`,
   claude: ({ url, key, model }: LocalGateway) => `export ANTHROPIC_BASE_URL=${url}
-export ANTHROPIC_AUTH_TOKEN=${key}
+export ANTHROPIC_AUTH_TOKEN=${quoted(key)}
 export ANTHROPIC_MODEL=${quoted(model)}
 export ANTHROPIC_DEFAULT_HAIKU_MODEL=$ANTHROPIC_MODEL
 export ANTHROPIC_DEFAULT_SONNET_MODEL=$ANTHROPIC_MODEL
@@ -34,12 +34,12 @@ export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1`,
     return JSON.stringify({ model: `sluice/${model}`, provider: { sluice } }, null, 2);
   },
   openai: ({ url, key }: LocalGateway) => `export OPENAI_BASE_URL=${url}/v1
-export OPENAI_API_KEY=${key}`,
-  env: ({ url, key, model }: LocalGateway) => `OPENAI_BASE_URL=${url}/v1
-OPENAI_API_KEY=${key}
-ANTHROPIC_BASE_URL=${url}
-ANTHROPIC_AUTH_TOKEN=${key}
-SLUICE_MODEL=${model}`,
+export OPENAI_API_KEY=${quoted(key)}`,
+  env: ({ url, key, model }: LocalGateway) => `OPENAI_BASE_URL=${quoted(`${url}/v1`)}
+OPENAI_API_KEY=${quoted(key)}
+ANTHROPIC_BASE_URL=${quoted(url)}
+ANTHROPIC_AUTH_TOKEN=${quoted(key)}
+SLUICE_MODEL=${quoted(model)}`,
 } as const;
 
 /** Quotes a text for a POSIX shell. */

@@ -3,9 +3,10 @@
  * runs the template `connect` of `sluice init`.
  */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { platform } from "node:process";
 import {
   checkWord,
   optionText,
@@ -14,6 +15,7 @@ import {
   type CommandContext,
   type OptionValues,
 } from "sluice-gateway/module";
+import { isLoopback } from "sluice-gateway/http";
 import { packageFile } from "sluice-gateway/package-files";
 import {
   catchFatalErrors,
@@ -56,6 +58,7 @@ On SIGTERM and SIGINT, running requests finish, and the exit code is 0. A page a
 --configure NAME        print the settings of a program: ${clients.join(", ")}
 --max-price NANO        highest price of a token, in nano native tokens
 ${evidenceHelp}
+                        (--without-crl needs --min-tcb, and --allow-simulated needs --simulated-root)
 --json                  print one JSON document when programs can connect`,
   options: {
     key: { type: "string" },
@@ -69,6 +72,7 @@ ${evidenceHelp}
   },
   async run(context, values, positionals) {
     const options = readOptions(context, values, positionals);
+    for (const warning of warnings(options)) context.printToStderr(`warning: ${warning}`);
     const folder = mkdtempSync(join(tmpdir(), "sluice-connect-"));
     try {
       return await serve(context, options, folder);
@@ -82,6 +86,7 @@ interface Options {
   readonly url: string;
   readonly model: string | undefined;
   readonly localKey: string;
+  readonly keyFile: string | undefined;
   readonly client: Client | undefined;
   /** The variables of the template. */
   readonly variables: Readonly<Record<string, string>>;
@@ -120,6 +125,7 @@ function readOptions(
   return {
     url,
     model,
+    keyFile,
     localKey: keyFile === undefined ? newKey() : keyIn(keyFile),
     client: client === undefined ? undefined : checkWord(client, clients, "configure"),
     evidence: evidenceOf(accepted),
@@ -134,6 +140,19 @@ function readOptions(
       SLUICE_MAX_PRICE: maxPrice,
     },
   };
+}
+
+function warnings({ url, keyFile }: Options): string[] {
+  const { protocol, hostname } = new URL(url);
+  const found: string[] = [];
+  if (protocol === "http:" && !isLoopback(hostname)) {
+    found.push(`${url} has no TLS, so anyone on the way can read the API key`);
+  }
+  // Windows has no such permissions.
+  if (keyFile !== undefined && platform !== "win32" && (statSync(keyFile).mode & 0o077) !== 0) {
+    found.push(`other users can read ${keyFile}: chmod 600 is missing`);
+  }
+  return found;
 }
 
 function checkedBy<T>(read: () => T): T {
@@ -214,10 +233,13 @@ async function serve(context: CommandContext, options: Options, folder: string):
   if (gateway === undefined) return 1;
   fatal.drain = drainOf(gateway);
   try {
-    const verification = await gateway.use("sealed-networks")?.verify(model);
+    const networks = gateway.use("sealed-networks");
+    const verification = await networks?.verify(model);
     if (verification === undefined || verification.failedCheck !== undefined) {
       context.printToStderr(
-        verification === undefined ? notListed(options) : describe(verification),
+        verification === undefined
+          ? notListed(options, networks?.listFault)
+          : describe(verification),
       );
       return 1;
     }
@@ -232,7 +254,12 @@ async function serve(context: CommandContext, options: Options, folder: string):
   }
 }
 
-function notListed({ url, model }: Options): string {
+function notListed({ url, model }: Options, listFault: string | undefined): string {
+  if (listFault !== undefined) {
+    return printable(
+      `refused: ${url}/v1/models could not be read: ${listFault}. Nothing was sent.`,
+    );
+  }
   const what = model === undefined ? "no model" : `no model ${model}`;
   return printable(
     `refused: ${url}/v1/models lists ${what} with evidence, so nothing there can be verified. Nothing was sent.\nIf the gateway itself ends the encryption, pass --network.`,

@@ -16,8 +16,6 @@ export default defineSurface({
         "text/html; charset=utf-8",
         "content-security-policy",
         policy,
-        "x-content-type-options",
-        "nosniff",
         ...shared,
       ],
       body: page,
@@ -35,7 +33,7 @@ export default defineSurface({
   },
 });
 
-const shared = ["cache-control", "no-store", "vary", "accept"];
+const shared = ["cache-control", "no-store", "vary", "accept", "x-content-type-options", "nosniff"];
 
 const list = { type: "array", items: { type: "object" } };
 

@@ -52,9 +52,9 @@ function verification(one) {
 
 function requests(list) {
   if (list.length === 0) return [element("p", "No requests yet.")];
-  const head = ["time", "model", "tokens in", "tokens out", "price per token", "bill in milli-CU", "verdict"].map((label) => element("th", label));
+  const head = ["time", "model", "tokens in", "tokens out", "price per token", "rate in USD", "bill in milli-CU", "verdict"].map((label) => element("th", label));
   return [table([head, ...list.map((one) => [
-    time(one.at), one.model, String(one.promptTokens), String(one.completionTokens), one.price, String(one.billedMilliCu ?? "none"),
+    time(one.at), one.model, String(one.promptTokens), String(one.completionTokens), one.price, one.rate ?? "none", String(one.billedMilliCu ?? "none"),
     one.failedCheck === undefined ? element("td", "the bill is right", "good") : element("td", one.failedCheck, "bad"),
   ])])];
 }

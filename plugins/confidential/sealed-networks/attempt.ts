@@ -112,8 +112,10 @@ export class SealedAttempt implements RunningAttempt {
       // It was cancelled before it started.
       if (error === this.#cancel.signal.reason) return this.#fail({ cause: { kind: "closed" } });
       if (!(error instanceof ConfidentialError)) throw error;
-      // The request may have been sent, so it is not repeated.
-      this.#refuse(`answer: ${error.message}`, undefined);
+      const refused = refusalOf(error);
+      if (refused === undefined) return this.#refuse(`answer: ${error.message}`, undefined);
+      this.#record(error.message, undefined);
+      this.#fail(refused);
     }
   }
 
@@ -171,6 +173,11 @@ export class SealedAttempt implements RunningAttempt {
     }
     const fault = billFault(final, reserved.session);
     if (fault !== undefined) return this.#refuse(fault, final);
+    // The gateway can cancel an answer as well, because the frame with which it asks for that is not signed.
+    const isCut = finishReason === "cancel" || report?.finish === "cancel";
+    if (isCut && !this.#cancel.signal.aborted) {
+      return this.#refuse("answer: it was cut before its end", final);
+    }
     this.#record(undefined, final);
     if (error !== undefined) {
       const isOfRequest = requestErrors.has(errorCode);
@@ -190,7 +197,9 @@ export class SealedAttempt implements RunningAttempt {
     this.#call.onEnd(message);
   }
 
+  /** Ends the session too, because nothing more is sent to an end that has failed a check. */
   #refuse(failedCheck: string, final: FinalAnswer | undefined): void {
+    void this.#session?.session.close();
     this.#record(failedCheck, final);
     this.#fail({ cause: { kind: "unusable" }, failedCheck });
   }
@@ -205,6 +214,7 @@ export class SealedAttempt implements RunningAttempt {
       promptTokens,
       completionTokens,
       price: priceText(final?.pricing),
+      rate: final?.pricing?.tokenUsdRate,
       billedMilliCu: final?.usedCUMilli,
       failedCheck,
     });
@@ -213,19 +223,31 @@ export class SealedAttempt implements RunningAttempt {
   #fail(failure: AttemptFailure): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#call.onError(this.worker, failure);
+    this.#call.onError(this.worker, { ...failure, isFinal: this.hasRequest });
   }
 }
 
 /** Returns the failure of a request whose session could not be opened. */
 function failureToOpen(error: ConfidentialError): AttemptFailure {
-  if (isVerdict(error))
-    return { cause: { kind: "unusable", code: error.code }, failedCheck: failedCheckOf(error) };
+  const refused = refusalOf(error);
+  if (refused !== undefined) return refused;
+  const { code } = error;
+  if (isVerdict(error) || code === "CONNECTION_FAILED")
+    return { cause: { kind: "unusable", code }, failedCheck: failedCheckOf(error) };
   return { cause: causeOf(error) };
 }
 
+const refusals = { UNAUTHORIZED: 401, INSUFFICIENT_BALANCE: 402, RATE_LIMITED: 429 } as const;
+
+/** Returns the failure if the gateway has refused the API key, its balance or its rate. */
+function refusalOf({ code }: ConfidentialError): AttemptFailure | undefined {
+  if (code !== "UNAUTHORIZED" && code !== "INSUFFICIENT_BALANCE" && code !== "RATE_LIMITED") {
+    return undefined;
+  }
+  return { cause: { kind: "status", status: refusals[code], code }, refusal: code };
+}
+
 function causeOf({ code }: ConfidentialError): UpstreamFailure {
-  if (code === "RATE_LIMITED") return { kind: "status", status: 429, code };
   if (code === "MODEL_NOT_AVAILABLE" || code === "NETWORK_NOT_AVAILABLE") {
     return { kind: "status", status: 404, code };
   }

@@ -38,5 +38,6 @@ export function readCatalogue(
 }
 
 function isName(value: unknown): value is string {
-  return typeof value === "string" && value !== "" && value.length <= 256;
+  // Names are printed in settings that people paste, so they have no control and format characters.
+  return typeof value === "string" && /^[^\p{C}\p{Zl}\p{Zp}]{1,256}$/u.test(value);
 }

@@ -27,6 +27,7 @@ export default defineService<Options, SealedNetworks>({
   dryRun: () => ({
     verifications: () => [],
     requests: () => [],
+    listFault: undefined,
     verify: () => Promise.resolve(undefined),
   }),
   async start(options, host, context) {

@@ -69,8 +69,14 @@ export interface SealedConfig {
 export function sealedConfigs(options: Options): Map<string, SealedConfig> {
   return new Map(
     [...evidencePolicies(options, "sealed")].map(([name, policy]) => {
-      const stream = options.networks[name]?.stream ?? {};
-      return [name, { stream, accepted: acceptedEvidence(policy, stream) }];
+      const { stream = {}, evidence } = options.networks[name] ?? {};
+      // The policy has a default for simulated evidence, which would replace the images of the policy document.
+      const imageHashes = evidence?.image_hashes;
+      const accepted = {
+        ...acceptedEvidence(policy, stream),
+        ...(imageHashes !== undefined && { imageHashes }),
+      };
+      return [name, { stream, accepted }];
     }),
   );
 }
@@ -80,12 +86,10 @@ function acceptedEvidence(
   policy: EvidencePolicyConfig,
   { policy_key: policyKey, termination }: StreamConfig,
 ): Partial<ConnectOptions> {
-  const { kind, roots, imageHashes, mrseam, advisories, minTcbEvaluation, platforms, sevSnp } =
-    policy;
+  const { kind, roots, mrseam, advisories, minTcbEvaluation, platforms, sevSnp } = policy;
   return {
     ...(policyKey !== undefined && { policyKey }),
     ...(termination !== undefined && { termination }),
-    ...(imageHashes.length > 0 && { imageHashes }),
     ...(mrseam.length > 0 && { mrseam }),
     ...(advisories.length > 0 && { advisories }),
     ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),

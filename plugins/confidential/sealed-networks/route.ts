@@ -31,6 +31,8 @@ import {
 
 /** Time before evidence expires at which it is checked again. */
 const renewMs = 300_000;
+/** Time for which an unused session is kept: less than the 120 s after which the other end closes it. */
+const maxIdleMs = 100_000;
 
 export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Requests are accepted even if the evidence is refused, so that they get the reason. */
@@ -43,8 +45,10 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   readonly #config: NetworkConfig;
   readonly #sealed: SealedConfig;
   readonly #listed: ListedWorker;
-  readonly #idle = new Set<ReservedSession>();
+  /** The unused sessions, and the time since which each one is unused. */
+  readonly #idle = new Map<ReservedSession, number>();
   readonly #closing = new AbortController();
+  #accepted: Verification | undefined;
   #price: string | undefined;
   #checking: Promise<unknown> | undefined;
 
@@ -60,10 +64,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     const assurance = this.verification?.assurance ?? "none";
     // A session has one of these.
     return assurance as EvidenceKind;
-  }
-
-  get isClosed(): boolean {
-    return this.#closing.signal.aborted;
   }
 
   attempt(call: AttemptedCall, worker: AttemptedWorker): RunningAttempt {
@@ -96,11 +96,12 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Returns an idle session, or a new one. Rejects with a ConfidentialError if a check fails. */
   async reserve(maxTokens: number | undefined): Promise<ReservedSession> {
     const wanted = Math.max(maxTokens ?? 0, this.#config.maxOutputTokens);
-    for (const reserved of this.#idle) {
-      const isUsable = this.#isUsable(reserved);
-      if (isUsable && reserved.maxOutputTokens < wanted) continue;
+    const oldest = this.deps.clock.now() - maxIdleMs;
+    for (const [reserved, since] of this.#idle) {
       this.#idle.delete(reserved);
-      if (isUsable) return reserved;
+      // The gateway reserves credit for the bound, so that a larger one than needed can be refused.
+      const isWanted = reserved.maxOutputTokens === wanted && since > oldest;
+      if (isWanted && this.#isUsable(reserved)) return reserved;
       void reserved.session.close();
     }
     return this.#open(wanted);
@@ -108,13 +109,15 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
 
   /** Keeps the session for the next request, if it can have one. */
   release(reserved: ReservedSession): void {
-    if (!this.isClosed && this.#isUsable(reserved)) this.#idle.add(reserved);
-    else void reserved.session.close();
+    if (!this.#closing.signal.aborted && this.#isUsable(reserved)) {
+      this.#idle.set(reserved, this.deps.clock.now());
+    } else void reserved.session.close();
   }
 
   close(): void {
+    this.deps.closed(this);
     this.#closing.abort(new ConfidentialError("CONNECTION_CLOSED", "the network was closed"));
-    for (const { session } of this.#idle) void session.close();
+    for (const { session } of this.#idle.keys()) void session.close();
     this.#idle.clear();
   }
 
@@ -165,8 +168,8 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   #accept(session: Session): Verification {
     const { log, clock } = this.deps;
     const { model, keyset, offer } = session;
-    const known = this.verification;
-    if (known?.keyset !== undefined && known.keyset !== keyset) {
+    const known = this.#accepted;
+    if (known !== undefined && known.keyset !== keyset) {
       log.warn({ model, keyset }, "the enclave of a model has new keys, which were verified");
     }
     const price = priceText(offer);
@@ -175,8 +178,9 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     }
     this.#price = price;
     const since = known?.keyset === keyset ? known.since : undefined;
-    this.verification = verificationOf(session, since ?? clock.now());
-    return this.verification;
+    this.#accepted = verificationOf(session, since ?? clock.now());
+    this.verification = this.#accepted;
+    return this.#accepted;
   }
 }
 

@@ -4,7 +4,7 @@ import { createClientMemory } from "../client/client.ts";
 import { readCatalogue } from "./catalogue.ts";
 import { sealedConfigs, type Options } from "./options.ts";
 import { SealedRoute } from "./route.ts";
-import type { RequestRecord } from "./sealed-sessions.ts";
+import type { RequestRecord, SealedDeps } from "./sealed-sessions.ts";
 import type { Verification } from "./verification.ts";
 
 /** Time that `verify` waits for the list of models. */
@@ -17,6 +17,8 @@ export interface SealedNetworks {
   verifications(): readonly Verification[];
   /** The last requests, the newest first. */
   requests(): readonly RequestRecord[];
+  /** Why the list of models could not be read the last time. Undefined if it was read. */
+  readonly listFault: string | undefined;
   /** Verifies the enclave of a model now. Default: the first model. Undefined if no gateway lists it with evidence. */
   verify(model?: string): Promise<Verification | undefined>;
 }
@@ -39,16 +41,29 @@ export function openSealedNetworks(
     () => undefined,
   );
   const record = (request: RequestRecord): void => {
+    const { rate } = request;
+    const before = requests.find(
+      (one) => one.model === request.model && one.rate !== undefined,
+    )?.rate;
+    if (rate !== undefined && before !== undefined && rate !== before) {
+      log.warn({ model: request.model, before, now: rate }, "the rate of a bill has changed");
+    }
     requests.unshift(request);
     requests.length = Math.min(requests.length, maxRequests);
     const { model, failedCheck } = request;
     if (failedCheck !== undefined) log.warn({ model, failedCheck }, "an answer is refused");
   };
+  let listFault: string | undefined;
   const hasList = Promise.withResolvers<void>();
   host.use("networks").addKind("sealed", {
     workerProtocols: [],
     statusUrl: ({ url }) => `${url.replace(/^ws/, "http").replace(/\/+$/, "")}/v1/models`,
+    statusFailed(_config, reason) {
+      listFault = reason;
+      hasList.resolve();
+    },
     readStatus({ name }, document) {
+      listFault = undefined;
       // The network has its routes at the end of this turn.
       queueMicrotask(hasList.resolve);
       return readCatalogue(document, configs.get(name)?.stream.network);
@@ -59,22 +74,30 @@ export function openSealedNetworks(
       if (sealed === undefined) throw new TypeError(`${config.name} is not a sealed network`);
       return {
         routeTo(listed) {
-          const route = new SealedRoute(config, sealed, listed, { clock, log, memory, record });
-          routes.set(listed.model, route);
+          const { model } = listed;
+          const closed: SealedDeps["closed"] = (one) => {
+            // After a reload, another route serves the model.
+            if (routes.get(model) === one) routes.delete(model);
+          };
+          const deps = { clock, log, memory, record, closed };
+          const route = new SealedRoute(config, sealed, listed, deps);
+          routes.set(model, route);
           return route;
         },
         close: () => Promise.resolve(),
       };
     },
   });
-  const open = (): SealedRoute[] => [...routes.values()].filter(({ isClosed }) => !isClosed);
   return {
-    verifications: () => open().flatMap(({ verification }) => verification ?? []),
+    verifications: () => [...routes.values()].flatMap(({ verification }) => verification ?? []),
     requests: () => requests,
+    get listFault() {
+      return listFault;
+    },
     async verify(model) {
       using _limit = clock.after(listMs, hasList.resolve);
       await hasList.promise;
-      const route = open().find((each) => model === undefined || each.model === model);
+      const route = routes.values().find((each) => model === undefined || each.model === model);
       await route?.check();
       return route?.verification;
     },

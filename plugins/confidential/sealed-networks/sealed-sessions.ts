@@ -11,6 +11,8 @@ export interface RequestRecord {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly price: string;
+  /** Price of one native token in USD, as in the bill. */
+  readonly rate: string | undefined;
   /** The charge in milli-CU, as the gateway states it. Undefined without a bill. */
   readonly billedMilliCu: number | undefined;
   /** The check that the answer or its bill has failed, and why. Undefined if all passed. */
@@ -22,6 +24,8 @@ export interface SealedDeps {
   readonly log: Log;
   readonly memory: ClientMemory;
   readonly record: (request: RequestRecord) => void;
+  /** Called when the route to a model is closed. */
+  readonly closed: (route: SealedSessions) => void;
 }
 
 /** A session that is reserved for one request. */

@@ -62,9 +62,11 @@ export function isVerdict({ code }: ConfidentialError): boolean {
 
 const transient: ReadonlySet<ConfidentialError["code"]> = new Set([
   "CONNECTION_CLOSED",
+  "CONNECTION_FAILED",
   "MODEL_NOT_AVAILABLE",
   "NETWORK_NOT_AVAILABLE",
   "INSUFFICIENT_BALANCE",
+  "UNAUTHORIZED",
   "RATE_LIMITED",
   "UPSTREAM_FAILED",
   "TIMEOUT",

@@ -7,7 +7,7 @@ import { completionError, errorOfFailure, failureOutcome, type CompletionError }
 /** The minimum of gateway.md, "Retry-After values". */
 const minRetryAfterSeconds = 5;
 
-/** Renders an error. `retryAfterSeconds` replaces the general wait of a 503. */
+/** Renders an error. `retryAfterSeconds` replaces the general wait of a 429 or 503. */
 export function errorReply(
   api: Pick<CompletionApi, "renderError">,
   x: Exchange,
@@ -18,7 +18,8 @@ export function errorReply(
 ): Reply {
   const { headers: own = [], body } = api.renderError(error, x);
   const headers = ["content-type", "application/json", ...own];
-  if (error.status === 503) headers.push("retry-after", String(retryAfterSeconds));
+  if (error.status === 503 || error.status === 429)
+    headers.push("retry-after", String(retryAfterSeconds));
   return { status: error.status, headers, body, code: error.code };
 }
 

@@ -11,6 +11,9 @@ const errors = {
     status: 502,
     message: "the evidence or the bill of the model failed a check",
   },
+  UNAUTHORIZED: { status: 401, message: "the network does not accept the key of this gateway" },
+  INSUFFICIENT_BALANCE: { status: 402, message: "the balance at the network is used up" },
+  RATE_LIMITED: { status: 429, message: "the network limits the rate of requests" },
 } as const;
 
 export type CompletionErrorCode = keyof typeof errors;
@@ -49,9 +52,10 @@ export function errorOfFailure(
   failure: InferenceFailure,
   attempt: AttemptFailure | undefined,
 ): CompletionError {
-  return attempt?.failedCheck === undefined
-    ? completionError(codeOfFailure[failure])
-    : completionError("VERIFICATION_FAILED", { message: attempt.failedCheck });
+  const { failedCheck: message, refusal } = attempt ?? {};
+  return message === undefined
+    ? completionError(refusal ?? codeOfFailure[failure])
+    : completionError("VERIFICATION_FAILED", { message });
 }
 
 /** Returns the outcome of an exchange whose answer failed. */

@@ -35,6 +35,9 @@ const kinds: Readonly<Record<string, Kind | undefined>> = {
   GATEWAY_RATE_LIMITED: { type: "rate_limit_error", code: "rate_limit_exceeded" },
   // Codex shows the time in `resets_at` and stops.
   GATEWAY_CU_LIMIT_EXCEEDED: { type: "usage_limit_reached", code: "insufficient_quota" },
+  UNAUTHORIZED: { ...invalidRequest, code: "invalid_api_key" },
+  INSUFFICIENT_BALANCE: { type: "insufficient_quota", code: "insufficient_quota" },
+  RATE_LIMITED: { type: "rate_limit_error", code: "rate_limit_exceeded" },
   MODEL_NOT_FOUND: { ...invalidRequest, code: "model_not_found" },
 };
 

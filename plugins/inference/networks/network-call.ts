@@ -164,15 +164,17 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     const cause = { ...failure.cause, backend: worker.id };
     this.network.countFailure(cause);
     this.#attemptFailure = { ...failure, cause };
-    const final =
-      failure.failedCheck === undefined ? finalFailure(worker, cause, this.request) : "unavailable";
+    const { failedCheck, refusal, isFinal = false } = failure;
+    const isOfGateway = failedCheck !== undefined || refusal !== undefined;
+    const final = isOfGateway ? "unavailable" : finalFailure(worker, cause, this.request);
     // A worker that refused the request has not processed any of it.
     if (this.#leaving !== undefined) return this.#endLeft(this.#hasBegun);
     const isTimeOut = cause.kind === "answerTimeout" || cause.kind === "idleTimeout";
     if (this.#hasBegun) return this.#fail(isTimeOut ? "timedOut" : "broken");
     if (final !== undefined) return this.#fail(final);
     if (isTimeOut) this.#failure = "timedOut";
-    this.#next();
+    if (isFinal) this.#fail(this.#failure);
+    else this.#next();
   }
 
   /**

@@ -73,6 +73,7 @@ export class Network implements ServingNetwork {
       ...statusSource(config, kind),
       everyMs: config.statusMs,
       changed: (status) => this.#onStatus(status),
+      failed: (reason) => kind?.statusFailed?.(config, reason),
     });
     this.settled = this.#readAll();
   }
@@ -179,6 +180,9 @@ export class Network implements ServingNetwork {
 
   #list(): void {
     this.#models = this.#modelsWith(this.#overrides);
+    for (const id of this.#firstListed.keys()) {
+      if (!this.#models.has(id)) this.#firstListed.delete(id);
+    }
   }
 
   #modelsWith(overrides: ReadonlyMap<string, ModelOverride>): Map<string, Model> {

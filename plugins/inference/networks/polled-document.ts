@@ -18,8 +18,8 @@ export interface DocumentOptions<T> {
   readonly problemOf?: (value: unknown) => string;
   /** Called after each successful reading. */
   readonly changed: (value: T) => void;
-  /** Called after each reading that failed. */
-  readonly failed?: () => void;
+  /** Called after each reading that failed. `reason`: such as `status 401` or `ECONNREFUSED`. */
+  readonly failed?: (reason: string) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -104,11 +104,11 @@ export class PolledDocument<T> {
     const value = outcome.ok ? this.#options.read(outcome.value) : undefined;
     if (value === undefined) {
       this.#failures.add(1);
-      failed?.();
-      if (this.#failed++ > 0) return;
       const reason = outcome.ok
         ? (problemOf?.(outcome.value) ?? "it does not have the expected content")
         : outcome.reason;
+      failed?.(reason);
+      if (this.#failed++ > 0) return;
       const message = this.#hasValue
         ? "a polled document could not be read; the last value stays in use"
         : "a polled document could not be read; it is read again every two seconds";

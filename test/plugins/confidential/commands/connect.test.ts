@@ -6,6 +6,7 @@ import { describe, test, type TestContext } from "node:test";
 import { parseArgs } from "node:util";
 import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
 import { connect } from "../../../../plugins/confidential/commands/connect.ts";
+import { clientSettings } from "../../../../plugins/confidential/commands/client-settings.ts";
 import { platform, startFakeGateway, type Script } from "../client/fake-gateway.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 import { models } from "../sealed-networks/local-gateway.ts";
@@ -65,7 +66,7 @@ describe("sluice connect", () => {
         assert.match(out, /accepted +not_simulated/);
         assert.match(out, /skipped +policy \(no policy key is pinned\)/);
         const [, base = ""] = /OPENAI_BASE_URL=(\S+)/.exec(out) ?? [];
-        const [, key = ""] = /OPENAI_API_KEY=(\S+)/.exec(out) ?? [];
+        const [, key = ""] = /OPENAI_API_KEY='(\S+)'/.exec(out) ?? [];
         const headers = { authorization: `Bearer ${key}` };
         const listed = await fetch(`${base}/models`, { headers });
         assert.match(await listed.text(), /"id":"demo"/);
@@ -104,6 +105,33 @@ describe("sluice connect", () => {
     }
     assert.equal(statSync(file).mode & 0o777, 0o600);
     assert.deepEqual(keys, [readFileSync(file, "utf8").trim(), keys[0]]);
+  });
+
+  test("warns of a key that others can read", inTime, async (t) => {
+    const { run, folder } = commandLine(t);
+    const file = join(folder, "key");
+    writeFileSync(file, "local_0123456789abcdef\n", { mode: 0o644 });
+    // Nothing listens there, so the list of models cannot be read.
+    const url = "http://0.0.0.0:1";
+    const { code, err } = await run(connect, url, ...always, ...simulated, "--key-file", file);
+    assert.equal(code, 1);
+    const text = err.join("\n");
+    assert.match(text, /^warning: .*0\.0\.0\.0.* has no TLS/m);
+    assert.match(text, /^warning: other users can read/m);
+    assert.match(text, /^refused: .*\/v1\/models could not be read: ECONNREFUSED/m);
+  });
+
+  test("says that the list of models is refused", inTime, async (t) => {
+    const remote = await startFakeGateway(t);
+    const { code, err } = await commandLine(t).run(connect, remote.url, ...always, ...simulated);
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /^refused: .* could not be read: status 404/m);
+    assert.doesNotMatch(err.join("\n"), /warning/);
+  });
+
+  test("quotes the settings of programs", () => {
+    const text = clientSettings.env({ url: "http://127.0.0.1:1", key: "k", model: "it's $x" });
+    assert.match(text, /^SLUICE_MODEL='it'\\''s \$x'$/m);
   });
 
   const refusals: readonly {

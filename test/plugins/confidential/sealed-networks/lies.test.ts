@@ -2,7 +2,20 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { otherPlatform, pricing, type Json, type Script } from "../client/fake-gateway.ts";
+import {
+  readPolicy,
+  signPolicy,
+  writePolicy,
+} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import {
+  otherPlatform,
+  platform,
+  pricing,
+  type Json,
+  type Script,
+} from "../client/fake-gateway.ts";
+import { unwrap } from "../protocol/session.ts";
 import {
   question,
   secret,
@@ -70,6 +83,33 @@ describe("before a request", () => {
     });
   }
 
+  test("an image that the policy document does not list, if simulated", inTime, async (t) => {
+    const signer = createSigner();
+    const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };
+    const local = await startLocalGateway(t, { env });
+    const policyWith = async (image: string) => {
+      const now = local.remote.clock.now();
+      const policy = readPolicy({
+        v: 1,
+        serial: 1,
+        issued_at: new Date(now - 1000).toISOString(),
+        expires_at: new Date(now + 3_600_000).toISOString(),
+        networks: {
+          "confidential-alpha": { termination: "worker", worker: { image_hashes: [image] } },
+        },
+      });
+      assert.ok(typeof policy !== "string", JSON.stringify(policy));
+      return signPolicy(unwrap(writePolicy(policy)), signer);
+    };
+    local.remote.policy = await policyWith("ab".repeat(32));
+    const refused = await local.ask();
+    assert.equal(refused.status, 502);
+    assert.match(await refused.text(), /image_hash: /);
+    assert.equal(local.remote.frames, 0);
+    local.remote.policy = await policyWith(platform.imageHash);
+    assert.equal((await local.ask()).status, 200);
+  });
+
   test("a price at the maximum is accepted", inTime, async (t) => {
     const local = await startLocalGateway(t, { env: { SLUICE_MAX_PRICE: "18.75" } });
     assert.equal((await local.ask()).status, 200);
@@ -129,6 +169,16 @@ const after: readonly { name: string; script: Script; says: RegExp }[] = [
     says: /answer: the frame done arrived before the end/,
   },
   {
+    name: "an answer that the enclave has cancelled",
+    script: { final: { finish_reason: "cancel" } },
+    says: /answer: it was cut before its end/,
+  },
+  {
+    name: "a report of a cancelled answer",
+    script: { report: { finish: "cancel" } },
+    says: /answer: it was cut before its end/,
+  },
+  {
     name: "a changed chunk",
     script: { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
     says: /answer: the frame cannot be opened/,
@@ -164,6 +214,34 @@ describe("in an answer", () => {
       // The process and the network remain usable.
       local.remote.script = {};
       assert.equal((await local.ask()).status, 200);
+      assert.equal(local.remote.hellos.length, 5, "a failure ended its session");
+    });
+  }
+
+  for (const [code, status] of [
+    ["UNAUTHORIZED", 401],
+    ["INSUFFICIENT_BALANCE", 402],
+    ["RATE_LIMITED", 429],
+  ] as const) {
+    test(`${code} keeps its meaning, and nothing is repeated`, inTime, async (t) => {
+      const error = JSON.stringify({ type: "error", error: "no", code });
+      const local = await startLocalGateway(t, { script: { outgoing: () => [error] } });
+      await assertRefused(await local.ask());
+      await assertRefused(await local.ask({ ...question, max_tokens: 9 }, "/v1/messages"));
+      assert.equal(local.remote.prompts.length, 2);
+      local.remote.script = { attestation: () => error };
+      await assertRefused(await local.ask());
+      assert.equal(local.remote.prompts.length, 2, "this session was not opened");
+
+      async function assertRefused(answer: Response): Promise<void> {
+        const text = await answer.text();
+        assert.equal(answer.status, status, text);
+        // Chat has the code in the body, and other APIs have it in a header.
+        assert.equal(
+          answer.headers.get("x-sluice-error") ?? /"code":"(\w+)"/.exec(text)?.[1],
+          code,
+        );
+      }
     });
   }
 

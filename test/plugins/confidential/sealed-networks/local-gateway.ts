@@ -19,6 +19,7 @@ export const question = { model: "demo", messages: [{ role: "user", content: sec
 export const models = {
   data: [
     { id: "plain", network: "confidential-classic", evidence: "none" },
+    { id: "demo\nOTHER=1", network: "confidential-alpha", evidence: "simulated" },
     { id: "demo", network: "confidential-alpha", evidence: "simulated" },
   ],
 };

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
 import { test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { pricing, type Script } from "../client/fake-gateway.ts";
 import {
   localKey,
   question,
@@ -54,6 +55,50 @@ test("answers every API for models, and names what was verified", inTime, async 
   assert.equal(remote.hellos.length, 1, "the requests shared one session");
 });
 
+test(
+  "opens another session after a pause, and for another maximum of tokens",
+  inTime,
+  async (t) => {
+    const local = await startLocalGateway(t);
+    const { clock, hellos } = local.remote;
+    const ask = async (body: object): Promise<void> => {
+      const answer = await local.ask({ ...question, ...body });
+      assert.equal(answer.status, 200, await answer.text());
+    };
+    await ask({});
+    clock.jump(99_000);
+    await ask({});
+    assert.equal(hellos.length, 1);
+    clock.jump(101_000);
+    await ask({});
+    assert.equal(hellos.length, 2);
+    await ask({ max_tokens: 100_000 });
+    await ask({});
+    const bounds = hellos.map(({ maxOutputTokens }) => maxOutputTokens);
+    const [bound] = bounds;
+    assert.deepEqual(bounds, [bound, bound, 100_000, bound]);
+  },
+);
+
+test("a gateway that cannot be reached does not change what was verified", inTime, async (t) => {
+  const local = await startLocalGateway(t, { script: { done: withRate("0.25", 66) } });
+  await (await local.ask()).text();
+  const [before] = (await pageOf(local.url)).verifications;
+  local.remote.script = { status: 503 };
+  await cutAndWait(local);
+  const answer = await local.ask();
+  assert.equal(answer.status, 502);
+  assert.match(await answer.text(), /connection: /);
+  assert.deepEqual((await pageOf(local.url)).verifications, [before]);
+  local.remote.script = { done: withRate("0.5", 131) };
+  assert.equal((await local.ask()).status, 200);
+  assert.ok(local.lines.some((line) => /rate of a bill has changed/.test(line)));
+});
+
+function withRate(tokenUsdRate: string, usedCUMilli: number): NonNullable<Script["done"]> {
+  return (frame) => ({ ...frame, usedCUMilli, pricing: { ...pricing, tokenUsdRate } });
+}
+
 test("lists only models with evidence, in both shapes", inTime, async (t) => {
   const { url } = await startLocalGateway(t);
   const headers = { authorization: `Bearer ${localKey}` };
@@ -95,6 +140,13 @@ test("needs the local key, a loopback name and no foreign origin", inTime, async
     assert.equal(answer.headers.get("access-control-allow-origin"), null);
     await answer.text();
   }
+  for (const [key, status] of [
+    [localKey, 404],
+    ["wrong", 401],
+  ] as const) {
+    const answer = await local.ask(question, "/v1/nothing", { authorization: `Bearer ${key}` });
+    assert.equal(answer.status, status, await answer.text());
+  }
   const status = await new Promise<number | undefined>((resolve, reject) => {
     const request = httpRequest(local.url, { headers: { host: "evil.example" } }, (response) => {
       response.resume();
@@ -119,9 +171,13 @@ test("the page shows verifications and bills, and neither content nor keys", inT
       promptTokens: 9,
       completionTokens: 5,
       price: "12.5 nano × 1500/1000",
+      rate: "0.25",
       billedMilliCu: 66,
     },
   ]);
+  const json = await fetch(local.url);
+  assert.equal(json.headers.get("x-content-type-options"), "nosniff");
+  await json.text();
   const html = await fetch(local.url, { headers: { accept: "text/html" } });
   const text = (await html.text()) + JSON.stringify({ verifications, requests });
   for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));
@@ -153,9 +209,11 @@ test("new keys of the enclave are verified before they are used", inTime, async 
   const local = await startLocalGateway(t);
   await (await local.ask()).text();
   const [before] = (await pageOf(local.url)).verifications;
+  local.remote.script = { state: { isDebug: true } };
+  await cutAndWait(local);
+  assert.equal((await local.ask()).status, 502);
   const signer = createSigner();
   local.remote.script = { keyset: { hs: signer.publicKey }, handshakeSigner: signer };
-  await cutAndWait(local);
   const answer = await local.ask();
   assert.equal(answer.status, 200, await answer.text());
   const [after] = (await pageOf(local.url)).verifications;
@@ -191,6 +249,9 @@ test("evidence is checked again before it expires, and while it is refused", inT
   await until(async () => (await state())?.failedCheck === undefined);
   assert.equal(remote.frames, frames);
   assert.equal((await local.ask()).status, 200);
+  remote.models = { data: [] };
+  await readModels(remote);
+  await until(async () => (await state()) === undefined);
 });
 
 test("a client that leaves cancels the answer, and the session continues", inTime, async (t) => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerReader } from "sluice-gateway/services";
+import type { AnswerReader, NetworkKind } from "sluice-gateway/services";
+import { fakeRoute } from "./fake-route.ts";
 import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
 import { costOf, error, estimated, firstEvent, streamOf, openTwoWorkers } from "./call-fixtures.ts";
 import { cutImmediately, failing, raw, streamed, whole } from "./worker-scripts.ts";
@@ -27,6 +28,42 @@ for (const [status, failure] of [
     },
   );
 }
+
+test("a failure that is final is not followed by another attempt", inTime, async () => {
+  const ended = {
+    produced: { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 },
+    reported: undefined,
+    finishReason: undefined,
+    hasRequest: true,
+    pause() {},
+    resume() {},
+    wrapUp() {},
+    abort() {},
+  };
+  let attempts = 0;
+  const kind: NetworkKind = {
+    workerProtocols: ["http:"],
+    open: () => ({
+      routeTo: () => ({
+        ...fakeRoute(),
+        attempt: (call, worker) => ({
+          ...ended,
+          worker,
+          begin() {
+            attempts++;
+            call.onError(worker, { cause: { kind: "unusable" }, isFinal: true });
+          },
+        }),
+      }),
+      close: () => Promise.resolve(),
+    }),
+  };
+  await using first = await startWorker();
+  await using second = await startWorker();
+  await using opened = await openTwoWorkers(first, second, {}, kind);
+  assert.equal((await failureOf(opened.ask())).failure, "unavailable");
+  assert.equal(attempts, 1);
+});
 
 const unanswered: readonly [name: string, script: Script][] = [
   ...[401, 403, 429, 500, 502, 503, 599].map((status): [string, Script] => [

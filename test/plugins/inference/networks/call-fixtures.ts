@@ -1,5 +1,5 @@
 /** Shared by the tests of calls: two workers in order, and the cost of an answer. */
-import type { InferenceResult } from "sluice-gateway/services";
+import type { InferenceResult, NetworkKind } from "sluice-gateway/services";
 import { openNetwork, type Opened } from "./network-harness.ts";
 import { raw } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
@@ -27,11 +27,17 @@ export async function openTwoWorkers(
   first: Worker,
   second: Worker,
   more: object = {},
+  kind?: NetworkKind,
 ): Promise<Opened> {
   const listed = [first, second].map(({ url }, n) => ({ id: `w${n}`, model: "Test/Model-1", url }));
   first.documents.set("/status", { price_per_token_nano: "12", workers: listed });
   const origins = [first.url, second.url];
-  return openNetwork(first.url, { statusUrl: `${first.url}/status`, origins, ...more });
+  return openNetwork(
+    first.url,
+    { statusUrl: `${first.url}/status`, origins, ...more },
+    undefined,
+    kind,
+  );
 }
 
 export const error = '{"error":{"message":"secret","code":500}}';

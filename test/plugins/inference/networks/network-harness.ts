@@ -7,6 +7,7 @@ import type {
   InferenceResult,
   ModelOverride,
   NetworkConfig,
+  NetworkKind,
   WholeMessage,
 } from "sluice-gateway/services";
 import { Network } from "../../../../plugins/inference/networks/network.ts";
@@ -44,6 +45,7 @@ export async function openNetwork(
   url: string,
   over: Partial<NetworkConfig> = {},
   random: () => number = () => 0,
+  kind?: NetworkKind,
 ): Promise<Opened> {
   const seen = observed();
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -65,7 +67,7 @@ export async function openNetwork(
     affinity: "session",
     ...over,
   };
-  const network = new Network(config, { ...seen, overrides: () => overrides, random });
+  const network = new Network(config, { ...seen, overrides: () => overrides, random, kind });
   await network.settled;
   const isPause = (ms: number): boolean => ms > 800_000;
   return {

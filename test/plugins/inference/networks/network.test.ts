@@ -163,6 +163,18 @@ test("a retry uses the current workers", inTime, async () => {
   assert.equal(old.received.length, 1);
 });
 
+test("nothing is kept of a model that is not listed any more", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await listing(worker, [{ id: "w1" }]);
+  const createdAt = (): number | undefined => opened.network.models.get(model)?.entry.createdAt;
+  const first = createdAt();
+  list(worker, []);
+  await opened.readAgain();
+  list(worker, [{ id: "w1" }]);
+  await opened.readAgain();
+  assert.ok(Number(createdAt()) > Number(first));
+});
+
 test("a call is unavailable if its model has been removed meanwhile", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await listing(worker, [{ id: "w1" }, { id: "w2" }], { idleMs: 86_400_000 });
