@@ -45,6 +45,7 @@ test("a pool has the documented defaults", async () => {
     maxLag: 8,
     maxHeadAgeMs: undefined,
     answerBytes: 64 * 1_048_576,
+    proof: "off",
   });
 });
 
