@@ -242,9 +242,8 @@ export class LocalLink implements CreditLink {
     this.#events = [];
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const draws = new Set<MonthDraws>();
-    const month = this.#deps.time.periodStart(this.#deps.time.now());
     const settlements = this.#settled;
-    for (const settlement of settlements) draws.add(this.#encode(settlement, month));
+    for (const settlement of settlements) draws.add(this.#encode(settlement));
     if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
     this.#settled = [];
@@ -254,15 +253,15 @@ export class LocalLink implements CreditLink {
   }
 
   /** Returns the months that the charges change. */
-  #encode({ reservation, charges }: Settlement, month: number): MonthDraws {
+  #encode({ reservation, charges }: Settlement): MonthDraws {
     const { workspaceId } = reservation.account;
     const stream = this.#streams.get(reservation) ?? 0;
     if (stream !== 0) this.#streams.delete(reservation);
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
-    draws.moveTo(month);
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
     for (const charge of charges) {
+      draws.moveTo(this.#deps.time.periodStart(charge.time));
       this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     }
     return draws;
@@ -296,6 +295,7 @@ export class LocalLink implements CreditLink {
     for (const each of draws) each.save();
     this.#writing = undefined;
     this.#recorded.encoder.saved();
+    this.#moveOn();
     resolve();
     if (this.#isDue || this.#onIdle !== undefined) this.#write();
   }
@@ -330,12 +330,15 @@ export class LocalLink implements CreditLink {
     return this.#deps.clock.monotonic();
   }
 
-  /** Ends the months of all workspaces. Their divisions never change again. */
+  /** Ends the months of all workspaces, as soon as their charges are on disk. Their divisions never change again. */
   #startMonth(time: number): void {
     const { start, end } = periodOf(time);
+    const oldest = this.#settled[0]?.charges[0]?.time ?? start;
+    if (this.#writing !== undefined || oldest < start) return;
     this.#monthEnd = end;
     for (const [workspaceId, draws] of this.#recorded.draws) {
       draws.moveTo(start);
+      draws.save();
       const scope = this.#deps.ledger.scope(workspaceId);
       Object.assign(scope, { fixed: [...draws.ended] });
     }
@@ -365,6 +368,7 @@ export class LocalLink implements CreditLink {
   /** Continues with a journal that has just been opened. */
   #use(recorded: Recorded): void {
     this.#recorded = recorded;
+    this.#monthEnd = 0;
     this.#startMonth(this.#deps.time.now());
     recorded.journal.onChange = () => {
       if (this.#writing === undefined) this.#flush();

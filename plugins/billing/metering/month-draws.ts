@@ -7,34 +7,42 @@ export type Split = Drawn;
 
 const none = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
+/** The current month of a workspace, and the months before it. */
+interface Period {
+  readonly start: number;
+  /** Drawn from the purchased credit in all earlier months. */
+  readonly purchasedBeforeMilliCu: number;
+  /** Earlier months, oldest first. */
+  readonly ended: readonly FixedMonth[];
+}
+
 /** The months of one workspace as they are on disk, and with the charges of the next commit. */
 export class MonthDraws {
   /** The month of the newest charge. */
-  #month: FixedMonth = { start: 0, ...none };
-  /** The same without the charges of the next commit. */
-  #saved = this.#month;
-  #purchasedBeforeMilliCu = 0;
-  /** Earlier months, oldest first. */
-  readonly ended: FixedMonth[] = [];
+  #period: Period = { start: 0, purchasedBeforeMilliCu: 0, ended: [] };
+  #drawn: Drawn = none;
+  /** The same two without the charges of the next commit. */
+  #savedPeriod = this.#period;
+  #saved = this.#drawn;
 
   /** Adds what is on disk of a month. Months ascend. */
   load(month: FixedMonth): void {
     this.moveTo(month.start);
-    this.#month = month;
-    this.#saved = month;
+    this.#drawn = month;
+    this.save();
   }
 
-  /**
-   * Ends the month before the one that starts at `start`. Does nothing if that has ended. Charges that are not on disk yet
-   * count in the new month.
-   */
+  /** Ends the month before the one that starts at `start`. Does nothing if that has ended. */
   moveTo(start: number): void {
-    const ended = this.#saved;
-    if (start <= ended.start) return;
-    if (totalOf(ended) !== 0) this.ended.push(ended);
-    this.#purchasedBeforeMilliCu += ended.purchasedMilliCu;
-    this.#month = { start, ...none };
-    this.#saved = this.#month;
+    const { start: endedStart, purchasedBeforeMilliCu, ended } = this.#period;
+    if (start <= endedStart) return;
+    const month = { ...this.#drawn, start: endedStart };
+    this.#period = {
+      start,
+      purchasedBeforeMilliCu: purchasedBeforeMilliCu + month.purchasedMilliCu,
+      ended: totalOf(month) === 0 ? ended : [...ended, month],
+    };
+    this.#drawn = none;
   }
 
   /**
@@ -42,34 +50,38 @@ export class MonthDraws {
    * the difference to what is divided already.
    */
   add(costMilliCu: number, limits: WorkspaceLimits): Split {
-    const before = this.#month;
-    const { includedMilliCu, purchasedMilliCu, overageMilliCu } = drawn(
-      totalOf(before) + costMilliCu,
-      limits,
-      this.#purchasedBeforeMilliCu,
-    );
-    this.#month = { start: before.start, includedMilliCu, purchasedMilliCu, overageMilliCu };
+    const before = this.#drawn;
+    const { purchasedBeforeMilliCu } = this.#period;
+    const after = drawn(totalOf(before) + costMilliCu, limits, purchasedBeforeMilliCu);
+    this.#drawn = after;
     return {
-      includedMilliCu: includedMilliCu - before.includedMilliCu,
-      purchasedMilliCu: purchasedMilliCu - before.purchasedMilliCu,
-      overageMilliCu: overageMilliCu - before.overageMilliCu,
+      includedMilliCu: after.includedMilliCu - before.includedMilliCu,
+      purchasedMilliCu: after.purchasedMilliCu - before.purchasedMilliCu,
+      overageMilliCu: after.overageMilliCu - before.overageMilliCu,
     };
   }
 
   /** Called when the charges that were added are on disk. */
   save(): void {
-    this.#saved = this.#month;
+    this.#savedPeriod = this.#period;
+    this.#saved = this.#drawn;
   }
 
   /** Reverses the charges that were added since `save`, because they will never be on disk. */
   takeBack(): void {
-    this.#month = this.#saved;
+    this.#period = this.#savedPeriod;
+    this.#drawn = this.#saved;
+  }
+
+  /** Earlier months as they are on disk, oldest first. */
+  get ended(): readonly FixedMonth[] {
+    return this.#savedPeriod.ended;
   }
 
   /** Limits with which the sum of the month is divided as it is on disk. */
   get limits(): WorkspaceLimits {
     const { includedMilliCu, purchasedMilliCu, overageMilliCu } = this.#saved;
-    const purchased = this.#purchasedBeforeMilliCu + purchasedMilliCu;
+    const purchased = this.#savedPeriod.purchasedBeforeMilliCu + purchasedMilliCu;
     return { kind: "workspace", includedMilliCu, purchasedMilliCu: purchased, overageMilliCu };
   }
 }
