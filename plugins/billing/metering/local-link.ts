@@ -25,6 +25,7 @@ import type { Journal } from "./journal.ts";
 import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
+import { OpenStreams, type StreamEvent } from "./open-streams.ts";
 import { periodOf } from "./periods.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
@@ -61,6 +62,7 @@ interface Batch {
 
 /** A batch that the journal writes. */
 interface Writing extends Batch {
+  readonly events: readonly StreamEvent[];
   readonly settlements: readonly Settlement[];
   readonly bytes: number;
   /** The months that the charges changed. */
@@ -89,11 +91,7 @@ export class LocalLink implements CreditLink {
   /** The charges that were settled after those in `#writing`. */
   #next: Batch | undefined;
   #writing: Writing | undefined;
-  /** The begins and ends of streams that are not in a commit yet. Each adds one record. */
-  #events: ((encoder: RecordEncoder) => void)[] = [];
-  /** Numbers of the open streams. */
-  readonly #streams = new Map<LeasedReservation, number>();
-  #nextStream = 1;
+  readonly #streams = new OpenStreams();
   /** True if the records that wait must be written as soon as possible. */
   #isDue = false;
   #deferred: NodeJS.Timeout | undefined;
@@ -148,11 +146,8 @@ export class LocalLink implements CreditLink {
   }
 
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
-    const stream = this.#nextStream++;
-    this.#streams.set(reservation, stream);
-    const { account, costMilliCu } = reservation;
-    const time = this.#deps.time.now();
-    this.#addEvent((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
+    this.#streams.begin(reservation, this.#deps.time.now(), about);
+    this.#defer();
   }
 
   settle(
@@ -178,7 +173,7 @@ export class LocalLink implements CreditLink {
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
-    const mayWait = this.#streams.has(reservation) && this.credit.reservations > 0;
+    const mayWait = this.#streams.numberOf(reservation) > 0 && this.credit.reservations > 0;
     return this.#addToBatch(lines.length, this.#deps.isAsync || mayWait);
   }
 
@@ -189,17 +184,7 @@ export class LocalLink implements CreditLink {
 
   /** Records the end of a stream without a charge. */
   #endStream(reservation: LeasedReservation, why: number): void {
-    const stream = this.#streams.get(reservation);
-    if (stream === undefined) return;
-    this.#streams.delete(reservation);
-    const time = this.#deps.time.now();
-    this.#addEvent((encoder) => encoder.end(stream, time, why));
-  }
-
-  /** Adds the begin or the end of a stream to the next commit. */
-  #addEvent(event: (encoder: RecordEncoder) => void): void {
-    this.#events.push(event);
-    this.#defer();
+    if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#defer();
   }
 
   #addToBatch(rows: number, mayWait: boolean): Promise<void> {
@@ -238,8 +223,7 @@ export class LocalLink implements CreditLink {
     this.#deferred = undefined;
     const encoder = this.#recorded.encoder;
     encoder.clear();
-    for (const event of this.#events) event(encoder);
-    this.#events = [];
+    const events = this.#streams.encode(encoder);
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const draws = new Set<MonthDraws>();
     const settlements = this.#settled;
@@ -248,15 +232,14 @@ export class LocalLink implements CreditLink {
     this.#next = undefined;
     this.#settled = [];
     batch.rows = encoder.rows;
-    this.#writing = Object.assign(batch, { settlements, draws, bytes: encoder.bytes });
+    this.#writing = Object.assign(batch, { settlements, events, draws, bytes: encoder.bytes });
     void this.#commit(this.#writing);
   }
 
   /** Returns the months that the charges change. */
   #encode({ reservation, charges }: Settlement): MonthDraws {
     const { workspaceId } = reservation.account;
-    const stream = this.#streams.get(reservation) ?? 0;
-    if (stream !== 0) this.#streams.delete(reservation);
+    const stream = this.#streams.numberOf(reservation);
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
@@ -291,7 +274,10 @@ export class LocalLink implements CreditLink {
     for (const { costMilliCu, details } of charges) {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
-    for (const settlement of settlements) this.credit.posted(settlement);
+    for (const settlement of settlements) {
+      this.#streams.charged(settlement.reservation);
+      this.credit.posted(settlement);
+    }
     for (const each of draws) each.save();
     this.#writing = undefined;
     this.#recorded.encoder.saved();
@@ -300,16 +286,21 @@ export class LocalLink implements CreditLink {
     if (this.#isDue || this.#onIdle !== undefined) this.#write();
   }
 
-  /** Reverses all charges that are not on disk. Their promises reject, so nothing is charged. */
+  /**
+   * Reverses all charges that are not on disk. Their promises reject, so nothing is charged. The begins and ends of
+   * streams are written with the next commit.
+   */
   #lose(error: Error): void {
     const { isAsync, log, metrics } = this.#deps;
-    const rows = this.#waitingRows;
+    const rows = (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
     if (rows > 0 && (isAsync || !this.#recorded.journal.mayRecover)) {
       log.error({ rows }, "charges could not be written to the journal");
     }
     for (const draws of this.#recorded.draws.values()) draws.takeBack();
+    this.#streams.takeBack(this.#writing?.events ?? []);
     for (const settlement of [...(this.#writing?.settlements ?? []), ...this.#settled]) {
       this.credit.takeBack(settlement);
+      this.#endStream(settlement.reservation, closeReason.released);
       for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
     }
     this.#settled = [];
@@ -318,7 +309,6 @@ export class LocalLink implements CreditLink {
     this.#writing = undefined;
     this.#next = undefined;
     this.#recorded.encoder.discard();
-    this.#events = [];
     this.#onIdle?.();
   }
 
@@ -362,7 +352,7 @@ export class LocalLink implements CreditLink {
   }
 
   get #waitingRows(): number {
-    return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
+    return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0) + this.#streams.waiting;
   }
 
   /** Continues with a journal that has just been opened. */
@@ -371,8 +361,9 @@ export class LocalLink implements CreditLink {
     this.#monthEnd = 0;
     this.#startMonth(this.#deps.time.now());
     recorded.journal.onChange = () => {
+      if (this.#onIdle !== undefined) return;
       if (this.#writing === undefined) this.#flush();
-      else if (recorded.journal.writable) void this.#commit(this.#writing);
+      else void this.#commit(this.#writing);
     };
   }
 
@@ -404,6 +395,7 @@ export class LocalLink implements CreditLink {
 
   /** Writes all records, with a last attempt if the journal has failed, and closes the journal. */
   async #end(): Promise<void> {
+    await this.#recorded.journal.probed;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onIdle = resolve;
     if (this.#writing === undefined) this.#flush();
