@@ -126,14 +126,20 @@ function methodTable(optional: boolean): Table {
 }
 
 /**
- * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts and a route of `forward`. One of
- * them shares credit, one of these also exports usage, and one has only a data folder.
+ * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts, a checkpoint and a route of
+ * `forward`. One of them shares credit, one of these also exports usage, and one has only a data folder.
  */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";
   const alerts = `alerts: { url: "http://127.0.0.1:9", secret: whsec_${"a".repeat(32)} }\n`;
-  const shared = await askOneGateway(shipped + forwarded + alerts);
+  const id = `0x${"0".repeat(64)}`;
+  const checkpoint = { number: 0, hash: id, setId: 0, authorities: [[id, 1]] };
+  const shared = await askOneGateway(
+    shipped.replace(/(?<=^ {2}ledger:.*\n)/m, `    checkpoint: ${JSON.stringify(checkpoint)}\n`) +
+      forwarded +
+      alerts,
+  );
   const exporting = await askOneGateway(
     shipped.replace(
       "  durability: settled",

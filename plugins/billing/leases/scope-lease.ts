@@ -149,10 +149,11 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return false;
   }
 
-  /** Returns the remembered refusal of an amount, if there is one. */
-  refusal(now: number, costMilliCu: number): LimitReached | undefined {
+  /** Returns the remembered refusal of an amount, if there is one. `time`: that of the ledger. */
+  refusal(now: number, time: number, costMilliCu: number): LimitReached | undefined {
     const refused = this.#refused;
     if (refused === undefined || now >= refused.until) return undefined;
+    if (time >= (refused.reached.clearsAt ?? Infinity)) return undefined;
     return costMilliCu >= refused.costMilliCu ? refused.reached : undefined;
   }
 
