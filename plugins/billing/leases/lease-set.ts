@@ -22,14 +22,15 @@ export class LeaseSet {
     return this.#leases.get(scope);
   }
 
-  /** Returns the lease of a scope, and creates it if it does not exist. */
-  open(scope: string, limits: Limits, now: number): Lease {
+  /** Records a request for `costMilliCu`. Returns the lease of the scope, and creates it if it does not exist. */
+  use(now: number, scope: string, limits: Limits, costMilliCu: number): Lease {
     let lease = this.#leases.get(scope);
     if (lease === undefined) {
       lease = new ScopeLease<LeasedReservation>(scope, limits, now);
       this.#leases.set(scope, lease);
     }
     this.#touched.add(lease);
+    lease.use(now, limits, costMilliCu);
     return lease;
   }
 

@@ -3,15 +3,8 @@
  * its owner passes the time and the replies, and sends the statements that it returns.
  */
 import { LeaseSet } from "./lease-set.ts";
-import type {
-  Lease,
-  LeasedLine,
-  LeasedReservation,
-  LeasedState,
-  Account,
-  Settlement,
-} from "./leased-reservation.ts";
-import type { Granted, LeasedCharge, Want } from "./ledger.ts";
+import type { Account, Lease, LeasedReservation, LeasedState } from "./leased-reservation.ts";
+import type { ChargeDetails, Granted, LeasedCharge, Want } from "./ledger.ts";
 import { periodOf } from "../metering/periods.ts";
 
 /**
@@ -22,6 +15,7 @@ import { periodOf } from "../metering/periods.ts";
 const giveUpMs = 2_000;
 /** Maximum number of scopes in one lease request. */
 const maxWants = 500;
+const noCharges: readonly LeasedCharge[] = [];
 
 export class LeasedCredit {
   readonly #scopes = new LeaseSet();
@@ -32,10 +26,10 @@ export class LeasedCredit {
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
   #time = 0;
   #monthEnd = 0;
-  readonly #onSettled: (settlement: Settlement) => void;
+  readonly #onSettled: (settled: LeasedReservation) => void;
 
-  /** `onSettled`: called with charges that must be posted. */
-  constructor(onSettled: (settlement: Settlement) => void) {
+  /** `onSettled`: called with reservations whose charges must be posted. */
+  constructor(onSettled: (settled: LeasedReservation) => void) {
     this.#onSettled = onSettled;
   }
 
@@ -70,23 +64,23 @@ export class LeasedCredit {
 
   /** Reserves in all scopes or in none. The result is open, waiting or refused. */
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const scopes = [this.#scopes.open(account.workspaceId, account.workspaceLimits, now)];
-    scopes[0]?.use(now, account.workspaceLimits, costMilliCu);
-    if (account.keyLimits !== undefined) {
-      const key = this.#scopes.open(account.keyId, account.keyLimits, now);
-      key.use(now, account.keyLimits, costMilliCu);
-      scopes.push(key);
-    }
+    const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
+    const workspace = this.#scopes.use(now, workspaceId, workspaceLimits, costMilliCu);
+    const scopes =
+      keyLimits === undefined
+        ? [workspace]
+        : [workspace, this.#scopes.use(now, keyId, keyLimits, costMilliCu)];
     const reservation: LeasedReservation = {
       account,
       scopes,
       costMilliCu,
       isForced,
       state: "waiting",
-      heldIn: [],
+      isInScopes: false,
       waitsSince: now,
       isRecovering: false,
       lines: undefined,
+      charges: noCharges,
       reached: undefined,
       onChange: undefined,
     };
@@ -104,7 +98,7 @@ export class LeasedCredit {
    */
   settle(
     reservation: LeasedReservation,
-    lines: readonly LeasedLine[],
+    lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[] = [],
   ): void {
     if (reservation.lines !== undefined || !this.#reservations.has(reservation)) return;
@@ -123,22 +117,22 @@ export class LeasedCredit {
     if (from.lines !== undefined || !this.#reservations.has(from)) return;
     this.#end(from, "released");
     if (to.state === "waiting") this.#free(to);
-    for (const scope of to.heldIn) scope.reserved += from.costMilliCu;
+    if (to.isInScopes) for (const scope of to.scopes) scope.reserved += from.costMilliCu;
     to.costMilliCu += from.costMilliCu;
     if (to.state === "waiting") this.#tryToOpen(to);
   }
 
-  /** Called when the charges of a settlement have been posted. */
-  posted({ reservation }: Settlement): void {
+  /** Called when the charges of a reservation have been posted. */
+  posted(reservation: LeasedReservation): void {
     reservation.state = "posted";
     for (const scope of reservation.scopes) scope.unposted--;
     reservation.onChange?.();
   }
 
-  /** Called when the charges of a settlement will never be posted, because they were not sent in time. */
-  takeBack({ reservation, charges }: Settlement): void {
+  /** Called when the charges of a reservation will never be posted, because they were not sent in time. */
+  takeBack(reservation: LeasedReservation): void {
     const [workspace, key] = reservation.scopes;
-    for (const { takenMilliCu, keyTakenMilliCu } of charges) {
+    for (const { takenMilliCu, keyTakenMilliCu } of reservation.charges) {
       workspace?.giveBack(takenMilliCu);
       key?.giveBack(keyTakenMilliCu);
     }
@@ -254,7 +248,7 @@ export class LeasedCredit {
     for (const reservation of [...unposted, ...open]) {
       reservation.isRecovering ||= reservation.state !== "waiting";
       reservation.state = "waiting";
-      reservation.heldIn.length = 0;
+      reservation.isInScopes = false;
       reservation.waitsSince = now;
       this.#reservations.add(reservation);
       this.#admit(reservation);
@@ -270,12 +264,14 @@ export class LeasedCredit {
   }
 
   #tryToOpen(reservation: LeasedReservation): void {
-    const { scopes, heldIn, isForced } = reservation;
-    for (const scope of scopes) {
-      if (!heldIn.includes(scope) && scope.tryToHold(reservation)) heldIn.push(scope);
+    let isHeld = true;
+    for (const scope of reservation.scopes) {
+      if (reservation.isInScopes && !scope.waiting.has(reservation)) continue;
+      if (!scope.tryToHold(reservation)) isHeld = false;
     }
-    if (heldIn.length < scopes.length) {
-      if (!isForced) return;
+    reservation.isInScopes = true;
+    if (!isHeld) {
+      if (!reservation.isForced) return;
       this.#free(reservation);
     }
     reservation.state = "open";
@@ -289,7 +285,8 @@ export class LeasedCredit {
     reservation.state = "settling";
     this.#reservations.delete(reservation);
     for (const scope of reservation.scopes) scope.unposted++;
-    const charges = lines.map(({ costMilliCu, details }): LeasedCharge => {
+    reservation.charges = lines.map((details): LeasedCharge => {
+      const { costMilliCu } = details.line;
       return {
         keyId: account.keyId,
         workspaceId: account.workspaceId,
@@ -300,7 +297,7 @@ export class LeasedCredit {
         details,
       };
     });
-    this.#onSettled({ reservation, charges });
+    this.#onSettled(reservation);
   }
 
   #end(reservation: LeasedReservation, state: LeasedState): void {
@@ -310,12 +307,11 @@ export class LeasedCredit {
   }
 
   #free(reservation: LeasedReservation): void {
-    const { scopes, heldIn, costMilliCu } = reservation;
-    for (const scope of heldIn) scope.reserved -= costMilliCu;
-    for (const scope of scopes) {
-      scope.waiting.delete(reservation);
+    for (const scope of reservation.scopes) {
+      const isWaiting = scope.waiting.delete(reservation);
+      if (reservation.isInScopes && !isWaiting) scope.reserved -= reservation.costMilliCu;
       this.#scopes.touch(scope);
     }
-    heldIn.length = 0;
+    reservation.isInScopes = false;
   }
 }

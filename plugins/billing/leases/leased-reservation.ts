@@ -17,12 +17,6 @@ export interface Account {
   readonly workspaceLimits: WorkspaceLimits;
 }
 
-/** One line of the charge of a reservation. */
-export interface LeasedLine {
-  readonly costMilliCu: number;
-  readonly details: ChargeDetails;
-}
-
 /**
  * | state       | meaning                                                                                        |
  * | ----------- | ---------------------------------------------------------------------------------------------- |
@@ -59,25 +53,21 @@ export interface LeasedReservation {
   readonly isForced: boolean;
   state: LeasedState;
   /**
-   * The scopes whose lease covers the reservation. While it waits, it keeps the credit that it has, so that two scopes
-   * cannot get stuck in turns.
+   * True if each scope either holds its credit or has it in `waiting`. While it waits, it keeps the credit that it has,
+   * so that two scopes cannot get stuck in turns.
    */
-  readonly heldIn: Lease[];
+  isInScopes: boolean;
   waitsSince: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;
   /** Set when the reservation is settled. */
-  lines: readonly LeasedLine[] | undefined;
+  lines: readonly ChargeDetails[] | undefined;
+  /** The charges, which are posted together. */
+  charges: readonly LeasedCharge[];
   reached: LimitReached | undefined;
   /**
    * Called when the state has changed to open, posted, refused, unavailable or lost after the reservation was
    * waiting or settled.
    */
   onChange: (() => void) | undefined;
-}
-
-/** The charges of one reservation. They are posted together. */
-export interface Settlement {
-  readonly reservation: LeasedReservation;
-  readonly charges: readonly LeasedCharge[];
 }

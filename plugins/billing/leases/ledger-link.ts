@@ -4,8 +4,8 @@
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/toolkit";
-import type { CreditLedger, PostRequest, Standing } from "./ledger.ts";
-import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
+import type { ChargeDetails, CreditLedger, PostRequest, Standing } from "./ledger.ts";
+import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 import { notRecorded, type CreditLink } from "./meter-reservation.ts";
 import type { LedgerReplica } from "./replica.ts";
@@ -95,7 +95,7 @@ export class LedgerLink implements CreditLink {
 
   settle(
     reservation: LeasedReservation,
-    lines: readonly LeasedLine[],
+    lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[],
   ): Promise<void> {
     // The replica was fenced, and the credit could not be reserved again.
@@ -109,8 +109,8 @@ export class LedgerLink implements CreditLink {
       if (reservation.state === "lost") reject(notRecorded());
       if (reservation.state !== "posted") return;
       reservation.onChange = undefined;
-      for (const { details, costMilliCu } of lines) {
-        this.#deps.metrics.charged(details.line.surface).add(costMilliCu);
+      for (const { line } of lines) {
+        this.#deps.metrics.charged(line.surface).add(line.costMilliCu);
       }
       resolve();
     };

@@ -36,6 +36,7 @@ export class MemoryLedger implements CreditLedger {
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
+  /** Empty if the replica is alone, because it has its charges itself. */
   readonly charges: LeasedCharge[] = [];
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
@@ -100,7 +101,7 @@ export class MemoryLedger implements CreditLedger {
     const workspace = this.scope(charge.workspaceId);
     addTo(workspace.months, month, costMilliCu);
     if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
-    this.charges.push(charge);
+    if (!this.#isAlone) this.charges.push(charge);
   }
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {

@@ -2,7 +2,8 @@
 import type { ChargeLine, Reservation, ReservedFor } from "sluice-gateway/services";
 import { cutLines, isChargeable, notChargeable } from "../metering/charge-lines.ts";
 import type { ChargeMetrics } from "../metering/metrics.ts";
-import type { Account, LeasedLine, LeasedReservation } from "./leased-reservation.ts";
+import type { Account, LeasedReservation } from "./leased-reservation.ts";
+import type { ChargeDetails } from "./ledger.ts";
 
 /** Connects the reservations of a meter with the authority, and records their charges. */
 export interface CreditLink {
@@ -22,7 +23,7 @@ export interface CreditLink {
    */
   settle(
     reservation: LeasedReservation,
-    lines: readonly LeasedLine[],
+    lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[],
   ): Promise<void>;
   release(reservation: LeasedReservation): void;
@@ -101,7 +102,7 @@ export class MeterReservation implements Reservation {
     const about = this.#about;
     const recorded = link.settle(
       this.#credit,
-      cut.map((line) => ({ costMilliCu: line.costMilliCu, details: { about, line } })),
+      cut.map((line) => ({ about, line })),
       others,
     );
     if (lines.length > 0 && !isAsync) return recorded;

@@ -3,25 +3,26 @@
  * sent again with the same numbers, so the ledger accepts it once.
  */
 import type { LeasedCharge, PostBatch, Standing } from "./ledger.ts";
-import type { Settlement } from "./leased-reservation.ts";
+import type { LeasedReservation } from "./leased-reservation.ts";
 
 interface Batch extends PostBatch {
-  readonly settlements: readonly Settlement[];
+  /** The reservations whose charges they are. */
+  readonly settled: readonly LeasedReservation[];
   postedAt: number;
 }
 
-/** After this number of charges, no further settlement is added to the batch. */
+/** After this number of charges, no further reservation is added to the batch. */
 const maxCharges = 1_000;
 /** Posted batches are kept for this time, because a failover of the ledger may lose them. */
 const keptMs = 60_000;
 
 interface Queued {
-  readonly settlement: Settlement;
+  readonly settled: LeasedReservation;
   readonly since: number;
 }
 
 export class PostLane {
-  /** Settlements that were never sent, oldest first. */
+  /** Settled reservations whose charges were never sent, oldest first. */
   #queue: Queued[] = [];
   #queuedCharges = 0;
   /** The batch in flight. */
@@ -41,22 +42,22 @@ export class PostLane {
     return this.#queuedCharges;
   }
 
-  /** Time since which the oldest settlement has been waiting to be sent. Undefined if none is waiting. */
+  /** Time since which the oldest charge has been waiting to be sent. Undefined if none is waiting. */
   get queuedSince(): number | undefined {
     return this.#queue[0]?.since;
   }
 
-  add(settlement: Settlement, now: number): void {
-    this.#queue.push({ settlement, since: now });
-    this.#queuedCharges += settlement.charges.length;
+  add(settled: LeasedReservation, now: number): void {
+    this.#queue.push({ settled, since: now });
+    this.#queuedCharges += settled.charges.length;
   }
 
-  /** Removes the settlements that have been queued since `time` or earlier. They were never sent. */
-  removeQueued(time: number): readonly Settlement[] {
+  /** Removes the reservations that have been queued since `time` or earlier. Their charges were never sent. */
+  removeQueued(time: number): readonly LeasedReservation[] {
     const late = this.#queue.findIndex(({ since }) => since > time);
     const removed = this.#queue.splice(0, late === -1 ? this.#queue.length : late);
-    for (const { settlement } of removed) this.#queuedCharges -= settlement.charges.length;
-    return removed.map(({ settlement }) => settlement);
+    for (const { settled } of removed) this.#queuedCharges -= settled.charges.length;
+    return removed.map(({ settled }) => settled);
   }
 
   /** Returns the next batch, or undefined while one is in flight or if there is none. */
@@ -66,22 +67,22 @@ export class PostLane {
     return this.#sent;
   }
 
-  /** Numbers the charges that are queued. The charges of one settlement stay in one batch. */
+  /** Numbers the charges that are queued. The charges of one reservation stay in one batch. */
   #nextBatch(first: number): Batch | undefined {
-    const settlements: Settlement[] = [];
+    const settled: LeasedReservation[] = [];
     const charges: LeasedCharge[] = [];
     let taken = 0;
     while (charges.length < maxCharges) {
-      const settlement = this.#queue[taken]?.settlement;
-      if (settlement === undefined) break;
+      const next = this.#queue[taken]?.settled;
+      if (next === undefined) break;
       taken++;
-      settlements.push(settlement);
-      charges.push(...settlement.charges);
+      settled.push(next);
+      charges.push(...next.charges);
     }
     this.#queue = this.#queue.slice(taken);
     this.#queuedCharges -= charges.length;
-    if (settlements.length === 0) return undefined;
-    return { first, last: first + charges.length - 1, settlements, charges, postedAt: 0 };
+    if (settled.length === 0) return undefined;
+    return { first, last: first + charges.length - 1, settled, charges, postedAt: 0 };
   }
 
   /** Sends the batch in flight again with the same numbers, because its reply is missing. */
@@ -91,10 +92,10 @@ export class PostLane {
   }
 
   /**
-   * Handles the reply to the batch in flight, and returns the settlements that are posted. Returns undefined if the
+   * Handles the reply to the batch in flight, and returns the reservations whose charges are posted. Returns undefined if the
    * ledger has lost batches that are no longer kept.
    */
-  receive(now: number, { posted }: Standing): readonly Settlement[] | undefined {
+  receive(now: number, { posted }: Standing): readonly LeasedReservation[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
     this.#sent = undefined;
@@ -106,7 +107,7 @@ export class PostLane {
     this.#posted = Math.max(this.#posted, batch.last);
     this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < keptMs);
     this.#kept.push(batch);
-    return batch.settlements;
+    return batch.settled;
   }
 
   /**
@@ -123,11 +124,11 @@ export class PostLane {
 
   /**
    * Starts again after a fence, with number 1. `posted`: the last charge that the ledger accepted. Returns the
-   * settlements that were posted, and those that will never be posted.
+   * reservations whose charges were posted, and those whose charges will never be posted.
    */
   restart(posted: number): {
-    readonly posted: readonly Settlement[];
-    readonly unposted: readonly Settlement[];
+    readonly posted: readonly LeasedReservation[];
+    readonly unposted: readonly LeasedReservation[];
   } {
     const batches = [
       ...this.#kept,
@@ -135,12 +136,10 @@ export class PostLane {
       ...(this.#sent === undefined ? [] : [this.#sent]),
     ];
     const isPosted = ({ last }: Batch): boolean => last <= posted;
-    const unposted = batches
-      .filter((batch) => !isPosted(batch))
-      .flatMap(({ settlements }) => settlements);
+    const unposted = batches.filter((batch) => !isPosted(batch)).flatMap(({ settled }) => settled);
     const result = {
-      posted: batches.filter(isPosted).flatMap(({ settlements }) => settlements),
-      unposted: [...unposted, ...this.#queue.map(({ settlement }) => settlement)],
+      posted: batches.filter(isPosted).flatMap(({ settled }) => settled),
+      unposted: [...unposted, ...this.#queue.map(({ settled }) => settled)],
     };
     this.#queue = [];
     this.#queuedCharges = 0;

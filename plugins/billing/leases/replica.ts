@@ -3,9 +3,9 @@
  * both. It has no timers and no sockets: its owner passes the time, sends `messages` and passes the replies to it, in
  * any order.
  */
-import type { Registered, ReplicaMode } from "./ledger.ts";
+import type { ChargeDetails, Registered, ReplicaMode } from "./ledger.ts";
 import { LeasedCredit } from "./leased-credit.ts";
-import type { Account, LeasedLine, LeasedReservation, Settlement } from "./leased-reservation.ts";
+import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import { PostLane } from "./post-lane.ts";
 import { MessagesInFlight, type Confirmed, type Message, type Reply } from "./replica-messages.ts";
 
@@ -39,7 +39,7 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
-  readonly #credit = new LeasedCredit((settlement) => this.#lane.add(settlement, this.#now));
+  readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
   readonly #lane = new PostLane();
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
@@ -102,7 +102,7 @@ export class LedgerReplica {
   settle(
     now: number,
     reservation: LeasedReservation,
-    lines: readonly LeasedLine[],
+    lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[] = [],
   ): void {
     this.#moveTo(now);
@@ -216,9 +216,9 @@ export class LedgerReplica {
     if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
     this.#leaseNo = reply.leaseNo;
     if (kind === "post") {
-      const settlements = this.#lane.receive(now, reply);
-      if (settlements === undefined) return this.#startAgain(now, reply.posted);
-      this.#confirm(settlements);
+      const posted = this.#lane.receive(now, reply);
+      if (posted === undefined) return this.#startAgain(now, reply.posted);
+      this.#confirm(posted);
     } else if (reply.posted < sent.posted && !this.#lane.wentBack(reply.posted)) {
       return this.#startAgain(now, reply.posted);
     }
@@ -238,18 +238,13 @@ export class LedgerReplica {
     this.seen.fenced++;
     this.#replica = undefined;
     this.#inFlight.clear();
-    const settlements = this.#lane.restart(posted);
-    this.#confirm(settlements.posted);
-    this.#credit.restart(
-      now,
-      settlements.unposted.map(({ reservation }) => reservation),
-    );
+    const settled = this.#lane.restart(posted);
+    this.#confirm(settled.posted);
+    this.#credit.restart(now, settled.unposted);
   }
 
-  #confirm(settlements: readonly Settlement[]): void {
-    for (const settlement of settlements) {
-      if (settlement.reservation.state !== "posted") this.#credit.posted(settlement);
-    }
+  #confirm(posted: readonly LeasedReservation[]): void {
+    for (const each of posted) if (each.state !== "posted") this.#credit.posted(each);
   }
 
   #moveTo(now: number): void {

@@ -17,7 +17,10 @@ export function isChargeable(line: ChargeLine): boolean {
   const { inputTokens = 0, outputTokens = 0, cachedTokens = 0, reasoningTokens = 0 } = line;
   return (
     isAmount(costMilliCu) &&
-    areTexts(surface, method, model, outcome) &&
+    typeof surface === "string" &&
+    typeof method === "string" &&
+    typeof model === "string" &&
+    typeof outcome === "string" &&
     isAmount(inputTokens) &&
     isAmount(outputTokens) &&
     isAmount(cachedTokens) &&
@@ -55,14 +58,14 @@ export function cutLines(
   onCut: (surface: string, milliCu: number) => void,
 ): readonly ChargeLine[] {
   let left = maxMilliCu;
-  let isCut = false;
-  const charged = lines.map((line) => {
+  for (const { costMilliCu } of lines) left -= costMilliCu;
+  if (left >= 0) return lines;
+  left = maxMilliCu;
+  return lines.map((line) => {
     const costMilliCu = Math.min(line.costMilliCu, left);
     left -= costMilliCu;
     if (costMilliCu === line.costMilliCu) return line;
-    isCut = true;
     onCut(line.surface, line.costMilliCu - costMilliCu);
     return { ...line, costMilliCu };
   });
-  return isCut ? charged : lines;
 }

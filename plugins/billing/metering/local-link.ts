@@ -6,18 +6,13 @@
  * The charges of one turn of the event loop share a commit, and so do all that are settled while a commit is in flight.
  * The authority accepts charges when they are on disk. Until then they count as granted credit.
  */
+import { availableParallelism } from "node:os";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/toolkit";
 import type { ReservedFor } from "sluice-gateway/services";
 import { LeasedCredit } from "../leases/leased-credit.ts";
-import type {
-  Account,
-  Lease,
-  LeasedLine,
-  LeasedReservation,
-  Settlement,
-} from "../leases/leased-reservation.ts";
-import type { WorkspaceLimits } from "../leases/ledger.ts";
+import type { Account, Lease, LeasedReservation } from "../leases/leased-reservation.ts";
+import type { ChargeDetails, LeasedCharge, WorkspaceLimits } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/meter-reservation.ts";
 import { placesPerCommit } from "./charge-number.ts";
@@ -63,14 +58,20 @@ interface Batch {
 /** A batch that the journal writes. */
 interface Writing extends Batch {
   readonly events: readonly StreamEvent[];
-  readonly settlements: readonly Settlement[];
+  readonly settled: readonly LeasedReservation[];
+  readonly charges: readonly LeasedCharge[];
   readonly bytes: number;
   /** The months that the charges changed. */
   readonly draws: ReadonlySet<MonthDraws>;
 }
 
-/** The begin or the end of a stream alone waits for other records for this time (milliseconds). */
-const deferMs = 4;
+/**
+ * On one core, a commit takes its time from the event loop, however many charges it has. Charges then wait for others
+ * while reservations are open.
+ */
+const isOneCore = availableParallelism() === 1;
+/** Records that may wait for others wait for this time (milliseconds). */
+const deferMs = isOneCore ? 1 : 4;
 /** While more charges wait for the disk, it must be hanging, and no credit is reserved. */
 const maxWaitingRows = 15_000;
 const everyMs = 1_000;
@@ -78,9 +79,9 @@ const resolved = Promise.resolve();
 
 export class LocalLink implements CreditLink {
   readonly leasesEveryKey = true;
-  /** The settled charges that are not in a commit yet. */
-  #settled: Settlement[] = [];
-  readonly credit = new LeasedCredit((settlement) => this.#settled.push(settlement));
+  /** The settled reservations whose charges are not in a commit yet. */
+  #settled: LeasedReservation[] = [];
+  readonly credit = new LeasedCredit((settled) => this.#settled.push(settled));
   readonly #deps: LocalLinkDeps;
   readonly #replica: number;
   #leaseNo = 0;
@@ -128,7 +129,8 @@ export class LocalLink implements CreditLink {
   }
 
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const now = this.#moveOn();
+    this.#moveOn();
+    const now = this.#deps.clock.monotonic();
     let reservation = this.credit.reserve(now, account, costMilliCu);
     if (reservation.state === "waiting") this.#ask(now, reservation.scopes);
     if (isForced && reservation.state !== "open") {
@@ -152,7 +154,7 @@ export class LocalLink implements CreditLink {
 
   settle(
     reservation: LeasedReservation,
-    lines: readonly LeasedLine[],
+    lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[],
   ): Promise<void> {
     if (this.#correcting !== undefined) {
@@ -173,7 +175,8 @@ export class LocalLink implements CreditLink {
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
-    const mayWait = this.#streams.numberOf(reservation) > 0 && this.credit.reservations > 0;
+    const mayWait =
+      (isOneCore || this.#streams.numberOf(reservation) > 0) && this.credit.reservations > 0;
     return this.#addToBatch(lines.length, this.#deps.isAsync || mayWait);
   }
 
@@ -226,24 +229,28 @@ export class LocalLink implements CreditLink {
     const events = this.#streams.encode(encoder);
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const draws = new Set<MonthDraws>();
-    const settlements = this.#settled;
-    for (const settlement of settlements) draws.add(this.#encode(settlement));
+    const charges: LeasedCharge[] = [];
+    const settled = this.#settled;
+    for (const reservation of settled) {
+      draws.add(this.#encode(reservation));
+      for (const charge of reservation.charges) charges.push(charge);
+    }
     if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
     this.#settled = [];
     batch.rows = encoder.rows;
-    this.#writing = Object.assign(batch, { settlements, events, draws, bytes: encoder.bytes });
+    this.#writing = Object.assign(batch, { settled, charges, events, draws, bytes: encoder.bytes });
     void this.#commit(this.#writing);
   }
 
   /** Returns the months that the charges change. */
-  #encode({ reservation, charges }: Settlement): MonthDraws {
+  #encode(reservation: LeasedReservation): MonthDraws {
     const { workspaceId } = reservation.account;
     const stream = this.#streams.numberOf(reservation);
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
-    for (const charge of charges) {
+    for (const charge of reservation.charges) {
       draws.moveTo(this.#deps.time.periodStart(charge.time));
       this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     }
@@ -263,20 +270,17 @@ export class LocalLink implements CreditLink {
     }
   }
 
-  #accept({ settlements, draws, resolve }: Writing): void {
+  #accept({ settled, charges, draws, resolve }: Writing): void {
     const { ledger, metrics } = this.#deps;
-    const charges = settlements.flatMap((settlement) => settlement.charges);
     const last = this.#posted + charges.length;
     ledger.post({ replica: this.#replica, first: this.#posted + 1, last, charges });
-    // The journal has them.
-    ledger.charges.length = 0;
     this.#posted = last;
     for (const { costMilliCu, details } of charges) {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
-    for (const settlement of settlements) {
-      this.#streams.charged(settlement.reservation);
-      this.credit.posted(settlement);
+    for (const reservation of settled) {
+      this.#streams.charged(reservation);
+      this.credit.posted(reservation);
     }
     for (const each of draws) each.save();
     this.#writing = undefined;
@@ -298,10 +302,10 @@ export class LocalLink implements CreditLink {
     }
     for (const draws of this.#recorded.draws.values()) draws.takeBack();
     this.#streams.takeBack(this.#writing?.events ?? []);
-    for (const settlement of [...(this.#writing?.settlements ?? []), ...this.#settled]) {
-      this.credit.takeBack(settlement);
-      this.#endStream(settlement.reservation, closeReason.released);
-      for (const { costMilliCu } of settlement.charges) metrics.lost.add(costMilliCu);
+    for (const reservation of [...(this.#writing?.settled ?? []), ...this.#settled]) {
+      this.credit.takeBack(reservation);
+      this.#endStream(reservation, closeReason.released);
+      for (const { costMilliCu } of reservation.charges) metrics.lost.add(costMilliCu);
     }
     this.#settled = [];
     this.#writing?.reject(error);
@@ -312,12 +316,10 @@ export class LocalLink implements CreditLink {
     this.#onIdle?.();
   }
 
-  /** Moves the time on, and returns the monotonic time. */
-  #moveOn(): number {
+  #moveOn(): void {
     const time = this.#deps.time.now();
     if (time >= this.#monthEnd) this.#startMonth(time);
     this.credit.moveTo(time);
-    return this.#deps.clock.monotonic();
   }
 
   /** Ends the months of all workspaces, as soon as their charges are on disk. Their divisions never change again. */
@@ -340,7 +342,8 @@ export class LocalLink implements CreditLink {
     metrics.openReservations.set(this.credit.reservations);
     metrics.waitingRows.set(this.#waitingRows);
     metrics.waitingSeconds.set(since === undefined ? 0 : (clock.monotonic() - since) / 1000);
-    const now = this.#moveOn();
+    this.#moveOn();
+    const now = clock.monotonic();
     this.credit.sweep(now);
     this.#ask(now);
     ledger.sweep();

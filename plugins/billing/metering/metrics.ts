@@ -98,8 +98,8 @@ function bySurface(metrics: Metrics, name: string, help: string): (surface: stri
   const family = metrics.counter(name, help, ["surface"]);
   const known = new Map<string, Counter>();
   return (surface) => {
-    const counter = known.get(surface) ?? family.with({ surface });
-    known.set(surface, counter);
+    let counter = known.get(surface);
+    if (counter === undefined) known.set(surface, (counter = family.with({ surface })));
     return counter;
   };
 }

@@ -219,7 +219,7 @@ export abstract class Witness {
       if (reservation.state === "waiting" || reservation.state === "open")
         total += reservation.costMilliCu;
       const isOnItsWay = reservation.state === "settling" && !this.charged.has(ids[0]!);
-      if (isOnItsWay) for (const { costMilliCu } of reservation.lines ?? []) total += costMilliCu;
+      if (isOnItsWay) for (const { costMilliCu } of reservation.charges) total += costMilliCu;
     }
     return total;
   }

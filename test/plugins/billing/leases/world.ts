@@ -126,10 +126,10 @@ export class World extends Witness {
     const opened = ready[which % Math.max(1, ready.length)];
     if (opened === undefined) return;
     const lines = shares.map((share) => ({
-      costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100),
-      details: { about: { requestId: `${++this.#counter}` }, line },
+      about: { requestId: `${++this.#counter}` },
+      line: { ...line, costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100) },
     }));
-    opened.ids = lines.map(({ details }) => details.about.requestId);
+    opened.ids = lines.map(({ about }) => about.requestId);
     process.replica.settle(this.now, opened.reservation, lines, more);
     process.open.splice(
       0,
