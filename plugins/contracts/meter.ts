@@ -53,8 +53,8 @@ export interface Reservation {
    * the last line backwards. `more`: further reservations whose credit pays for the same lines; they also end.
    *
    * Resolves when the charge has been written to disk, or at once with `metering.durability: async`. Rejects, and
-   * charges nothing, if the charge could not be written, or with a RangeError if the cost of a line is not a whole
-   * number of milli-CU. Never throws.
+   * charges nothing, if the charge could not be written, or with a RangeError if a line is not valid, for example
+   * if its cost is not a whole number of milli-CU. Never throws.
    */
   settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
   /** Releases the reservation without a charge. Does nothing after `settle`. */

@@ -131,6 +131,29 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       assert.equal((await charges()).length, 1);
     });
 
+    test("a line that cannot be recorded fails alone", async (t) => {
+      const { one, charges } = await open(t);
+      const wrong = [
+        { surface: 1 },
+        { inputTokens: 1n },
+        { outputTokens: -1 },
+        { reasoningTokens: NaN },
+        { pricing: null },
+        { pricing: { network: "n", coefficient: 1n, pricePerTokenNano: "1", asOf: "" } },
+      ];
+      const takes = await Promise.all([0, ...wrong].map(() => take(one, principalOf(), 1)));
+      const [first, ...others] = takes;
+      const settled = others.map((each, i) =>
+        // A plugin may pass anything.
+        assert.rejects(
+          each.settle([{ ...line(1), ...wrong[i] } as ReturnType<typeof line>]),
+          RangeError,
+        ),
+      );
+      await Promise.all([first?.settle([line(1)]), ...settled]);
+      assert.equal((await charges()).length, 1);
+    });
+
     test("if several scopes refuse, the plan is reported first, and nothing is reserved in any", async (t) => {
       const { one } = await open(t);
       const key = { cuLimit24hMilli: 50, cuLimit30dMilli: 70 };

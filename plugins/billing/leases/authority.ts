@@ -114,7 +114,7 @@ function capacityOf(
     );
     return { state: scope, leftMilliCu };
   }
-  const month = currentMonth(now, used.months, scope.fixed, limits);
+  const month = currentMonth(now, used.months, scope.fixed, scope.limits ?? limits);
   return {
     state: { ...scope, fixed: month.fixed, limits },
     leftMilliCu: monthLimit(limits, month.purchasedBeforeMilliCu) - month.sumMilliCu,
@@ -144,7 +144,7 @@ export function limitReached(
       clearsAt: windowClearsAt(steps, shape, limitMilliCu, openMilliCu),
     };
   }
-  const month = currentMonth(now, used.months, scope.fixed, limits);
+  const month = currentMonth(now, used.months, scope.fixed, scope.limits ?? limits);
   return {
     window: undefined,
     usedMilliCu: month.sumMilliCu + openMilliCu,

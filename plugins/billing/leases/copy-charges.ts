@@ -24,10 +24,14 @@ const register = `
   SELECT $1::text, $2::text, '', 'local', 'gone', begun.now, begun.now
   FROM (SELECT sluice.now_ms() AS now, ${registerLock}) AS begun
   ON CONFLICT DO NOTHING`;
-/** Adds months that are divided as the folder has divided them, unless the database has divided them before. */
+/**
+ * Adds months that are divided as the folder has divided them, unless the database has divided them before. Scopes are
+ * locked in the order of their ids, as by grants.
+ */
 const keepMonths = `
   INSERT INTO sluice.scopes AS known (id, limits, fixed)
   SELECT id, limits, fixed FROM json_to_recordset($1) AS m (id text, limits jsonb, fixed jsonb)
+  ORDER BY id
   ON CONFLICT (id) DO UPDATE SET version = known.version + 1, fixed = known.fixed || (
     SELECT coalesce(jsonb_agg(month), '[]') FROM jsonb_array_elements(excluded.fixed) AS each (month)
     WHERE NOT known.fixed @> jsonb_build_array(jsonb_build_object('start', month -> 'start')))`;

@@ -58,8 +58,9 @@ export function monthLimit(limits: WorkspaceLimits, purchasedBefore: number): nu
 }
 
 /**
- * Returns the month of `now`. Earlier months that are not in `fixed` are fixed by `limits`. `sums`: posted charges by
- * the start of their month. A charge that was posted after its month was fixed counts in the current month.
+ * Returns the month of `now`. Earlier months that are not in `fixed` are fixed by `limits`, which are those of the last
+ * request before they are fixed. `sums`: posted charges by the start of their month. A charge that was posted after its
+ * month was fixed counts in the next month that is not fixed.
  */
 export function currentMonth(
   now: number,
@@ -71,14 +72,16 @@ export function currentMonth(
   const known = new Map(fixed.map((month) => [month.start, month]));
   let purchasedBeforeMilliCu = 0;
   for (const month of fixed) purchasedBeforeMilliCu += month.purchasedMilliCu;
+  // The sum of the current month, and of the charges that count in the next month.
   let sumMilliCu = 0;
   for (const [month, sum] of [...sums].toSorted(([a], [b]) => a - b)) {
     const before = known.get(month);
     if (before !== undefined) sumMilliCu += sum - totalOf(before);
     else if (month >= start) sumMilliCu += sum;
     else {
-      const ended = { start: month, ...drawn(sum, limits, purchasedBeforeMilliCu) };
+      const ended = { start: month, ...drawn(sumMilliCu + sum, limits, purchasedBeforeMilliCu) };
       known.set(month, ended);
+      sumMilliCu = 0;
       purchasedBeforeMilliCu += ended.purchasedMilliCu;
     }
   }

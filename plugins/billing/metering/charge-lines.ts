@@ -1,5 +1,6 @@
 /** Checks the lines of a charge, and reduces them to the reserved amount. */
-import type { ChargeLine } from "sluice-gateway/services";
+import type { ChargeLine, Pricing } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 
 /** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
 export function isAmount(milliCu: number): boolean {
@@ -10,20 +11,40 @@ export function notAnAmount(milliCu: number): RangeError {
   return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }
 
-/** Returns true if a line can be charged. Its names must be text, because they are written to the journal. */
-export function isChargeable({
-  costMilliCu,
-  method,
-  model = "",
-  outcome = "",
-}: ChargeLine): boolean {
-  const isText = typeof method === "string" && typeof model === "string";
-  return isAmount(costMilliCu) && isText && typeof outcome === "string";
+/** Returns true if a line can be charged. A line that cannot be written would fail all charges of its commit. */
+export function isChargeable(line: ChargeLine): boolean {
+  const { costMilliCu, surface, method, model = "", outcome = "" } = line;
+  const { inputTokens = 0, outputTokens = 0, cachedTokens = 0, reasoningTokens = 0 } = line;
+  return (
+    isAmount(costMilliCu) &&
+    typeof surface === "string" &&
+    typeof method === "string" &&
+    typeof model === "string" &&
+    typeof outcome === "string" &&
+    isAmount(inputTokens) &&
+    isAmount(outputTokens) &&
+    isAmount(cachedTokens) &&
+    isAmount(reasoningTokens) &&
+    (line.pricing === undefined || (isObject(line.pricing) && isPricing(line.pricing)))
+  );
+}
+
+function isPricing({ coefficient, classes, tokenUsdRate = "", ...texts }: Pricing): boolean {
+  const { network, pricePerTokenNano, asOf } = texts;
+  return (
+    typeof coefficient === "number" &&
+    areTexts(network, pricePerTokenNano, tokenUsdRate, asOf) &&
+    (classes === undefined || (isObject(classes) && areTexts(...Object.values(classes))))
+  );
+}
+
+function areTexts(...values: readonly unknown[]): boolean {
+  return values.every((value) => typeof value === "string");
 }
 
 export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
   return isAmount(costMilliCu)
-    ? new RangeError("a charge's method, model and outcome must be text")
+    ? new RangeError("the names, the tokens or the prices of a charge are not valid")
     : notAnAmount(costMilliCu);
 }
 

@@ -17,8 +17,11 @@ export interface JournalWorkerData {
   readonly control: SharedArrayBuffer;
 }
 
-/** `commands`: number of commands so far, on which the thread waits. `bytes`: length of the records. */
-export const word = { commands: 0, command: 1, bytes: 2 } as const;
+/**
+ * `command`: the last command plus 4 times the number of commands so far; the thread waits for its change. `bytes`:
+ * length of the records.
+ */
+export const word = { command: 0, bytes: 1 } as const;
 /** `probe`: find out whether the disk has room. */
 export const command = { write: 1, probe: 2, close: 3 } as const;
 
@@ -63,9 +66,9 @@ function run(
   control: Int32Array,
 ): void {
   for (let seen = 0; ;) {
-    Atomics.wait(control, word.commands, seen);
-    seen = Atomics.load(control, word.commands);
-    const received = Atomics.load(control, word.command);
+    Atomics.wait(control, word.command, seen);
+    seen = Atomics.load(control, word.command);
+    const received = seen & 3;
     if (received === command.close) return;
     try {
       if (received === command.probe) {

@@ -32,7 +32,8 @@ export class Journal {
   onChange: (() => void) | undefined;
   /** Reason why the journal cannot be written. Undefined while it can be written. */
   failure: Error | undefined;
-  #isProbing = false;
+  #probing: PromiseWithResolvers<void> | undefined;
+  #commands = 0;
   #isClosed = false;
   #hasEnded = false;
   readonly #timer: Disposable;
@@ -56,7 +57,7 @@ export class Journal {
     const { dataDir, maxPages } = options;
     const memory = {
       records: new SharedArrayBuffer(memoryBytes.initial, { maxByteLength: memoryBytes.max }),
-      control: new SharedArrayBuffer(12),
+      control: new SharedArrayBuffer(8),
     };
     const workerData: JournalWorkerData = { dataDir, maxPages, ...memory };
     const worker = new Worker(new URL(workerModule), { workerData });
@@ -86,15 +87,24 @@ export class Journal {
   }
 
   /**
-   * Writes `records` in one commit. Only one may be in flight. Resolves when they are on disk. Rejects if they are not.
+   * Writes `records` in one commit. Only one may be in flight, and no probe. Resolves when they are on disk. Rejects if
+   * they are not.
    */
   write(bytes: number, rows: number): Promise<void> {
     if (this.#isClosed || this.#hasEnded) return Promise.reject(this.failure ?? threadEnded());
+    if (this.#commit !== undefined || this.#probing !== undefined) {
+      return Promise.reject(new Error("the journal thread is busy"));
+    }
     this.#commit = Promise.withResolvers<void>();
     this.#rows = rows;
     this.#control[word.bytes] = bytes;
     this.#send(command.write);
     return this.#commit.promise;
+  }
+
+  /** Resolves when no probe of a journal that has failed is running. */
+  get probed(): Promise<void> | undefined {
+    return this.#probing?.promise;
   }
 
   /** Ends the thread after the commit in flight. */
@@ -108,9 +118,9 @@ export class Journal {
   }
 
   #send(next: number): void {
-    Atomics.store(this.#control, word.command, next);
-    Atomics.add(this.#control, word.commands, 1);
-    Atomics.notify(this.#control, word.commands);
+    this.#commands++;
+    Atomics.store(this.#control, word.command, 4 * this.#commands + next);
+    Atomics.notify(this.#control, word.command);
   }
 
   #onMessage(message: JournalMessage): void {
@@ -124,11 +134,11 @@ export class Journal {
         return;
       case "failed": {
         const { code, remedy } = message;
-        this.#isProbing = false;
         metrics.failures.add(1);
         metrics.writable.set(0);
         if (this.failure === undefined) log.error({ code, remedy }, message.message);
         this.failure = new Error(message.message);
+        this.#endProbe();
         this.#end()?.reject(this.failure);
         return;
       }
@@ -140,10 +150,15 @@ export class Journal {
   }
 
   #recover(): void {
-    this.#isProbing = false;
+    this.#endProbe();
     this.failure = undefined;
     this.#options.metrics.writable.set(1);
     this.#options.log.info({}, "the journal is writable again");
+  }
+
+  #endProbe(): void {
+    this.#probing?.resolve();
+    this.#probing = undefined;
   }
 
   /** Returns the commit in flight, which has ended. */
@@ -155,9 +170,9 @@ export class Journal {
 
   /** Finds out whether a journal that has failed can be written again. */
   #probe(): void {
-    if (this.failure === undefined || this.#isProbing || this.#hasEnded) return;
+    if (this.failure === undefined || this.#probing !== undefined || this.#hasEnded) return;
     if (this.#commit !== undefined) return;
-    this.#isProbing = true;
+    this.#probing = Promise.withResolvers();
     this.#send(command.probe);
   }
 
@@ -170,6 +185,7 @@ export class Journal {
       metrics.writable.set(0);
       this.failure ??= error ?? threadEnded();
     }
+    this.#endProbe();
     this.#end()?.reject(this.failure ?? threadEnded());
     this.onChange?.();
     this.#exited.resolve();

@@ -20,6 +20,7 @@ import type { Journal } from "./journal.ts";
 import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
+import { OpenStreams, type StreamEvent } from "./open-streams.ts";
 import { periodOf } from "./periods.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
@@ -56,6 +57,7 @@ interface Batch {
 
 /** A batch that the journal writes. */
 interface Writing extends Batch {
+  readonly events: readonly StreamEvent[];
   readonly settled: readonly LeasedReservation[];
   readonly charges: readonly LeasedCharge[];
   readonly bytes: number;
@@ -90,11 +92,7 @@ export class LocalLink implements CreditLink {
   /** The charges that were settled after those in `#writing`. */
   #next: Batch | undefined;
   #writing: Writing | undefined;
-  /** The begins and ends of streams that are not in a commit yet. Each adds one record. */
-  #events: ((encoder: RecordEncoder) => void)[] = [];
-  /** Numbers of the open streams. */
-  readonly #streams = new Map<LeasedReservation, number>();
-  #nextStream = 1;
+  readonly #streams = new OpenStreams();
   /** True if the records that wait must be written as soon as possible. */
   #isDue = false;
   #deferred: NodeJS.Timeout | undefined;
@@ -150,11 +148,8 @@ export class LocalLink implements CreditLink {
   }
 
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
-    const stream = this.#nextStream++;
-    this.#streams.set(reservation, stream);
-    const { account, costMilliCu } = reservation;
-    const time = this.#deps.time.now();
-    this.#addEvent((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
+    this.#streams.begin(reservation, this.#deps.time.now(), about);
+    this.#defer();
   }
 
   settle(
@@ -180,7 +175,8 @@ export class LocalLink implements CreditLink {
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
-    const mayWait = (isOneCore || this.#streams.has(reservation)) && this.credit.reservations > 0;
+    const mayWait =
+      (isOneCore || this.#streams.numberOf(reservation) > 0) && this.credit.reservations > 0;
     return this.#addToBatch(lines.length, this.#deps.isAsync || mayWait);
   }
 
@@ -191,17 +187,7 @@ export class LocalLink implements CreditLink {
 
   /** Records the end of a stream without a charge. */
   #endStream(reservation: LeasedReservation, why: number): void {
-    const stream = this.#streams.get(reservation);
-    if (stream === undefined) return;
-    this.#streams.delete(reservation);
-    const time = this.#deps.time.now();
-    this.#addEvent((encoder) => encoder.end(stream, time, why));
-  }
-
-  /** Adds the begin or the end of a stream to the next commit. */
-  #addEvent(event: (encoder: RecordEncoder) => void): void {
-    this.#events.push(event);
-    this.#defer();
+    if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#defer();
   }
 
   #addToBatch(rows: number, mayWait: boolean): Promise<void> {
@@ -240,35 +226,32 @@ export class LocalLink implements CreditLink {
     this.#deferred = undefined;
     const encoder = this.#recorded.encoder;
     encoder.clear();
-    for (const event of this.#events) event(encoder);
-    this.#events = [];
+    const events = this.#streams.encode(encoder);
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const draws = new Set<MonthDraws>();
     const charges: LeasedCharge[] = [];
-    const month = this.#deps.time.periodStart(this.#deps.time.now());
     const settled = this.#settled;
     for (const reservation of settled) {
-      draws.add(this.#encode(reservation, month));
+      draws.add(this.#encode(reservation));
       for (const charge of reservation.charges) charges.push(charge);
     }
     if (encoder.rows === 0) return this.#onIdle?.();
     this.#next = undefined;
     this.#settled = [];
     batch.rows = encoder.rows;
-    this.#writing = Object.assign(batch, { settled, charges, draws, bytes: encoder.bytes });
+    this.#writing = Object.assign(batch, { settled, charges, events, draws, bytes: encoder.bytes });
     void this.#commit(this.#writing);
   }
 
   /** Returns the months that the charges change. */
-  #encode(reservation: LeasedReservation, month: number): MonthDraws {
+  #encode(reservation: LeasedReservation): MonthDraws {
     const { workspaceId } = reservation.account;
-    const stream = this.#streams.get(reservation) ?? 0;
-    if (stream !== 0) this.#streams.delete(reservation);
+    const stream = this.#streams.numberOf(reservation);
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
-    draws.moveTo(month);
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
     for (const charge of reservation.charges) {
+      draws.moveTo(this.#deps.time.periodStart(charge.time));
       this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     }
     return draws;
@@ -295,24 +278,33 @@ export class LocalLink implements CreditLink {
     for (const { costMilliCu, details } of charges) {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
-    for (const reservation of settled) this.credit.posted(reservation);
+    for (const reservation of settled) {
+      this.#streams.charged(reservation);
+      this.credit.posted(reservation);
+    }
     for (const each of draws) each.save();
     this.#writing = undefined;
     this.#recorded.encoder.saved();
+    this.#moveOn();
     resolve();
     if (this.#isDue || this.#onIdle !== undefined) this.#write();
   }
 
-  /** Reverses all charges that are not on disk. Their promises reject, so nothing is charged. */
+  /**
+   * Reverses all charges that are not on disk. Their promises reject, so nothing is charged. The begins and ends of
+   * streams are written with the next commit.
+   */
   #lose(error: Error): void {
     const { isAsync, log, metrics } = this.#deps;
-    const rows = this.#waitingRows;
+    const rows = (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
     if (rows > 0 && (isAsync || !this.#recorded.journal.mayRecover)) {
       log.error({ rows }, "charges could not be written to the journal");
     }
     for (const draws of this.#recorded.draws.values()) draws.takeBack();
+    this.#streams.takeBack(this.#writing?.events ?? []);
     for (const reservation of [...(this.#writing?.settled ?? []), ...this.#settled]) {
       this.credit.takeBack(reservation);
+      this.#endStream(reservation, closeReason.released);
       for (const { costMilliCu } of reservation.charges) metrics.lost.add(costMilliCu);
     }
     this.#settled = [];
@@ -321,7 +313,6 @@ export class LocalLink implements CreditLink {
     this.#writing = undefined;
     this.#next = undefined;
     this.#recorded.encoder.discard();
-    this.#events = [];
     this.#onIdle?.();
   }
 
@@ -331,12 +322,15 @@ export class LocalLink implements CreditLink {
     this.credit.moveTo(time);
   }
 
-  /** Ends the months of all workspaces. Their divisions never change again. */
+  /** Ends the months of all workspaces, as soon as their charges are on disk. Their divisions never change again. */
   #startMonth(time: number): void {
     const { start, end } = periodOf(time);
+    const oldest = this.#settled[0]?.charges[0]?.time ?? start;
+    if (this.#writing !== undefined || oldest < start) return;
     this.#monthEnd = end;
     for (const [workspaceId, draws] of this.#recorded.draws) {
       draws.moveTo(start);
+      draws.save();
       const scope = this.#deps.ledger.scope(workspaceId);
       Object.assign(scope, { fixed: [...draws.ended] });
     }
@@ -361,16 +355,18 @@ export class LocalLink implements CreditLink {
   }
 
   get #waitingRows(): number {
-    return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0);
+    return (this.#writing?.rows ?? 0) + (this.#next?.rows ?? 0) + this.#streams.waiting;
   }
 
   /** Continues with a journal that has just been opened. */
   #use(recorded: Recorded): void {
     this.#recorded = recorded;
+    this.#monthEnd = 0;
     this.#startMonth(this.#deps.time.now());
     recorded.journal.onChange = () => {
+      if (this.#onIdle !== undefined) return;
       if (this.#writing === undefined) this.#flush();
-      else if (recorded.journal.writable) void this.#commit(this.#writing);
+      else void this.#commit(this.#writing);
     };
   }
 
@@ -402,6 +398,7 @@ export class LocalLink implements CreditLink {
 
   /** Writes all records, with a last attempt if the journal has failed, and closes the journal. */
   async #end(): Promise<void> {
+    await this.#recorded.journal.probed;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onIdle = resolve;
     if (this.#writing === undefined) this.#flush();

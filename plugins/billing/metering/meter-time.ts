@@ -32,7 +32,7 @@ export class MeterTime {
     this.#period = { start: 0, end: 0 };
   }
 
-  /** Returns the start of the billing period at `now`, a result of `now()`. */
+  /** Returns the start of the billing period at `now`, a result of `now()` that is not before those of earlier calls. */
   periodStart(now: number): number {
     if (now >= this.#period.end) this.#period = periodOf(now);
     return this.#period.start;

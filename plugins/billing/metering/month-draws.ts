@@ -7,34 +7,42 @@ export type Split = Drawn;
 
 const none = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
+/** The current month of a workspace, and the months before it. */
+interface Period {
+  readonly start: number;
+  /** Drawn from the purchased credit in all earlier months. */
+  readonly purchasedBeforeMilliCu: number;
+  /** Earlier months, oldest first. */
+  readonly ended: readonly FixedMonth[];
+}
+
 /** The months of one workspace as they are on disk, and with the charges of the next commit. */
 export class MonthDraws {
-  /** The division of the month of the newest charge, with the charges of the next commit. */
+  /** The month of the newest charge. */
+  #period: Period = { start: 0, purchasedBeforeMilliCu: 0, ended: [] };
   #drawn: Drawn = none;
-  /** The same without the charges of the next commit. */
-  #saved: FixedMonth = { start: 0, ...none };
-  #purchasedBeforeMilliCu = 0;
-  /** Earlier months, oldest first. */
-  readonly ended: FixedMonth[] = [];
+  /** The same two without the charges of the next commit. */
+  #savedPeriod = this.#period;
+  #saved = this.#drawn;
 
   /** Adds what is on disk of a month. Months ascend. */
   load(month: FixedMonth): void {
     this.moveTo(month.start);
     this.#drawn = month;
-    this.#saved = month;
+    this.save();
   }
 
-  /**
-   * Ends the month before the one that starts at `start`. Does nothing if that has ended. Charges that are not on disk yet
-   * count in the new month.
-   */
+  /** Ends the month before the one that starts at `start`. Does nothing if that has ended. */
   moveTo(start: number): void {
-    const ended = this.#saved;
-    if (start <= ended.start) return;
-    if (totalOf(ended) !== 0) this.ended.push(ended);
-    this.#purchasedBeforeMilliCu += ended.purchasedMilliCu;
+    const { start: endedStart, purchasedBeforeMilliCu, ended } = this.#period;
+    if (start <= endedStart) return;
+    const month = { ...this.#drawn, start: endedStart };
+    this.#period = {
+      start,
+      purchasedBeforeMilliCu: purchasedBeforeMilliCu + month.purchasedMilliCu,
+      ended: totalOf(month) === 0 ? ended : [...ended, month],
+    };
     this.#drawn = none;
-    this.#saved = { start, ...none };
   }
 
   /**
@@ -43,7 +51,8 @@ export class MonthDraws {
    */
   add(costMilliCu: number, limits: WorkspaceLimits): Split {
     const before = this.#drawn;
-    const after = drawn(totalOf(before) + costMilliCu, limits, this.#purchasedBeforeMilliCu);
+    const { purchasedBeforeMilliCu } = this.#period;
+    const after = drawn(totalOf(before) + costMilliCu, limits, purchasedBeforeMilliCu);
     this.#drawn = after;
     return {
       includedMilliCu: after.includedMilliCu - before.includedMilliCu,
@@ -54,18 +63,25 @@ export class MonthDraws {
 
   /** Called when the charges that were added are on disk. */
   save(): void {
-    this.#saved = { start: this.#saved.start, ...this.#drawn };
+    this.#savedPeriod = this.#period;
+    this.#saved = this.#drawn;
   }
 
   /** Reverses the charges that were added since `save`, because they will never be on disk. */
   takeBack(): void {
+    this.#period = this.#savedPeriod;
     this.#drawn = this.#saved;
+  }
+
+  /** Earlier months as they are on disk, oldest first. */
+  get ended(): readonly FixedMonth[] {
+    return this.#savedPeriod.ended;
   }
 
   /** Limits with which the sum of the month is divided as it is on disk. */
   get limits(): WorkspaceLimits {
     const { includedMilliCu, purchasedMilliCu, overageMilliCu } = this.#saved;
-    const purchased = this.#purchasedBeforeMilliCu + purchasedMilliCu;
+    const purchased = this.#savedPeriod.purchasedBeforeMilliCu + purchasedMilliCu;
     return { kind: "workspace", includedMilliCu, purchasedMilliCu: purchased, overageMilliCu };
   }
 }

@@ -15,7 +15,7 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
     // A transaction, so that the sums and the commits after them are of the same moment.
     db.exec("BEGIN");
     const add = (name: string, milliCu: number): void => {
-      if (milliCu > 0) drawn.set(name, (drawn.get(name) ?? 0) + milliCu);
+      if (milliCu !== 0) drawn.set(name, (drawn.get(name) ?? 0) + milliCu);
     };
     const sums = db.prepare(
       "SELECT name, sum(purchased) AS purchased FROM periods JOIN names ON id = workspace GROUP BY name",
@@ -29,7 +29,7 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
         if (cursor.kind !== kind.charge) continue;
         const purchasedMilliCu = cursor.float(at.charge.purchased);
         const name =
-          purchasedMilliCu > 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
+          purchasedMilliCu !== 0 ? nameOf.get(cursor.uint(at.charge.workspace)) : undefined;
         if (name !== undefined) add(text(name, "name"), purchasedMilliCu);
       }
     }

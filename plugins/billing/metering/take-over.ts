@@ -21,23 +21,13 @@ const busyMs = 5_000;
 /**
  * Gives the file `earlier` the name `file`, and puts an empty database in its place, which an earlier release refuses.
  * There is a file with the earlier name at every moment, so an earlier release never starts without the charges, and
- * the next start continues a takeover that was interrupted. Does nothing if `earlier` is missing or was taken over.
+ * the next start continues a takeover that was interrupted. Does nothing if `earlier` is missing.
  * Throws StoreError.
  */
 export function takeOverJournal(earlier: string, file: string): void {
   if (!existsSync(earlier)) return;
   try {
-    if (isTakenOver(earlier)) return;
-    if (!existsSync(file)) linkSync(earlier, file);
-    else if (statSync(earlier).ino !== statSync(file).ino) throw twoFiles(earlier, file);
-    const empty = `${earlier}.next`;
-    rmSync(empty, { force: true });
-    const db = openDatabase(empty, Array<string>(takenOverVersion).fill(""));
-    db.exec("PRAGMA journal_mode = DELETE");
-    db.close();
-    syncFolder(dirname(earlier));
-    renameSync(empty, earlier);
-    syncFolder(dirname(earlier));
+    if (!isTakenOver(earlier)) replace(earlier, file);
     // The sums of an earlier release. They are now in the same file as the charges.
     for (const end of ["", "-wal", "-shm"]) {
       rmSync(join(dirname(earlier), `spend.db${end}`), { force: true });
@@ -45,6 +35,19 @@ export function takeOverJournal(earlier: string, file: string): void {
   } catch (error) {
     throw explain(error, earlier);
   }
+}
+
+function replace(earlier: string, file: string): void {
+  if (!existsSync(file)) linkSync(earlier, file);
+  else if (statSync(earlier).ino !== statSync(file).ino) throw twoFiles(earlier, file);
+  const empty = `${earlier}.next`;
+  rmSync(empty, { force: true });
+  const db = openDatabase(empty, Array<string>(takenOverVersion).fill(""));
+  db.exec("PRAGMA journal_mode = DELETE");
+  db.close();
+  syncFolder(dirname(earlier));
+  renameSync(empty, earlier);
+  syncFolder(dirname(earlier));
 }
 
 /** Returns false after the content of the WAL was moved into the file, so that the file alone has all charges. */

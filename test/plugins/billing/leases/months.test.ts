@@ -2,12 +2,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
+import {
+  unlimitedMilliCu,
+  type LeaseReply,
+  type WorkspaceLimits,
+} from "../../../../plugins/billing/leases/ledger.ts";
+import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import {
   currentMonth,
   drawn,
   monthLimit,
   totalOf,
+  type Drawn,
 } from "../../../../plugins/billing/leases/months.ts";
 
 const september = Date.UTC(2026, 8, 1);
@@ -20,7 +26,7 @@ const limits = {
   overageMilliCu: 30,
 } as const;
 
-function amountsOf(month: ReturnType<typeof drawn>): readonly number[] {
+function amountsOf(month: Drawn): readonly number[] {
   return [month.includedMilliCu, month.purchasedMilliCu, month.overageMilliCu];
 }
 
@@ -62,7 +68,7 @@ test("the amounts add up to the sum, and a month may spend exactly its limit", (
   );
 });
 
-test("months that have ended are fixed by the limits of the first look, and change no more", () => {
+test("months that have ended are fixed by the given limits, and change no more", () => {
   const sums = new Map([
     [september, 110],
     [october, 130],
@@ -85,6 +91,54 @@ test("a charge that is posted after its month was fixed counts in the current mo
   const { fixed } = currentMonth(november, new Map([[october, 130]]), [], limits);
   const late = currentMonth(november, new Map([[october, 135]]), fixed, limits);
   assert.deepEqual([late.sumMilliCu, late.purchasedBeforeMilliCu], [5, 30]);
+});
+
+test("a charge that is posted late counts in one month", () => {
+  const sums = new Map([[september, 300]]);
+  const { fixed } = currentMonth(october, sums, [], limits);
+  sums.set(september, 330).set(october, 50).set(november, 7);
+  const first = currentMonth(november, sums, fixed, limits);
+  assert.deepEqual([first.fixed.map(totalOf), first.sumMilliCu], [[300, 80], 7]);
+  const second = currentMonth(november, sums, first.fixed, limits);
+  assert.deepEqual([second.fixed, second.sumMilliCu], [first.fixed, 7]);
+});
+
+test("a month is fixed with the limits that were stored when it ended, not with those of the next request", () => {
+  let now = october;
+  const ledger = new MemoryLedger(() => now);
+  const { replica } = ledger.register("a");
+  const lease = (leaseNo: number, wanted: WorkspaceLimits, needMilliCu: number): LeaseReply =>
+    ledger.lease({
+      replica,
+      leaseNo,
+      wants: [
+        {
+          scope: "ws_1",
+          limits: wanted,
+          isNew: leaseNo === 1,
+          grantedMilliCu: leaseNo === 1 ? 0 : 300,
+          slackMilliCu: 0,
+          needsMilliCu: [needMilliCu],
+          extraMilliCu: 0,
+          epoch: 0,
+          hasNewNeeds: true,
+        },
+      ],
+    });
+  const before = { ...limits, purchasedMilliCu: 0, overageMilliCu: 200 };
+  lease(1, before, 300);
+  const details = {
+    about: { requestId: "1", surface: "chat" },
+    line: { surface: "chat", method: "m", costMilliCu: 300 },
+  };
+  const payer = { workspaceId: "ws_1", keyId: "key_1", keyTakenMilliCu: 0 };
+  const charge = { ...payer, time: october, costMilliCu: 300, takenMilliCu: 300, details };
+  ledger.post({ replica, first: 1, last: 1, charges: [charge] });
+  now = november;
+  const limit = 100 + 1_000 + 200;
+  const reply = lease(2, { ...before, purchasedMilliCu: 1_000 }, limit + 1);
+  assert.equal(reply.granted?.[0]?.reached?.limitMilliCu, limit);
+  assert.deepEqual(ledger.scope("ws_1").fixed.map(amountsOf), [[100, 0, 200]]);
 });
 
 test("a change of the plan counts for the whole month", () => {

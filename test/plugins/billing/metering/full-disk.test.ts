@@ -1,7 +1,9 @@
 /** Tests of a journal that cannot be written: SQLite reports SQLITE_FULL, because the file may not grow. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
+import type { Worker } from "node:worker_threads";
 import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import {
   openChargesDatabase,
@@ -190,6 +192,67 @@ test("asynchronous charges are written when a full disk has room again", async (
   await tryAgain(fixture, () => meter.writable);
   await meter.flush();
   assert.equal([...readUsage(fixture.dataDir)].length, made);
+});
+
+test("a meter that closes during a probe writes its charges once", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture, "async");
+  let made = 0;
+  for (; meter.writable; made++) {
+    await charge(meter, principal, 1);
+    await new Promise(setImmediate);
+  }
+  free();
+  // The probe waits for the lock.
+  using other = new DatabaseSync(chargesPath(fixture.dataDir), { timeout: 5_000 });
+  other.exec("BEGIN IMMEDIATE");
+  fixture.clock.advance(1_000);
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  const closed = meter.close();
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  other.exec("COMMIT");
+  await closed;
+  assert.equal([...readUsage(fixture.dataDir)].length, made);
+});
+
+test("asynchronous charges that wait for room on the disk are lost if the thread ends", async (t) => {
+  const fixture = meterFixture(t);
+  const started = once(process, "worker");
+  const { meter } = await nearlyFull(fixture, "async");
+  // The event "worker" has a Worker.
+  const [thread] = (await started) as [Worker];
+  while (meter.writable) {
+    await charge(meter, principal, 1);
+    await new Promise(setImmediate);
+  }
+  const flushed = assert.rejects(meter.flush(), /the disk is full/);
+  await thread.terminate();
+  await flushed;
+  assert.equal(keyUsage(meter, "key_1").openMilliCu, 0);
+  assert.match(fixture.logged.join(), /error charges could not be written/);
+});
+
+test("streams that end while nothing can be written are not left open", async (t) => {
+  const fixture = meterFixture(t);
+  const { meter, free } = await nearlyFull(fixture);
+  const streams = Array.from({ length: 3 }, () => take(meter, principal, 1, { streamed: true }));
+  const [first, second, third] = streams;
+  assert.ok(first !== undefined && second !== undefined && third !== undefined);
+  await meter.flush();
+  while (meter.writable) {
+    const waiting = Array.from({ length: 20 }, () => take(meter, principal, 1));
+    await Promise.allSettled(waiting.map((each) => each.settle([line(1)])));
+  }
+  await assert.rejects(first.settle([line(1)]));
+  second.release();
+  await assert.rejects(third.settle([line(1)]));
+  free();
+  await tryAgain(fixture, () => meter.writable);
+  await charge(meter, principal, 3);
+  await meter.flush();
+  const again = fixture.crashed();
+  await again.open();
+  assert.doesNotMatch(again.logged.join(), /left open by a crash/);
 });
 
 test("a meter closes even if the disk is full", async (t) => {

@@ -47,6 +47,7 @@ test("the divisions of charges add up to that of the month's sum, whatever limit
         }
         draws.add(7, now);
         draws.takeBack();
+        draws.moveTo(month);
         const split = draws.add(cost, now);
         draws.save();
         total += cost;

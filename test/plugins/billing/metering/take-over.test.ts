@@ -104,6 +104,11 @@ test("a takeover that was interrupted at any step is continued by the next start
       writeFileSync(earlier, "");
       openDatabase(earlier, ["", ""]).close();
     },
+    "before the sums of the past were removed": (dataDir) => {
+      const sums = readFileSync(join(dataDir, "spend.db"));
+      openChargesDatabase(dataDir).close();
+      writeFileSync(join(dataDir, "spend.db"), sums);
+    },
     "while the charges were added up": (dataDir) => {
       const db = openChargesDatabase(dataDir);
       const sums = Sums.load(db);
@@ -118,6 +123,7 @@ test("a takeover that was interrupted at any step is continued by the next start
     interrupt(fixture.dataDir);
     assert.deepEqual(await takenOver(fixture), expected, step);
     assert.throws(() => openEarlier(earlierPath(fixture.dataDir)), newer, step);
+    assert.ok(!existsSync(join(fixture.dataDir, "spend.db")), step);
   }
 });
 

@@ -1,0 +1,58 @@
+/** The reservations whose answers are being sent, and the records of their begins and ends that are not on disk yet. */
+import type { ReservedFor } from "sluice-gateway/services";
+import type { LeasedReservation } from "../leases/leased-reservation.ts";
+import type { RecordEncoder } from "./record-encoder.ts";
+
+/** Adds the record of the begin or the end of a stream. */
+export type StreamEvent = (encoder: RecordEncoder) => void;
+
+export class OpenStreams {
+  readonly #numbers = new Map<LeasedReservation, number>();
+  #next = 1;
+  #events: StreamEvent[] = [];
+
+  /** Number of the events that are not in a commit. */
+  get waiting(): number {
+    return this.#events.length;
+  }
+
+  /** Returns the number of the stream of a reservation. 0 if it has none. */
+  numberOf(reservation: LeasedReservation): number {
+    return this.#numbers.get(reservation) ?? 0;
+  }
+
+  /** `time`: milliseconds since 1970. */
+  begin(reservation: LeasedReservation, time: number, about: ReservedFor): void {
+    const stream = this.#next++;
+    this.#numbers.set(reservation, stream);
+    const { account, costMilliCu } = reservation;
+    this.#events.push((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
+  }
+
+  /** Returns false if the reservation has no stream. */
+  end(reservation: LeasedReservation, time: number, why: number): boolean {
+    const stream = this.#numbers.get(reservation);
+    if (stream === undefined) return false;
+    this.#numbers.delete(reservation);
+    this.#events.push((encoder) => encoder.end(stream, time, why));
+    return true;
+  }
+
+  /** Called when the charge of a reservation, which ends its stream, is on disk. */
+  charged(reservation: LeasedReservation): void {
+    this.#numbers.delete(reservation);
+  }
+
+  /** Adds the records of all events, and returns these events. */
+  encode(encoder: RecordEncoder): readonly StreamEvent[] {
+    const events = this.#events;
+    this.#events = [];
+    for (const event of events) event(encoder);
+    return events;
+  }
+
+  /** Called when the records of events will never be on disk. They are encoded again. */
+  takeBack(events: readonly StreamEvent[]): void {
+    this.#events = [...events, ...this.#events];
+  }
+}
