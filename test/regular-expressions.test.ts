@@ -20,6 +20,7 @@ const accepted: Readonly<Record<string, readonly string[]>> = {
   "plugins/confidential/evidence/revocation-list.ts": ["/\\/+$/"],
   "plugins/confidential/commands/verify.ts": ["/(\\/v1\\/confidential\\/stream)?\\/*$/"],
   "plugins/confidential/client/options.ts": ["/\\/+$/"],
+  "plugins/confidential/sealed-networks/sealed-networks.ts": ["/\\/+$/"],
   // Formatted numbers, and names of members in the code.
   "plugins/dashboard/dashboard/money.ts": ["/0+$/"],
   "plugins/billing/accounts/json.ts": ["/[A-Z]|\\d+(?=[a-z])/g"],
