@@ -57,7 +57,7 @@ export default defineStep<Options>({
         if (own === null || !isLoopback(own.hostname)) return badHost;
         if (origin !== undefined && URL.parse(origin)?.host !== own.host) return badOrigin;
         if (open) return undefined;
-        const given = /^Bearer +(.+)$/i.exec(authorization ?? "")?.[1] ?? apiKey;
+        const given = /^Bearer (.+)$/i.exec(authorization ?? "")?.[1]?.trimStart() ?? apiKey;
         if (expected === undefined || typeof given !== "string") return badKey;
         return timingSafeEqual(digest(given), expected) ? undefined : badKey;
       },
