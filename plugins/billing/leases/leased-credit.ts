@@ -76,6 +76,7 @@ export class LeasedCredit {
       costMilliCu,
       isForced,
       state: "waiting",
+      stream: 0,
       isInScopes: false,
       waitsSince: now,
       isRecovering: false,

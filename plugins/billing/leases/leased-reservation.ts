@@ -52,6 +52,8 @@ export interface LeasedReservation {
   /** True if it may exceed every limit, for a meter in shadow mode. */
   readonly isForced: boolean;
   state: LeasedState;
+  /** Number of the answer that is being sent in the journal. 0 if there is none. */
+  stream: number;
   /**
    * True if each scope either holds its credit or has it in `waiting`. While it waits, it keeps the credit that it has,
    * so that two scopes cannot get stuck in turns.

@@ -175,8 +175,7 @@ export class LocalLink implements CreditLink {
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later, and a charge that no caller waits for, too.
-    const mayWait =
-      (isOneCore || this.#streams.numberOf(reservation) > 0) && this.credit.reservations > 0;
+    const mayWait = (isOneCore || reservation.stream > 0) && this.credit.reservations > 0;
     return this.#addToBatch(lines.length, this.#deps.isAsync || mayWait);
   }
 
@@ -246,13 +245,16 @@ export class LocalLink implements CreditLink {
   /** Returns the months that the charges change. */
   #encode(reservation: LeasedReservation): MonthDraws {
     const { workspaceId } = reservation.account;
-    const stream = this.#streams.numberOf(reservation);
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
     for (const charge of reservation.charges) {
       draws.moveTo(this.#deps.time.periodStart(charge.time));
-      this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
+      this.#recorded.encoder.charge(
+        charge,
+        draws.add(charge.costMilliCu, limits),
+        reservation.stream,
+      );
     }
     return draws;
   }
@@ -278,10 +280,7 @@ export class LocalLink implements CreditLink {
     for (const { costMilliCu, details } of charges) {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
-    for (const reservation of settled) {
-      this.#streams.charged(reservation);
-      this.credit.posted(reservation);
-    }
+    for (const reservation of settled) this.credit.posted(reservation);
     for (const each of draws) each.save();
     this.#writing = undefined;
     this.#recorded.encoder.saved();

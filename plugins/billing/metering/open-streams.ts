@@ -7,7 +7,6 @@ import type { RecordEncoder } from "./record-encoder.ts";
 export type StreamEvent = (encoder: RecordEncoder) => void;
 
 export class OpenStreams {
-  readonly #numbers = new Map<LeasedReservation, number>();
   #next = 1;
   #events: StreamEvent[] = [];
 
@@ -16,31 +15,22 @@ export class OpenStreams {
     return this.#events.length;
   }
 
-  /** Returns the number of the stream of a reservation. 0 if it has none. */
-  numberOf(reservation: LeasedReservation): number {
-    return this.#numbers.get(reservation) ?? 0;
-  }
-
   /** `time`: milliseconds since 1970. */
   begin(reservation: LeasedReservation, time: number, about: ReservedFor): void {
     const stream = this.#next++;
-    this.#numbers.set(reservation, stream);
+    // A map by reservation would keep ended exchanges alive through its earlier tables.
+    reservation.stream = stream;
     const { account, costMilliCu } = reservation;
     this.#events.push((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
   }
 
   /** Returns false if the reservation has no stream. */
   end(reservation: LeasedReservation, time: number, why: number): boolean {
-    const stream = this.#numbers.get(reservation);
-    if (stream === undefined) return false;
-    this.#numbers.delete(reservation);
+    const { stream } = reservation;
+    if (stream === 0) return false;
+    reservation.stream = 0;
     this.#events.push((encoder) => encoder.end(stream, time, why));
     return true;
-  }
-
-  /** Called when the charge of a reservation, which ends its stream, is on disk. */
-  charged(reservation: LeasedReservation): void {
-    this.#numbers.delete(reservation);
   }
 
   /** Adds the records of all events, and returns these events. */
