@@ -350,6 +350,15 @@ describe("a hostile worker with the Responses API", inTime, () => {
     assert.deepEqual([response.status, response.output.length], ["incomplete", 1]);
   });
 
+  it("repeats text with the end of a part: none of it is kept", async () => {
+    const repeated = { ...delta, type: "response.output_text.done", delta: "x".repeat(100_000) };
+    const written = Array.from({ length: 400 }, () => delta);
+    gateway.worker.script(sending(open, repeated, repeated, ...written));
+    const { response } = (await gateway.events({ max_output_tokens: 10 })).at(-1);
+    assert.equal(response.status, "incomplete");
+    assert.match(response.output[0].content[0].text, /^(?:12345678)+$/);
+  });
+
   it("writes a name of an event with a line break: the event is dropped", async () => {
     const evil = { type: "response.x\ndata: evil", delta: "x" };
     gateway.worker.script(sending(evil, { ...evil, type: "evil" }, completed([])));
