@@ -107,6 +107,16 @@ describe("a worker with the Responses API gets", inTime, () => {
     assert.deepEqual(passed.input, [said, thought]);
   });
 
+  it("no such parameters beside many unknown members", async () => {
+    await using own = await startResponses({ network: "speaks: [responses]" });
+    const unknown = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x${at}`, at]));
+    const withheld = { temperature: 2, reasoning: { effort: "high" } };
+    const { headers } = await own.create({ ...unknown, ...withheld });
+    const { body } = own.worker.received.at(-1) ?? assert.fail();
+    assert.deepEqual(body, { model, input: "Hi", reasoning: {}, stream: false, store: false });
+    assert.match(String(headers["x-sluice-ignored"]), /x14, other, temperature, reasoning.effort$/);
+  });
+
   it("nothing that is refused", async () => {
     const earlier = gateway.worker.received.length;
     for (const members of [
