@@ -34,10 +34,9 @@ export class MessagesStream extends MessageEvents implements PartWriter {
     if (isObject(delta)) this.#parts.add(delta);
   }
 
-  /** Malformed calls are left out. */
   protected override finish(charged: Charged): object | undefined {
     this.#parts.end();
-    if (this.#parts.problem === "tooMany") return undefined;
+    if (this.#parts.isInvalid) return undefined;
     return { stop_reason: stopReason(charged, this.#hasToolCalls), stop_sequence: null };
   }
 

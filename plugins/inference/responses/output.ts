@@ -60,8 +60,8 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
 
   end(status: ItemStatus): boolean {
     this.#status = status;
-    if (this.#parts.problem === undefined) this.#parts.end();
-    return this.#parts.problem === undefined;
+    if (!this.#parts.isInvalid) this.#parts.end();
+    return !this.#parts.isInvalid;
   }
 
   open({ kind, id, name }: Part): void {
