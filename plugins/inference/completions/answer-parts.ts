@@ -163,3 +163,13 @@ function beginsAnother(call: Part, index: number | undefined, id: string, name: 
   if (name === "" || call.name === "") return false;
   return id === "" ? index === undefined : call.id !== id;
 }
+
+/**
+ * Returns the id that the worker gives a call, or `own` if it is missing, too long or one of `used`. Adds it to `used`.
+ */
+export function callId(given: unknown, maxLength: number, own: string, used: Set<string>): string {
+  const isUsable = isText(given) && given.length <= maxLength && !used.has(given);
+  const id = isUsable ? given : own;
+  used.add(id);
+  return id;
+}

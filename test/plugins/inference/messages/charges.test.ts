@@ -190,6 +190,20 @@ describe("a hostile worker", inTime, () => {
     assert.equal(row?.outputTokens, 2);
   });
 
+  it("repeats the id of a call: the second call gets another", async () => {
+    await using gateway = await startMessages();
+    const given = { id: "c", name: "edit" };
+    gateway.worker.script(deltas([call("{}", given, 0), call("{}", given, 1)], "tool_calls"));
+    const { blocks } = assertEvents(await gateway.events({ tools: [tool] }));
+    const whole = { id: "c", type: "function", function: { name: "edit", arguments: "{}" } };
+    gateway.worker.script(message({ tool_calls: [whole, whole] }, "tool_calls"));
+    const { json } = await gateway.create({ tools: [tool] });
+    for (const [one, other] of [blocks, json.content]) {
+      assert.equal(one.id, "c");
+      assert.match(other.id, /^toolu_[0-9a-f-]{36}_1$/);
+    }
+  });
+
   it("says something in its error: the client does not see it", async () => {
     await using gateway = await startMessages();
     const reply = (error: object, status = 400) =>
