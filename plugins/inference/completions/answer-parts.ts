@@ -32,8 +32,8 @@ const maxParts = 512;
 const maxIdLength = 257;
 
 export class AnswerParts {
-  /** `malformed`: something that cannot be a call is left out. `tooMany`: further parts are left out. */
-  problem: "malformed" | "tooMany" | undefined;
+  /** True after something that cannot be a call, or too many parts. They are left out. */
+  isInvalid = false;
   readonly #writer: PartWriter;
   readonly #hasReasoning: boolean;
   /** The open part, then those that wait. */
@@ -63,7 +63,7 @@ export class AnswerParts {
   end(): void {
     for (const part of this.#queue.splice(0)) {
       if (this.#open(part)) this.#close(part);
-      else this.problem ??= "malformed";
+      else this.isInvalid = true;
     }
   }
 
@@ -73,12 +73,16 @@ export class AnswerParts {
     if (part !== undefined) this.#write(part, text, logprobs);
   }
 
-  /** A name or arguments count as output of the model, so their number is limited. An id alone begins no call. */
+  /**
+   * A name or arguments count as output of the model, so their number is limited. An id alone begins no call. Calls after
+   * a malformed one are left out, because they may not be counted.
+   */
   #addCall(delta: unknown): void {
+    if (this.isInvalid) return;
     const { index: given, id: givenId, function: called } = isObject(delta) ? delta : {};
     const { name: givenName, arguments: text } = isObject(called) ? called : {};
     if (!isObject(delta) || (typeof text !== "string" && !isAbsent(text))) {
-      this.problem ??= "malformed";
+      this.isInvalid = true;
       return;
     }
     const index = typeof given === "number" ? given : undefined;
@@ -93,7 +97,7 @@ export class AnswerParts {
     }
     if (call.isClosed) {
       // The client has already received the end of this call.
-      if (text?.trim()) this.problem ??= "malformed";
+      if (text?.trim()) this.isInvalid = true;
       return;
     }
     call.id ||= id;
@@ -107,7 +111,7 @@ export class AnswerParts {
   /** Returns undefined if there are too many parts. */
   #push(kind: Part["kind"], id: string, name: string): Part | undefined {
     if (this.#count === maxParts) {
-      this.problem = "tooMany";
+      this.isInvalid = true;
       return undefined;
     }
     this.#count++;
@@ -158,4 +162,14 @@ function isText(value: unknown): value is string {
 function beginsAnother(call: Part, index: number | undefined, id: string, name: string): boolean {
   if (name === "" || call.name === "") return false;
   return id === "" ? index === undefined : call.id !== id;
+}
+
+/**
+ * Returns the id that the worker gives a call, or `own` if it is missing, too long or one of `used`. Adds it to `used`.
+ */
+export function callId(given: unknown, maxLength: number, own: string, used: Set<string>): string {
+  const isUsable = isText(given) && given.length <= maxLength && !used.has(given);
+  const id = isUsable ? given : own;
+  used.add(id);
+  return id;
 }

@@ -12,14 +12,20 @@ const ignoredHeader = "x-sluice-ignored";
 const nameForm = /^[a-z0-9_.]{1,40}$/;
 const maxNames = 16;
 
-/**
- * Collects names that clients may have chosen. A name that is too long or has other characters, and every name above the
- * maximum number, is reported as `other`.
- */
+/** Collects the names of what is ignored in a request. */
 export class IgnoredNames {
   readonly #names = new Set<string>();
 
+  /** Adds a name from a fixed list. It is always kept, because what it names is also removed for a native worker. */
   add(name: string): void {
+    this.#names.add(name);
+  }
+
+  /**
+   * Adds a name that the client has chosen. One that is too long or has other characters, and every one above the maximum
+   * number, is reported as `other`.
+   */
+  addChosen(name: string): void {
     const hasRoom = this.#names.size < maxNames - 1;
     this.#names.add(hasRoom && nameForm.test(name) ? name : "other");
   }
@@ -31,7 +37,7 @@ export class IgnoredNames {
     prefix: string,
   ): void {
     for (const [name, value] of Object.entries(object)) {
-      if (!known.includes(name) && !isAbsent(value)) this.add(prefix + name);
+      if (!known.includes(name) && !isAbsent(value)) this.addChosen(prefix + name);
     }
   }
 

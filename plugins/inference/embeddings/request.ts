@@ -53,7 +53,7 @@ function requestOf(
   check.optional(dimensions, "dimensions", check.integer(1, maxDimensions));
   check.optional(user, "user", check.text);
   const ignored = new IgnoredNames();
-  for (const name of Object.keys(body)) if (!known.includes(name)) ignored.add(name);
+  for (const name of Object.keys(body)) if (!known.includes(name)) ignored.addChosen(name);
   const { contextTokens = Infinity } = promptOptionsOf(model) ?? {};
   const { fixed, perInput, total } = maxAnswer;
   const forWorker = Object.fromEntries(known.map((name) => [name, body[name] ?? undefined]));

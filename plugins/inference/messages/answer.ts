@@ -1,4 +1,5 @@
 /** The parts of a message that whole and streamed answers share, and the answer in one piece. */
+import { callId } from "../completions/answer-parts.ts";
 import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts";
 import { readObject } from "../completions/choice.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
@@ -10,7 +11,7 @@ export interface Rendering {
   readonly seal: ReasoningSeal;
 }
 
-/** Longer ids of tool calls are replaced, because a client keeps them and sends them back. */
+/** Longer ids of tool calls, and those that occur twice, are replaced, because a client keeps them and sends them back. */
 const maxIdLength = 256;
 
 /** Returns the members of a message without its result. */
@@ -36,10 +37,14 @@ export function usageOf({ result, usedMilliCu }: Charged): object {
   };
 }
 
-/** Returns the id that the worker gives a tool call, else one of the gateway. */
-export function toolUseId({ id }: Completion, given: unknown, index: number): string {
-  const isGiven = typeof given === "string" && given !== "" && given.length <= maxIdLength;
-  return isGiven ? given : `toolu_${id.slice("msg_".length)}_${index}`;
+/** Returns the id that the worker gives a tool call, else one of the gateway. `used`: the ids of the earlier calls. */
+export function toolUseId(
+  { id }: Completion,
+  given: unknown,
+  index: number,
+  used: Set<string>,
+): string {
+  return callId(given, maxIdLength, `toolu_${id.slice("msg_".length)}_${index}`, used);
 }
 
 /** Returns the signature of reasoning. Clients require one, but only sealed reasoning needs it. */
@@ -59,9 +64,10 @@ export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
     }
     if (text !== "") content.push({ type: "text", text });
     const calls = toolCalls.filter(({ name }) => name !== "");
+    const used = new Set<string>();
     calls.forEach(({ id, name, arguments: given }, index) => {
       const input = inputOf(given);
-      content.push({ type: "tool_use", id: toolUseId(completion, id, index), name, input });
+      content.push({ type: "tool_use", id: toolUseId(completion, id, index, used), name, input });
     });
     const stop_reason = stopReason(charged, calls.length > 0);
     const rest = { content, stop_reason, stop_sequence: null, usage: usageOf(charged) };

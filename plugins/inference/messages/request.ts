@@ -102,7 +102,7 @@ function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
 function readOutput(body: Json, { passes, ignored }: Reading): Json {
   const { format, effort, ...others } = check.object(body["output_config"] ?? {}, "output_config");
   if (!isAbsent(effort) && !efforts.has(effort)) ignored.add("output_config.effort");
-  for (const name of Object.keys(others)) ignored.add(`output_config.${name}`);
+  for (const name of Object.keys(others)) ignored.addChosen(`output_config.${name}`);
   const path = isAbsent(format) ? "output_format" : "output_config.format";
   const wanted = format ?? body["output_format"];
   return {
@@ -137,7 +137,7 @@ function noteOthers(body: Json, ignored: IgnoredNames): void {
     throw check.fail(name, "is not supported, because models here run no tools by themselves");
   }
   for (const name of Object.keys(body)) {
-    if (!known.has(name) && !isAbsent(body[name])) ignored.add(name);
+    if (!known.has(name) && !isAbsent(body[name])) ignored.addChosen(name);
   }
 }
 

@@ -20,7 +20,7 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   /** The number of the open block, or of the next one. */
   #index = 0;
   #kind: Part["kind"] = "text";
-  #hasToolCalls = false;
+  readonly #callIds = new Set<string>();
   /** The reasoning of the open block, for its signature. */
   #reasoning = "";
 
@@ -34,21 +34,20 @@ export class MessagesStream extends MessageEvents implements PartWriter {
     if (isObject(delta)) this.#parts.add(delta);
   }
 
-  /** Malformed calls are left out. */
   protected override finish(charged: Charged): object | undefined {
     this.#parts.end();
-    if (this.#parts.problem === "tooMany") return undefined;
-    return { stop_reason: stopReason(charged, this.#hasToolCalls), stop_sequence: null };
+    if (this.#parts.isInvalid) return undefined;
+    return { stop_reason: stopReason(charged, this.#callIds.size > 0), stop_sequence: null };
   }
 
   open({ kind, id, name }: Part): void {
     this.#kind = kind;
-    this.#hasToolCalls ||= kind === "call";
     const index = this.#index;
+    const useId = kind === "call" ? toolUseId(this.completion, id, index, this.#callIds) : "";
     const block = {
       text: { type: "text", text: "" },
       reasoning: { type: "thinking", thinking: "", signature: "" },
-      call: { type: "tool_use", id: toolUseId(this.completion, id, index), name, input: {} },
+      call: { type: "tool_use", id: useId, name, input: {} },
     };
     this.event("content_block_start", { index, content_block: block[kind] });
   }

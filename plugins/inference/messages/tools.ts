@@ -41,7 +41,7 @@ function readTool(
   }
   for (const member of Object.keys(tool)) {
     if (translated.includes(member) || isAbsent(tool[member])) continue;
-    ignored.add(member === "cache_control" ? member : `tools.${member}`);
+    ignored.addChosen(member === "cache_control" ? member : `tools.${member}`);
   }
   return {
     name: check.name(name, `${path}.name`),

@@ -39,6 +39,8 @@ export interface Chunk {
   usageEnd: number;
   /** True if the worker reports an error instead of a choice. */
   isError: boolean;
+  /** True if a name in the choice has an escape. */
+  hasEscapedName: boolean;
 }
 
 const comma = 0x2c;
@@ -64,17 +66,18 @@ export function emptyChunk(): Chunk {
     usageStart: -1,
     usageEnd: -1,
     isError: false,
+    hasEscapedName: false,
   };
 }
 
-/** Reads the chunk in `bytes` from `start` to `end` into `found`. Returns false if it is not a JSON object. */
+/** Reads the chunk in `bytes` from `start` to `end` into `found`. Returns false if it is not a JSON object or hides texts. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
   resetChoice(found);
   found.usageStart = -1;
   found.isError = false;
   const at = skipSpace(bytes, start, end);
   const after = readMembers(bytes, at, end, 0, "trusted", readChunkMember, found);
-  return after !== malformed && skipSpace(bytes, after, end) === end;
+  return after !== malformed && !found.hasEscapedName && skipSpace(bytes, after, end) === end;
 }
 
 const readChunkMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
@@ -89,7 +92,7 @@ const readChunkMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, en
 
 function resetChoice(found: Chunk): void {
   found.choiceStart = found.reasoningAt = found.textStart = -1;
-  found.hasContent = false;
+  found.hasContent = found.hasEscapedName = false;
   found.textBytes = found.reasoningBytes = 0;
   found.finishReason = undefined;
 }
@@ -107,7 +110,16 @@ function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): v
   found.choiceEnd = after;
 }
 
-const readChoiceMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+/** The renderers also read names with escapes, so what such members have would not be counted. */
+function unescaped(read: ReadMember<Chunk>): ReadMember<Chunk> {
+  return (bytes, nameStart, nameEnd, start, end, found) => {
+    for (let at = nameStart; at < nameEnd; at++)
+      if (bytes[at] === backslash) found.hasEscapedName = true;
+    read(bytes, nameStart, nameEnd, start, end, found);
+  };
+}
+
+const readChoiceMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"delta"')) {
     readMembers(bytes, start, end, 0, "trusted", readDeltaMember, found);
   } else if (rangeIs(bytes, nameStart, nameEnd, '"finish_reason"')) {
@@ -115,9 +127,9 @@ const readChoiceMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, e
     const isGiven = bytes[start] === quote && end - start > 2;
     found.finishReason = isGiven ? bytes.toString("utf8", start + 1, end - 1) : undefined;
   }
-};
+});
 
-const readDeltaMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readDeltaMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
   else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
     addReasoning(bytes, start, end, found);
@@ -128,7 +140,7 @@ const readDeltaMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, en
   } else if (rangeIs(bytes, nameStart, nameEnd, '"tool_calls"')) {
     readToolCalls(bytes, start, end, found);
   }
-};
+});
 
 /** The names and arguments of tool calls count as texts: the model has written them. */
 function readToolCalls(bytes: Buffer, start: number, end: number, found: Chunk): void {
@@ -143,18 +155,18 @@ function readToolCalls(bytes: Buffer, start: number, end: number, found: Chunk):
   }
 }
 
-const readToolCallMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readToolCallMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
   if (rangeIs(bytes, nameStart, nameEnd, '"function"')) {
     readMembers(bytes, start, end, 0, "trusted", readFunctionMember, found);
   }
-};
+});
 
-const readFunctionMember: ReadMember<Chunk> = (bytes, nameStart, nameEnd, start, end, found) => {
+const readFunctionMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
   const isText =
     rangeIs(bytes, nameStart, nameEnd, '"name"') ||
     rangeIs(bytes, nameStart, nameEnd, '"arguments"');
   if (isText) addText(bytes, start, end, found);
-};
+});
 
 function addText(bytes: Buffer, start: number, end: number, found: Chunk): void {
   if (bytes[start] !== quote || end - start <= 2) return;

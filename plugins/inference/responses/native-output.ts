@@ -54,7 +54,9 @@ export class NativeOutput implements ResponseOutput {
       this.#isValid = this.#items.size <= maxItems && this.#itemBytes <= maxItemBytes;
     }
     const open = typeof id === "string" ? this.#items.get(id) : undefined;
-    if (open !== undefined && typeof delta === "string") open.text += delta;
+    // The text of an event that ends a part is not counted.
+    const isPiece = typeof delta === "string" && !type.endsWith(".done");
+    if (open !== undefined && isPiece) open.text += delta;
     if (this.#isValid) this.#events.write(type, members);
   }
 

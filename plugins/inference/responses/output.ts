@@ -3,7 +3,7 @@
  * texts, because the last events repeat them. The token limit of the answer, which the call path enforces, limits their
  * size.
  */
-import { AnswerParts, type Part, type PartWriter } from "../completions/answer-parts.ts";
+import { AnswerParts, callId, type Part, type PartWriter } from "../completions/answer-parts.ts";
 import type { Json } from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { isObject } from "sluice-gateway/toolkit";
@@ -60,8 +60,8 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
 
   end(status: ItemStatus): boolean {
     this.#status = status;
-    if (this.#parts.problem === undefined) this.#parts.end();
-    return this.#parts.problem === undefined;
+    if (!this.#parts.isInvalid) this.#parts.end();
+    return !this.#parts.isInvalid;
   }
 
   open({ kind, id, name }: Part): void {
@@ -89,9 +89,6 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
   }
 
   #callId(given: string, index: number): string {
-    const isOwn = given === "" || given.length > maxIdLength || this.#callIds.has(given);
-    const id = isOwn ? `call_${this.#id}_${index}` : given;
-    this.#callIds.add(id);
-    return id;
+    return callId(given, maxIdLength, `call_${this.#id}_${index}`, this.#callIds);
   }
 }

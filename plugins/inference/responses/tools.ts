@@ -40,7 +40,7 @@ export function readTools(body: Json, { passes, ignored }: Reading): ToolMembers
     const type = check.name(tool["type"], `${path}.type`);
     if (type === "function") tools.push(functionTool(tool, path));
     else if (type === "custom") tools.push(customTool(tool, path));
-    else ignored.add(`tools.${type}`);
+    else ignored.addChosen(`tools.${type}`);
   }
   if (tools.length > 0) check.needPassed(passes, "tools", "tools");
   const names = tools.map(({ name }) => name);

@@ -120,15 +120,18 @@ function testCharges(network: string): void {
 }
 
 describe("a hostile worker", inTime, () => {
-  it("writes endless calls: the answer ends at the limit, and calls without a name are left out", async () => {
+  it("writes endless calls without a name: they are left out, and the stream ends with an error", async () => {
     await using gateway = await startMessages();
     const endless = Array.from({ length: 400 }, (_, index) =>
       call("{}", { id: `c${index}` }, index),
     );
     gateway.worker.script(deltas(endless, "tool_calls", usageOf(5, 401)));
-    const { blocks, end } = assertEvents(await gateway.events({ tools: [tool], max_tokens: 100 }));
-    assert.deepEqual(blocks, []);
-    assert.equal(end?.["delta"].stop_reason, "max_tokens");
+    const { blocks, error } = assertEvents(
+      await gateway.events({ tools: [tool], max_tokens: 100 }),
+    );
+    assert.deepEqual([blocks, error?.["error"].type], [[], "api_error"]);
+    const [row] = await gateway.charged(1);
+    assert.equal(row?.outputTokens, 100);
   });
 
   it("writes more blocks than a model: the stream ends with an error, and its usage is charged", async () => {
@@ -156,29 +159,49 @@ describe("a hostile worker", inTime, () => {
 
   it("writes tool calls of a wrong shape: one request fails or the calls are left out, and the next one is fine", async () => {
     await using gateway = await startMessages();
-    const wrong = [
-      7,
-      null,
-      "x",
-      [7],
-      [{}],
-      [{ function: 7 }],
-      [{ id: 7, function: { name: [], arguments: {} } }],
-    ];
-    for (const tool_calls of wrong) {
+    const empty = [7, null, "x", [{}], [{ function: 7 }]];
+    const malformed = [[7], [{ id: 7, function: { name: [], arguments: {} } }]];
+    for (const tool_calls of [...empty, ...malformed]) {
       gateway.worker.script(deltas([{ tool_calls }, { content: "x" }], "tool_calls"));
-      const { blocks, end } = assertEvents(await gateway.events({ tools: [tool] }));
+      const { blocks, end, error } = assertEvents(await gateway.events({ tools: [tool] }));
       assert.deepEqual(
         blocks.map(({ text }) => text),
         ["x"],
         JSON.stringify(tool_calls),
       );
-      assert.equal(end?.["delta"].stop_reason, "end_turn");
+      const isMalformed = malformed.some((one) => one === tool_calls);
+      const ending = end?.["delta"].stop_reason ?? error?.["error"].type;
+      assert.equal(ending, isMalformed ? "api_error" : "end_turn");
       gateway.worker.script(message({ tool_calls }));
       const { status } = await gateway.create({ tools: [tool] });
       assert.ok([200, 503].includes(status), `${status}`);
     }
     assert.equal((await gateway.create()).status, 200);
+  });
+
+  it("writes arguments that are no text: the stream ends with an error, and its usage is charged", async () => {
+    await using gateway = await startMessages();
+    const function_ = { name: "edit", arguments: { p: 1 } };
+    const malformed = [{ tool_calls: [{ index: 0, id: "c", function: function_ }] }];
+    gateway.worker.script(deltas(malformed, "tool_calls", usageOf(5, 2)));
+    const { error, end } = assertEvents(await gateway.events({ tools: [tool] }));
+    assert.deepEqual([error?.["error"].type, end], ["api_error", undefined]);
+    const [row] = await gateway.charged(1);
+    assert.equal(row?.outputTokens, 2);
+  });
+
+  it("repeats the id of a call: the second call gets another", async () => {
+    await using gateway = await startMessages();
+    const given = { id: "c", name: "edit" };
+    gateway.worker.script(deltas([call("{}", given, 0), call("{}", given, 1)], "tool_calls"));
+    const { blocks } = assertEvents(await gateway.events({ tools: [tool] }));
+    const whole = { id: "c", type: "function", function: { name: "edit", arguments: "{}" } };
+    gateway.worker.script(message({ tool_calls: [whole, whole] }, "tool_calls"));
+    const { json } = await gateway.create({ tools: [tool] });
+    for (const [one, other] of [blocks, json.content]) {
+      assert.equal(one.id, "c");
+      assert.match(other.id, /^toolu_[0-9a-f-]{36}_1$/);
+    }
   });
 
   it("says something in its error: the client does not see it", async () => {

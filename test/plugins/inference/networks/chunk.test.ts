@@ -75,3 +75,17 @@ test("the last of two members with the same name is used", () => {
   const twice = `{"choices":[${content}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;
   assert.deepEqual(read(twice), nothing);
 });
+
+test("a chunk with an escape in a name of its choice is none, because texts there are not counted", () => {
+  const call = (text: string): string => `{"delta":{"tool_calls":[{"index":0,${text}}]}}`;
+  for (const choice of [
+    '{"\\u0064elta":{"content":"a"}}',
+    '{"delta":{"\\u0063ontent":"a"}}',
+    '{"delta":{"tool\\u005fcalls":[]}}',
+    call('"\\u0066unction":{"arguments":"a"}'),
+    call('"function":{"\\u0061rguments":"a"}'),
+  ]) {
+    assert.equal(read(`{"choices":[${choice}]}`), undefined, choice);
+  }
+  assert.equal(read('{"choices":[{"delta":{"content":"\\u0063"}}]}')?.hasContent, true);
+});

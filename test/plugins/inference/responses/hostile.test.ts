@@ -134,6 +134,14 @@ describe("a response fails, and is charged, after", inTime, () => {
     });
   }
 
+  it("a call that is no object: those after it, whose texts are not counted, are left out", async () => {
+    const called = { index: 0, id: "c", function: { name: "f", arguments: "x".repeat(100_000) } };
+    gateway.worker.script(deltas([{ tool_calls: [7, called] }], "stop", usageOf(5, 2)));
+    const events = await gateway.events(members);
+    assert.equal(assertEvents(events).status, "failed");
+    assert.doesNotMatch(JSON.stringify(events), /xxx/);
+  });
+
   it("more calls in one piece than a model writes", async () => {
     const calls = Array.from({ length: 600 }, (_, at) => {
       return { id: `c${at}`, type: "function", function: { name: "f", arguments: "{}" } };

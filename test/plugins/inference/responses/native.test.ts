@@ -107,6 +107,16 @@ describe("a worker with the Responses API gets", inTime, () => {
     assert.deepEqual(passed.input, [said, thought]);
   });
 
+  it("no such parameters beside many unknown members", async () => {
+    await using own = await startResponses({ network: "speaks: [responses]" });
+    const unknown = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x${at}`, at]));
+    const withheld = { temperature: 2, reasoning: { effort: "high" } };
+    const { headers } = await own.create({ ...unknown, ...withheld });
+    const { body } = own.worker.received.at(-1) ?? assert.fail();
+    assert.deepEqual(body, { model, input: "Hi", reasoning: {}, stream: false, store: false });
+    assert.match(String(headers["x-sluice-ignored"]), /x14, other, temperature, reasoning.effort$/);
+  });
+
   it("nothing that is refused", async () => {
     const earlier = gateway.worker.received.length;
     for (const members of [
@@ -348,6 +358,15 @@ describe("a hostile worker with the Responses API", inTime, () => {
     gateway.worker.script(sending(...added, open, ...Array.from({ length: 400 }, () => delta)));
     const { response } = (await gateway.events({ max_output_tokens: 10 })).at(-1);
     assert.deepEqual([response.status, response.output.length], ["incomplete", 1]);
+  });
+
+  it("repeats text with the end of a part: none of it is kept", async () => {
+    const repeated = { ...delta, type: "response.output_text.done", delta: "x".repeat(100_000) };
+    const written = Array.from({ length: 400 }, () => delta);
+    gateway.worker.script(sending(open, repeated, repeated, ...written));
+    const { response } = (await gateway.events({ max_output_tokens: 10 })).at(-1);
+    assert.equal(response.status, "incomplete");
+    assert.match(response.output[0].content[0].text, /^(?:12345678)+$/);
   });
 
   it("writes a name of an event with a line break: the event is dropped", async () => {
