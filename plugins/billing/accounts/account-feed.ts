@@ -15,7 +15,7 @@ export interface AccountFeedDeps {
   readonly apply: (changes: StoreChanges) => void;
 }
 
-/** What a look at the store has shown. */
+/** The result of a look at the store. */
 interface Look {
   /** Number of the newest change. */
   readonly newest: number;

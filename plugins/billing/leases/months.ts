@@ -1,5 +1,5 @@
 /**
- * What of a month (UTC) of a workspace is included, purchased and overage. A charge has one amount; the division follows
+ * Divides a month (UTC) of a workspace into included, purchased and overage. A charge has one amount; the division follows
  * from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All amounts are
  * in milli-CU.
  */

@@ -25,7 +25,7 @@ import { periodOf } from "./periods.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
-/** What is on disk, as the link starts with it. */
+/** The journal and the months on disk when the link starts. */
 export interface Recorded {
   readonly journal: Journal;
   readonly encoder: RecordEncoder;

@@ -1,4 +1,4 @@
-/** What a machine knows about the enclave that answers for a model, for people and for programs. */
+/** The checks of the enclave that answers for a model, for people and for programs. */
 import type { Check, ConfidentialError, Session } from "../client/client.ts";
 
 /** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */

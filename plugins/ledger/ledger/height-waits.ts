@@ -6,7 +6,7 @@ export const maxWaitMs = 2_000;
 
 export class HeightWaits {
   readonly #clock: Clock;
-  /** What is called after each change. */
+  /** Functions that are called after each change. */
   readonly #waits = new Set<() => void>();
   #height = -1;
   #isClosed = false;

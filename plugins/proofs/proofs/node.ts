@@ -1,4 +1,4 @@
-/** What the check of heads asks of a node. */
+/** The calls to a node that the check of heads makes. */
 import { bytesOf, readScale } from "./scale.ts";
 import { readFinalityProof, type FinalityProof } from "./finalized-chain.ts";
 import { headerOfJson, type Header } from "./header.ts";
