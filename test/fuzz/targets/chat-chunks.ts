@@ -46,9 +46,24 @@ function rename(object: Json, from: string, to: string): Json {
   );
 }
 
+/** True if a name in the first choice, or in its delta is written with an escape: the reader refuses such a chunk. */
+function hasEscapedName(document: Json): boolean {
+  const { choices } = document;
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  const delta = isObject(choice) ? choice["delta"] : undefined;
+  return [choice, delta].some(
+    (value) =>
+      isObject(value) && Object.keys(value).some((name) => JSON.stringify(name).includes("\\")),
+  );
+}
+
 /** Compares values, because white space does not matter. */
 function sameAsParsed(text: string): void {
   const found = readAlone(text);
+  if (hasEscapedName(JSON.parse(text) as Json)) {
+    assert.equal(found, undefined, text);
+    return;
+  }
   assert.ok(found, text);
   const { read: wanted, renamed } = judged(text);
   const parsed = (range: string | undefined): unknown =>
