@@ -37,6 +37,9 @@ type Client = keyof typeof clientSettings;
 // The object has no other keys.
 const clients = Object.keys(clientSettings) as Client[];
 
+/** Services that would open stores and threads: the other gateway has the accounts, and the page is here. */
+const without = ["accounts", "metering", "dashboard", "alerts"];
+
 /** The pattern of `key` of the step `local-access`. */
 const keyPattern = /^[\x21-\x7e]{16,256}$/;
 
@@ -230,7 +233,7 @@ async function serve(context: CommandContext, options: Options, folder: string):
     write: (line: string) => context.printToStderr(logText(line, context.json)),
   };
   const log = createLog({ level, destination });
-  const gateway = await startOrPrintFaults({ ...context, env, configFile }, { log });
+  const gateway = await startOrPrintFaults({ ...context, env, configFile }, { log, without });
   if (gateway === undefined) return 1;
   fatal.drain = drainOf(gateway);
   try {
