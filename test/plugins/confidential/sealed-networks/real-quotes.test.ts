@@ -58,7 +58,7 @@ const quotes: readonly Quoted[] = [
     now: () => outdatedTdx().now,
     images: "any",
     failed: ["dcap_qvl", "tcb_status", "report_data"],
-    prints: /firmware +OutOfDate/,
+    prints: /firmware +Unknown.*failed +.*tcb_status \(no TCB status/s,
   },
   {
     title: "a SEV-SNP report of a debuggable guest",

@@ -8,32 +8,16 @@ import { test } from "node:test";
 
 const root = join(import.meta.dirname, "../../../..");
 
-/** A suite, and the tests in it that are about something else than this way. */
+/** A suite, and the tests in it that are about something else: other workers, other networks, keys of the gateway. */
 const suites: readonly (readonly [file: string, ...skipped: readonly string[]])[] = [
-  // The local gateway has one key, passes everything on, and has one network.
   [
-    "test/e2e/chat-openai.test.ts",
-    "an error of the gateway itself",
-    "usage", // It names the cached tokens, too.
-    "which are ignored",
-    "for every refusal",
-    "paging through the list",
-    "pins a network",
+    "test/clients/clients.slow.test.ts",
+    "workers that have it",
+    "a network that passes no tools",
+    "recognizes every refusal",
   ],
-  ["test/e2e/chat-ai-sdk.test.ts", "which are ignored", "each refusal by its status"],
-  ["test/e2e/chat-langchain.test.ts", "for every refusal"],
-  ["test/plugins/inference/responses/openai.test.ts", "(native)"],
-  ["test/plugins/inference/responses/ai-sdk.test.ts", "shows the message of an error"],
-  ["test/plugins/inference/responses/agents-sdk.test.ts"],
-  ["test/plugins/inference/responses/langchain.test.ts", "for every refusal"],
-  [
-    "test/plugins/inference/messages/sdk.test.ts",
-    "(native)",
-    "maps errors to its classes",
-    "the credit is used up",
-  ],
-  ["test/plugins/inference/messages/ai-sdk.test.ts"],
-  ["test/plugins/inference/messages/langchain.test.ts", "for every refusal"],
+  ["test/plugins/inference/responses/openai.test.ts", "(native)", "credit"],
+  ["test/plugins/inference/messages/sdk.test.ts", "(native)", "classes", "credit"],
 ];
 
 for (const [file, ...skipped] of suites) {

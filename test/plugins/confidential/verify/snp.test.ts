@@ -17,7 +17,7 @@ import {
   skipWithoutShared,
   withFlippedBit,
 } from "./real-quotes.ts";
-import { askSerial, chipId, createSnpPlatform, snpReportData, writeTable } from "./snp-platform.ts";
+import { askSerial, chipId, createSnpPlatform, snpReportData } from "./snp-platform.ts";
 import type { SnpChanges } from "./snp-platform.ts";
 
 const now = Date.UTC(2026, 10, 21);
