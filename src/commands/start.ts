@@ -37,7 +37,7 @@ addresses. If standard error is a terminal, the addresses are also printed there
 /** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
 export async function startOrPrintFaults(
   context: CommandContext,
-  more: Pick<StartOptions, "log" | "strict"> = {},
+  more: Pick<StartOptions, "log" | "strict" | "without"> = {},
 ): Promise<Gateway | undefined> {
   const { configFile, env } = context;
   try {

@@ -36,6 +36,8 @@ export interface StartOptions {
    * local plugin reloads it.
    */
   readonly strict?: boolean;
+  /** Services that do not run, although every gateway or one of its plugins would start them if they are installed. */
+  readonly without?: readonly string[];
   /** Replaces the setting of the configuration. A test has no load balancer that must notice the drain first. */
   readonly drainDelaySeconds?: number;
 }
@@ -59,7 +61,8 @@ export interface Gateway {
 
 /** Starts the whole gateway, or throws `StartError` and leaves nothing running. */
 export async function startGateway(options: StartOptions): Promise<Gateway> {
-  const { validated, faults } = await checkFile(options.configFile, options.env);
+  const { without = [] } = options;
+  const { validated, faults } = await checkFile(options.configFile, options.env, { without });
   if (validated === undefined) throw new StartError(faults);
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog({ level: validated.config.log.level });

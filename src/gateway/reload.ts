@@ -31,6 +31,7 @@ export interface Reloader extends Disposable {
 interface ReloaderOptions {
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly without?: readonly string[];
   readonly watch?: boolean;
   /** If true and `watch` is set, a reload also happens when the code of a local plugin is saved. */
   readonly strict?: boolean;
@@ -114,8 +115,8 @@ class FileReloader implements Reloader {
   }
 
   async #load(reason: string): Promise<readonly Fault[]> {
-    const { configFile, env, log, build, swap } = this.#options;
-    const { validated, faults, outdated } = await checkFile(configFile, env);
+    const { configFile, env, without = [], log, build, swap } = this.#options;
+    const { validated, faults, outdated } = await checkFile(configFile, env, { without });
     for (const what of outdated) log.warn({ reason }, `${what}: restart to load it`);
     if (validated === undefined) return this.#refused(reason, faults);
     const fixed = needsRestart(this.#current.config, validated);

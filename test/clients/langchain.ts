@@ -54,7 +54,7 @@ function callsWith(chat: ChatModel, showsStatus = false): ReturnType<Client["at"
         input += chunk.usage_metadata?.input_tokens ?? 0;
         output += chunk.usage_metadata?.output_tokens ?? 0;
       }
-      // It does not read the event `response.failed`, as docs/recipes/agents.md says.
+      // It does not read the event `response.failed`, as docs/recipes/sdks.md says.
       if (showsStatus && status === undefined) throw new Error("the stream has failed");
       return { text, tokens: [input, output] };
     },

@@ -26,7 +26,16 @@ function blocks(page: string, language: string): string[] {
 }
 
 /** Pages without a pipeline. */
-const clientPages = ["agents.md", "clients.md", "connect.md", "papi.md"];
+const clientPages = [
+  "agents.md",
+  "claude-code.md",
+  "clients.md",
+  "codex.md",
+  "connect.md",
+  "opencode.md",
+  "papi.md",
+  "sdks.md",
+];
 
 for (const page of pages.filter((each) => !clientPages.includes(basename(each)))) {
   test(`the pipeline of ${page} starts and is ready`, async () => {

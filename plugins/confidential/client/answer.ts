@@ -60,6 +60,10 @@ export interface FinalAnswer {
   readonly error?: string;
   /** The code of that error, such as INVALID_REQUEST. */
   readonly errorCode?: string;
+  /** The context of the model and the tokens of the prompt, if the prompt is too long and the enclave knows them. */
+  readonly contextExceeded?:
+    | { readonly limit: number | undefined; readonly requested: number | undefined }
+    | undefined;
   /** The report that the enclave signed, whether or not it is verified. Undefined if it is missing or unreadable. */
   readonly report: UsageReport | undefined;
   /** The exact bytes of the report and its signature, for a later verification. */

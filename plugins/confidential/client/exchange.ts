@@ -3,7 +3,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { requestPieces } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { idleMs, maxTextBytes } from "../protocol/limits.ts";
-import { readJsonObject } from "../protocol/strict-json.ts";
+import { isCount, readJsonObject } from "../protocol/strict-json.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { isDelta } from "./answer.ts";
@@ -142,7 +142,17 @@ async function openFrame(
   if (typeof finishReason !== "string") throw badFrame("the last frame has no finish_reason");
   const code = isObject(error) ? error["code"] : undefined;
   const errorCode = typeof code === "string" ? code : undefined;
-  return { finishReason, error: errorText(error), errorCode };
+  return { finishReason, error: errorText(error), errorCode, contextExceeded: contextOf(error) };
+}
+
+function contextOf(error: unknown): FinalFrame["contextExceeded"] {
+  const context = isObject(error) ? error["context"] : undefined;
+  if (!isObject(context)) return undefined;
+  const { limit, requested } = context;
+  return {
+    limit: isCount(limit) ? limit : undefined,
+    requested: isCount(requested) ? requested : undefined,
+  };
 }
 
 /** Returns the message of an error that is a text, or an object with a `message` like OpenAI's errors. */

@@ -15,6 +15,7 @@ export interface FinalFrame {
   readonly finishReason: string;
   readonly error: string | undefined;
   readonly errorCode: string | undefined;
+  readonly contextExceeded: FinalAnswer["contextExceeded"];
 }
 
 /** Returns the final answer. Called when the last frame and `done` have arrived. */
@@ -22,7 +23,7 @@ export async function createFinalAnswer(
   open: OpenSession,
   settings: Settings,
   done: DoneFrame,
-  { finishReason, error, errorCode }: FinalFrame,
+  { finishReason, error, errorCode, contextExceeded }: FinalFrame,
 ): Promise<FinalAnswer> {
   const { report: bytes, sig, usage, usedMilliCu, paidBeforeMilliCu } = done;
   const signedReport =
@@ -50,6 +51,7 @@ export async function createFinalAnswer(
     finishReason,
     ...(error !== undefined && { error }),
     ...(errorCode !== undefined && { errorCode }),
+    ...(contextExceeded && { contextExceeded }),
     report,
     signedReport,
     pricing,

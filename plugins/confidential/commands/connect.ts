@@ -30,11 +30,15 @@ import { readOptions as readSessionOptions } from "../client/options.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { clientSettings, type LocalGateway } from "./client-settings.ts";
 import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
+import { describeVerification } from "./describe-verification.ts";
 import { printable } from "./printable.ts";
 
 type Client = keyof typeof clientSettings;
 // The object has no other keys.
 const clients = Object.keys(clientSettings) as Client[];
+
+/** Services that would open stores and threads: the other gateway has the accounts, and the page is here. */
+const without = ["accounts", "metering", "dashboard", "alerts"];
 
 /** The pattern of `key` of the step `local-access`. */
 const keyPattern = /^[\x21-\x7e]{16,256}$/;
@@ -229,7 +233,7 @@ async function serve(context: CommandContext, options: Options, folder: string):
     write: (line: string) => context.printToStderr(logText(line, context.json)),
   };
   const log = createLog({ level, destination });
-  const gateway = await startOrPrintFaults({ ...context, env, configFile }, { log });
+  const gateway = await startOrPrintFaults({ ...context, env, configFile }, { log, without });
   if (gateway === undefined) return 1;
   fatal.drain = drainOf(gateway);
   try {
@@ -239,7 +243,7 @@ async function serve(context: CommandContext, options: Options, folder: string):
       context.printToStderr(
         verification === undefined
           ? notListed(options, networks?.listFault)
-          : describe(verification),
+          : describeVerification(verification),
       );
       return 1;
     }
@@ -275,7 +279,7 @@ function asText(local: LocalGateway, verification: Verification, { url, client }
   const { network, model } = verification;
   const settings = client === undefined ? [] : ["", clientSettings[client](local)];
   return [
-    describe(verification),
+    describeVerification(verification),
     "",
     `Programs of this machine can use ${printable(`${model} (network ${network} of ${url})`)}:`,
     "",
@@ -287,41 +291,6 @@ function asText(local: LocalGateway, verification: Verification, { url, client }
     "",
     "Press Ctrl-C to stop.",
   ].join("\n");
-}
-
-/** Describes a verification for a person. */
-function describe(verification: Verification): string {
-  const { failedCheck, assurance, termination, machine, firmware, image, keyset } = verification;
-  const { since, until, checks } = verification;
-  const list = (wanted: string): string =>
-    checks
-      .filter(({ result }) => result === wanted)
-      .map(({ name, why }) => (why === undefined ? name : `${name} (${why})`))
-      .join(", ");
-  const verdict =
-    failedCheck !== undefined
-      ? `refused: the check ${failedCheck}`
-      : assurance === "simulated"
-        ? "SIMULATED: no hardware attests the enclave. Only tests should accept it."
-        : "verified: the answers come from an enclave that hardware attests.";
-  const date = (ms: number | undefined): string | undefined =>
-    ms === undefined ? undefined : new Date(ms).toISOString();
-  const lines = {
-    machine: machine === undefined ? undefined : `${assurance} ${machine}`,
-    firmware,
-    image,
-    keys: keyset,
-    "ends at": termination && `the ${termination}`,
-    since: date(since),
-    until: until === undefined ? undefined : `${date(until) ?? ""}; checked again before`,
-    passed: list("pass"),
-    [failedCheck === undefined ? "accepted" : "failed"]: list("fail"),
-    skipped: list("skipped"),
-  };
-  const shown = Object.entries(lines).filter(([, text]) => text !== undefined && text !== "");
-  return [verdict, "", ...shown.map(([label, text]) => `  ${label.padEnd(12)}${text ?? ""}`)]
-    .map((line) => printable(line))
-    .join("\n");
 }
 
 /** Converts a line of the log to text: its message, and the facts with it. */

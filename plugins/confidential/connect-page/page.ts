@@ -7,6 +7,7 @@ body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0; border-top: 1px solid #8884; overflow-wrap: anywhere; }
+.list { display: block; overflow-x: auto; } .list td { overflow-wrap: normal; min-width: 5rem; }
 th { font-weight: 600; white-space: nowrap; }
 .good { color: #18794e; } .bad { color: #cd2b31; } .warn { color: #ad5700; }
 @media (prefers-color-scheme: dark) { .good { color: #4cc38a; } .bad { color: #ff6369; } .warn { color: #f1a10d; } }
@@ -20,8 +21,8 @@ const element = (name, text = "", kind = "") => {
   made.className = kind;
   return made;
 };
-const table = (rows) => {
-  const made = element("table");
+const table = (rows, kind) => {
+  const made = element("table", "", kind);
   for (const cells of rows) {
     const row = made.insertRow();
     for (const cell of cells) row.append(typeof cell === "string" ? element("td", cell) : cell);
@@ -56,7 +57,7 @@ function requests(list) {
   return [table([head, ...list.map((one) => [
     time(one.at), one.model, String(one.promptTokens), String(one.completionTokens), one.price, one.rate ?? "none", String(one.billedMilliCu ?? "none"),
     one.failedCheck === undefined ? element("td", "the bill is right", "good") : element("td", one.failedCheck, "bad"),
-  ])])];
+  ])], "list")];
 }
 
 async function refresh() {

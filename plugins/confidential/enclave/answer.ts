@@ -4,6 +4,7 @@
 import type { Clock } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
+  AttemptFailure,
   InferenceCall,
   InferenceFailure,
   InferenceResult,
@@ -91,8 +92,13 @@ export class EnclaveAnswer implements AnswerReader {
     this.#end({ finishReason, finish: finishReason === "length" ? "length" : "stop", result });
   }
 
-  onError(failure: InferenceFailure, result: InferenceResult | undefined): void {
-    this.#end({ finishReason: "error", finish: "error", result, error: errors[failure] });
+  onError(
+    failure: InferenceFailure,
+    result: InferenceResult | undefined,
+    attempt?: AttemptFailure,
+  ): void {
+    const error = { ...errors[failure], context: attempt?.contextExceeded };
+    this.#end({ finishReason: "error", finish: "error", result, error });
   }
 
   #end(outcome: Omit<AnswerOutcome, "error"> & { readonly error?: Refusal }): void {

@@ -2,6 +2,7 @@
  * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
+import type { ContextExceeded } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
@@ -20,6 +21,8 @@ export interface ChatRequest {
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
+  /** Set if the prompt is too long for the model. */
+  readonly context?: ContextExceeded | undefined;
 }
 
 export type RefusalCode =

@@ -180,7 +180,7 @@ export class SealedAttempt implements RunningAttempt {
   }
 
   #finish(reserved: ReservedSession, final: FinalAnswer): void {
-    const { report, pricing, finishReason, error, errorCode } = final;
+    const { report, pricing, finishReason, error, errorCode, contextExceeded } = final;
     if (report !== undefined) this.reported = { ...countsOf(report.tokens), estimated: false };
     if (pricing !== undefined) {
       const coefficient = Math.min(pricing.coefficient, report?.coefficient ?? Infinity);
@@ -199,7 +199,7 @@ export class SealedAttempt implements RunningAttempt {
       const cause = isOfRequest
         ? ({ kind: "status", status: 400 } as const)
         : ({ kind: "unusable" } as const);
-      return this.#fail({ cause });
+      return this.#fail({ cause, contextExceeded });
     }
     this.finishReason = finishReason;
     if (this.#hasEnded) return;

@@ -22,6 +22,7 @@ import { networkOf } from "./catalogue.ts";
 import type { SealedConfig } from "./options.ts";
 import type { ReservedSession, SealedDeps, SealedSessions } from "./sealed-sessions.ts";
 import {
+  factsOf,
   failedCheckOf,
   isVerdict,
   validUntil,
@@ -159,8 +160,9 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         if (this.verification?.failedCheck !== failedCheck) {
           log.warn({ ...about, failedCheck }, "an enclave is refused");
         }
-        const checks = error.checks ?? [];
-        this.verification = { gateway: url, ...about, failedCheck, assurance: "none", checks };
+        const { checks = [], evidence } = error;
+        const refused = { failedCheck, assurance: "none", ...factsOf(evidence), checks };
+        this.verification = { gateway: url, ...about, ...refused };
       }
       throw error;
     }

@@ -1,5 +1,5 @@
 /** The checks of the enclave that answers for a model, for people and for programs. */
-import type { Check, ConfidentialError, Session } from "../client/client.ts";
+import type { Check, ConfidentialError, Session, VerificationReport } from "../client/client.ts";
 
 /** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */
 export interface Verification {
@@ -26,18 +26,24 @@ export interface Verification {
   readonly checks: readonly Check[];
 }
 
-export function verificationOf(session: Session, gateway: string, since: number): Verification {
+type VerifiedSession = Pick<
+  Session,
+  "network" | "model" | "termination" | "assurance" | "evidence" | "keyset" | "checks" | "expiresAt"
+>;
+
+export function verificationOf(
+  session: VerifiedSession,
+  gateway: string,
+  since: number,
+): Verification {
   const { network, model, termination, assurance, evidence, keyset, checks } = session;
-  const { imageHash, platform, tcb } = evidence;
   return {
     gateway,
     network,
     model,
     assurance,
     termination,
-    ...(imageHash !== undefined && { image: imageHash }),
-    ...(platform !== undefined && { machine: platform }),
-    ...(tcb !== undefined && { firmware: tcb.status }),
+    ...factsOf(evidence),
     keyset,
     since,
     until: validUntil(session),
@@ -45,8 +51,23 @@ export function verificationOf(session: Session, gateway: string, since: number)
   };
 }
 
+/** Returns what evidence says, whether or not it is accepted. */
+export function factsOf(
+  evidence: VerificationReport | undefined,
+): Pick<Verification, "image" | "machine" | "firmware"> {
+  const { imageHash, platform, tcb } = evidence ?? {};
+  return {
+    ...(imageHash !== undefined && { image: imageHash }),
+    ...(platform !== undefined && { machine: platform }),
+    ...(tcb !== undefined && { firmware: tcb.status }),
+  };
+}
+
 /** Returns the time at which the session or its evidence expires, in milliseconds since 1970. */
-export function validUntil({ expiresAt, evidence }: Session): number {
+export function validUntil({
+  expiresAt,
+  evidence,
+}: Pick<Session, "expiresAt" | "evidence">): number {
   return Math.min(expiresAt, evidence.validUntil ?? Infinity);
 }
 

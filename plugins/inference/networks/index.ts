@@ -8,7 +8,7 @@ export default defineService<Options, Networks>({
   name: "networks",
   description: "The inference networks, with their workers, models and prices.",
   sections: { networks: networksSchema, rate: rateSchema },
-  uses: ["accounts"],
+  usesIfInstalled: ["accounts"],
   checkSections: kindFaults,
   dryRun: ({ networks }) => ({
     names: Object.keys(networks),

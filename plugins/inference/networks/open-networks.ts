@@ -8,6 +8,8 @@ import { Network } from "./network.ts";
 import { networkConfigs, type Options } from "./options.ts";
 import type { Worker } from "./worker.ts";
 
+const noOverrides: ReadonlyMap<string, never> = new Map<string, never>();
+
 /** Networks with OpenAI's API are opened at once, those of other kinds when the kind is added. */
 export function openNetworks(
   options: Options,
@@ -17,13 +19,13 @@ export function openNetworks(
   const { clock, log, metrics } = host;
   // Read only for a rate that is polled, because the host of a worker has no storage.
   const storage = (): Host["storage"] => host.storage;
-  const accounts = host.use("accounts");
-  const overrides = (network: string) => accounts.overrides(network);
+  const accounts = host.use("accounts", { ifInstalled: true });
+  const overrides = (network: string) => accounts?.overrides(network) ?? noOverrides;
   const configs = networkConfigs(options);
   const opened = new Map<string, Network>();
   const catalogue: CatalogueDeps<Network> = {
     list: [],
-    store: (network, models, by) => accounts.replaceOverrides(network, models, by),
+    store: (network, models, by) => accounts?.replaceOverrides(network, models, by) ?? false,
   };
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.

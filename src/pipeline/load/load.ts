@@ -50,11 +50,13 @@ export function shippedPlugins(): ReadonlyMap<string, string> {
 export interface LoadOptions {
   /** Plugins that were made in code, by name. They are used in place of modules with these names. */
   readonly given?: ReadonlyMap<string, unknown>;
+  /** Services that do not run, as if they were not installed. */
+  readonly without?: readonly string[];
 }
 
 export async function loadPlugins(
   config: Config,
-  { given = new Map() }: LoadOptions = {},
+  { given = new Map(), without = [] }: LoadOptions = {},
 ): Promise<Loaded> {
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
@@ -89,7 +91,7 @@ export async function loadPlugins(
       add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
     }
   }
-  const services = await servicesInUse(plugins, config);
+  const services = await servicesInUse(plugins, config, without);
   for (const [name, service] of services) {
     const file = shipped.get(name);
     if (file !== undefined) importedModules.set(file, name);
@@ -109,8 +111,10 @@ export async function loadPlugins(
 async function servicesInUse(
   plugins: ReadonlyMap<string, Plugin>,
   { tools }: Config,
+  without: readonly string[],
 ): Promise<ReadonlyMap<string, Plugin>> {
-  const { services, alwaysOn, companions } = await shippedModules();
+  const { services: installed, alwaysOn, companions } = await shippedModules();
+  const services = new Map([...installed].filter(([name]) => !without.includes(name)));
   const found = new Map<string, Plugin>();
   // A service that is only used if it is installed does not run if one of the services that it uses itself is missing.
   const servicesExist = (name: string): boolean =>

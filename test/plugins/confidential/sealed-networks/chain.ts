@@ -10,12 +10,28 @@ export interface Chain {
   readonly relay: TestGateway;
 }
 
-/** `upstream`: a model server with the one model `model`. Default: the demo model. */
+const prices = { prompt: "12", cached: "1", completion: "20" };
+
+interface ChainOptions {
+  /** A model server. Default: the demo model. */
+  readonly upstream?: string;
+  /** Its model. */
+  readonly model?: string;
+  readonly coefficient?: number;
+  /** The price of a token. */
+  readonly price?: unknown;
+  /** Whether the model answers for names that are not listed. Default: true. */
+  readonly isDefault?: boolean;
+}
+
 export async function startChain(
-  t: TestContext,
-  { upstream, model = demoModelId }: { readonly upstream?: string; readonly model?: string } = {},
+  t: Pick<TestContext, "after">,
+  options: ChainOptions = {},
 ): Promise<Chain> {
-  const worker = await startTestWorker(t, { ...(upstream && { upstream }), models: [model] });
+  const { upstream, model = demoModelId, coefficient = 1200 } = options;
+  const { price = prices, isDefault = true } = options;
+  const served = { models: [model], coefficient };
+  const worker = await startTestWorker(t, { ...(upstream && { upstream }), ...served });
   const evidence = { kind: "simulated", roots: [worker.simulatedRoot] };
   const relay = await startTestGateway({
     pipeline: `
@@ -28,7 +44,7 @@ networks:
   confidential-alpha:
     kind: enclave
     url: "${worker.url}"
-    price_per_token_nano: { prompt: "12", cached: "1", completion: "20" }
+    price_per_token_nano: ${JSON.stringify(price)}
     evidence: ${JSON.stringify(evidence)}
 unmatched: [request-id]
 routes:
@@ -40,7 +56,8 @@ routes:
 `,
   });
   t.after(() => relay[Symbol.asyncDispose]());
-  const env = { SLUICE_URL: relay.url, SLUICE_API_KEY: relay.key, SLUICE_MODEL: model };
+  const SLUICE_MODEL = isDefault ? model : "";
+  const env = { SLUICE_URL: relay.url, SLUICE_API_KEY: relay.key, SLUICE_MODEL };
   const { url } = await startTemplate(t, { evidence, env });
   return { url, relay };
 }

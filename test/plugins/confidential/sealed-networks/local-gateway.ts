@@ -50,6 +50,8 @@ export interface LocalOptions {
   /** The member `evidence` of the network. Default: simulated evidence of the fake gateway. */
   readonly evidence?: object;
   readonly env?: Readonly<Record<string, string>>;
+  /** The time, in milliseconds since 1970. */
+  readonly at?: number;
   /** Changes the pipeline. */
   readonly edit?: (pipeline: string) => string;
 }
@@ -73,7 +75,7 @@ export async function policyFor(image: string, signer: Signer, now: number): Pro
 
 /** Starts the pipeline of `sluice connect`. */
 export async function startTemplate(
-  t: TestContext,
+  t: Pick<TestContext, "after">,
   { evidence, env = {}, edit = (pipeline) => pipeline }: Omit<LocalOptions, "script">,
   clock?: Clock,
 ): Promise<BareGateway> {
@@ -89,9 +91,9 @@ export async function startTemplate(
 
 export async function startLocalGateway(
   t: TestContext,
-  { script = {}, evidence = simulated, env = {}, ...more }: LocalOptions = {},
+  { script = {}, evidence = simulated, env = {}, at, ...more }: LocalOptions = {},
 ): Promise<LocalGateway> {
-  const remote = await startFakeGateway(t, script);
+  const remote = await startFakeGateway(t, script, { ...(at !== undefined && { at }) });
   remote.models = models;
   const recorder = await startRecorder(t, Number(new URL(remote.url).port));
   const variables = { SLUICE_URL: recorder.url, SLUICE_API_KEY: "gateway_dev_key", ...env };

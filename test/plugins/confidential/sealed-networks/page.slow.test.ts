@@ -21,6 +21,9 @@ test("the page shows the verdict, the checks and the bills", { timeout: 60_000 }
   await page
     .getByText("bill: 67 milli-CU were charged, but the counts and prices give 66")
     .waitFor();
+  // On a phone, the list of requests scrolls by itself.
+  await page.setViewportSize({ width: 390, height: 800 });
+  assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 390);
   const text = await page.content();
   assert.match(text, /quote_signature/);
   for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));

@@ -1,9 +1,11 @@
 /** Real evidence from ../shared, which is not part of the repository, and helpers for reading reports. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { readPem } from "../../../../plugins/confidential/verify/certificate.ts";
 import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
 import type { VerificationReport } from "../../../../plugins/confidential/verify/report.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
+import { writeTable } from "./snp-platform.ts";
 
 const folder = fileURLToPath(new URL("../../../../../shared/fixtures/quotes/", import.meta.url));
 
@@ -46,6 +48,15 @@ export function outdatedTdx(): RealTdx {
 export function tdxEvidence(quote: Uint8Array, collateral?: TdxCollateral): AttestationEvidence {
   const text = Buffer.from(quote).toString("base64");
   return { tee_type: "tdx", quote: text, ...(collateral && { collateral }) };
+}
+
+/** A SEV-SNP report of a debuggable guest, with the certificates of its chip. */
+export function realSnp(): AttestationEvidence {
+  const [ask, ark] = readPem(realText("snp_milan.testcer")) ?? [];
+  const vcek = realBytes("snp_vcek.testcer");
+  const table = writeTable({ vcek, ask: ask?.raw, ark: ark?.raw });
+  const quote = Buffer.from(realBytes("snp_attestation.bin")).toString("base64");
+  return { tee_type: "sev-snp", quote, aux: Buffer.from(table).toString("base64") };
 }
 
 /** Names of the checks that failed. */

@@ -11,12 +11,13 @@ import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.t
 import {
   failures,
   realBytes,
+  realSnp,
   realText,
   resultOf,
   skipWithoutShared,
   withFlippedBit,
 } from "./real-quotes.ts";
-import { askSerial, chipId, createSnpPlatform, snpReportData, writeTable } from "./snp-platform.ts";
+import { askSerial, chipId, createSnpPlatform, snpReportData } from "./snp-platform.ts";
 import type { SnpChanges } from "./snp-platform.ts";
 
 const now = Date.UTC(2026, 10, 21);
@@ -294,18 +295,11 @@ describe("the certificate table", () => {
 });
 
 describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
-  const real = (): AttestationEvidence => {
-    const [ask, ark] = readPem(realText("snp_milan.testcer")) ?? [];
-    const vcek = realBytes("snp_vcek.testcer");
-    const table = writeTable({ vcek, ask: ask?.raw, ark: ark?.raw });
-    const quote = Buffer.from(realBytes("snp_attestation.bin")).toString("base64");
-    return { tee_type: "sev-snp", quote, aux: Buffer.from(table).toString("base64") };
-  };
   const reportData = (): Uint8Array => realBytes("snp_attestation.bin").slice(0x50, 0x90);
 
   test("has a valid chain and signature, and fails only because of its debug policy", async () => {
     const any = { imageHashes: "any", sevSnp: waived } as const;
-    const report = await verifyEvidence(real(), { reportData: reportData() }, any, now);
+    const report = await verifyEvidence(realSnp(), { reportData: reportData() }, any, now);
     assertFails(report, "guest_policy");
     for (const name of ["vcek_chain", "report_signature", "chip_id", "tcb"]) {
       assert.equal(resultOf(report, name), "pass", name);
@@ -319,7 +313,7 @@ describe("a real SEV-SNP report", { skip: skipWithoutShared }, () => {
   });
 
   test("fails the signature check if a byte is changed", async () => {
-    const evidence = real();
+    const evidence = realSnp();
     const quote = realBytes("snp_attestation.bin");
     for (let at = 0; at < 0x330; at += 16) {
       const changed = Buffer.from(withFlippedBit(quote, at)).toString("base64");

@@ -30,7 +30,7 @@ export interface TestWorker extends RunningWorker {
 
 /** Starts a worker for the demo model, or for the model server `upstream`. */
 export async function startTestWorker(
-  t: TestContext,
+  t: Pick<TestContext, "after">,
   over: Partial<WorkerOptions> = {},
 ): Promise<TestWorker> {
   const lines: string[] = [];
@@ -65,7 +65,7 @@ export async function startTestWorker(
 }
 
 /** Starts the demo model, which sends one token per millisecond. */
-export async function startModel(t: TestContext): Promise<string> {
+export async function startModel(t: Pick<TestContext, "after">): Promise<string> {
   const model = await startDemoModel({ tokenMs: 1 });
   t.after(() => model.close());
   return model.url;

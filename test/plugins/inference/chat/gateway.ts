@@ -128,14 +128,29 @@ export function inRequestedShape(said: Parameters<typeof whole>[0]): Script {
     exchange.body["stream"] === true ? streamed(said)(exchange) : whole(said)(exchange);
 }
 
-export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
-  const worker = await startWorker({ otherwise: options.otherwise ?? inRequestedShape({}) });
-  const gateway = await startTestGateway({
+/**
+ * Starts a gateway in front of a worker with this URL. A module in `SLUICE_TEST_CHAT` replaces it: its default export has
+ * this type.
+ */
+export type StartChatGateway = (workerUrl: string, options: ChatOptions) => Promise<TestGateway>;
+
+const startPlain: StartChatGateway = (workerUrl, options) =>
+  startTestGateway({
     pipeline: pipelineOf(options),
-    env: { WORKER_URL: worker.url, LOG_LEVEL: "info", ...options.env },
+    env: { WORKER_URL: workerUrl, LOG_LEVEL: "info", ...options.env },
     ...(options.clock !== undefined && { clock: options.clock }),
     ...(options.account !== undefined && { account: options.account }),
   });
+
+async function readStarter(): Promise<StartChatGateway> {
+  const module = process.env["SLUICE_TEST_CHAT"];
+  if (module === undefined) return startPlain;
+  return ((await import(module)) as { readonly default: StartChatGateway }).default;
+}
+
+export async function startChat(options: ChatOptions = {}): Promise<ChatGateway> {
+  const worker = await startWorker({ otherwise: options.otherwise ?? inRequestedShape({}) });
+  const gateway = await (await readStarter())(worker.url, options);
   const charges = (): UsageRow[] => [...readUsage(`${gateway.folder}/data`)];
   const send = (body: unknown, ask: RequestOptions = {}): Promise<Answer> =>
     sendTo(gateway, body, ask);

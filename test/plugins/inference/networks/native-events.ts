@@ -38,9 +38,17 @@ export function streamedDeltas(list: readonly Any[], finishReason: string, usage
   };
 }
 
-/** Answers in one piece in the API that the worker is asked for. `said`: a message of chat completions. */
+/**
+ * Answers in the API that the worker is asked for: in one piece, or with one delta if a stream is asked for. `said`: a
+ * message of chat completions.
+ */
 export function wholeMessage(said: Any, finishReason: string, usage: Any): Script {
   return (exchange) => {
+    if (exchange.body["stream"] === true) {
+      const calls = said.tool_calls?.map((call: object, index: number) => ({ index, ...call }));
+      const delta = { ...said, ...(calls && { tool_calls: calls }) };
+      return streamedDeltas([delta], finishReason, usage)(exchange);
+    }
     const events = eventsFor(exchange);
     events.delta(said);
     events.end(finishReason, usage);
