@@ -2,11 +2,19 @@
  * The OpenAPI description of chat completions (gateway.md, "POST /v1/chat/completions"). request.ts reads requests by
  * hand, which is faster and gives better messages than a schema; tests compare the two.
  */
-import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import type { JsonSchema } from "sluice-gateway/plugin";
+import {
+  chatErrorOf,
+  completionOperation,
+  count,
+  ignoredHeader,
+  modelId,
+  objectOf,
+  text,
+  usedCUMilli,
+} from "../completions/operation.ts";
 import { maxTemplateLevels, maxTokenLimit } from "../completions/request.ts";
 
-const text = { type: "string" };
-const count = { type: "integer", minimum: 0 };
 const tokens = { type: ["integer", "null"], minimum: 1, maximum: maxTokenLimit };
 
 const part = {
@@ -43,7 +51,7 @@ const message = {
 };
 
 const members: Readonly<Record<string, JsonSchema>> = {
-  model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
+  model: modelId,
   messages: { type: "array", minItems: 1, items: message },
   max_tokens: { description: "Maximum number of tokens in the answer.", ...tokens },
   max_completion_tokens: { description: "Used as `max_tokens` if that is missing.", ...tokens },
@@ -110,18 +118,17 @@ export const requestSchema = {
   ],
 };
 
-const usage = {
-  type: "object",
-  properties: {
+const usage = objectOf(
+  {
     prompt_tokens: count,
     completion_tokens: count,
     total_tokens: count,
-    prompt_tokens_details: { type: "object", properties: { cached_tokens: count } },
-    completion_tokens_details: { type: "object", properties: { reasoning_tokens: count } },
-    usedCUMilli: { description: "Cost of the answer in milli-CU.", ...count },
+    prompt_tokens_details: objectOf({ cached_tokens: count }, []),
+    completion_tokens_details: objectOf({ reasoning_tokens: count }, []),
+    usedCUMilli,
   },
-  required: ["prompt_tokens", "completion_tokens", "total_tokens", "usedCUMilli"],
-};
+  ["prompt_tokens", "completion_tokens", "total_tokens", "usedCUMilli"],
+);
 
 const completionExample = {
   id: "chatcmpl-7c9e6679-7425-40de-944b-e07fc1f90ae7",
@@ -139,112 +146,48 @@ const stream = {
   ],
 };
 
+const choice = objectOf({
+  index: { const: 0 },
+  message: objectOf({ role: { const: "assistant" }, content: text, reasoning_content: text }, [
+    "role",
+    "content",
+  ]),
+  finish_reason: text,
+});
+
 const completion = {
-  examples: [completionExample],
-  type: "object",
-  properties: {
+  ...objectOf({
     id: { ...text, pattern: "^chatcmpl-" },
     object: { const: "chat.completion" },
     created: { description: "Time in Unix seconds.", ...count },
     model: text,
-    choices: {
-      type: "array",
-      minItems: 1,
-      maxItems: 1,
-      items: {
-        type: "object",
-        properties: {
-          index: { const: 0 },
-          message: {
-            type: "object",
-            properties: { role: { const: "assistant" }, content: text, reasoning_content: text },
-            required: ["role", "content"],
-          },
-          finish_reason: text,
-        },
-        required: ["index", "message", "finish_reason"],
-      },
-    },
+    choices: { type: "array", minItems: 1, maxItems: 1, items: choice },
     usage,
-  },
-  required: ["id", "object", "created", "model", "choices", "usage"],
+  }),
+  examples: [completionExample],
 };
 
-function failure(type: string, codes: readonly string[], sample: string): JsonSchema {
-  return {
-    type: "object",
-    properties: {
-      error: {
-        type: "object",
-        properties: {
-          message: { ...text, examples: [sample] },
-          type: { const: type },
-          code: { enum: codes },
-        },
-        required: ["message", "type", "code"],
-      },
-    },
-    required: ["error"],
-  };
-}
-
-export const operation: Operation = {
+export const operation = completionOperation({
   summary: "Complete a chat",
   description:
     "Chat completions in OpenAI's wire format. Unknown fields are accepted and dropped. The charge is based on the tokens that the worker counts.",
-  path: {
-    type: "object",
-    properties: { network: { description: "Network whose workers may answer.", ...text } },
+  request: requestSchema,
+  answer: {
+    description: "The completion, or (with `stream`) its chunks followed by `data: [DONE]`.",
+    content: { "application/json": completion, "text/event-stream": stream },
+    headers: ignoredHeader("tools, response_format"),
   },
-  body: { content: { "application/json": requestSchema }, required: true },
-  answers: {
-    200: {
-      description: "The completion, or (with `stream`) its chunks followed by `data: [DONE]`.",
-      content: { "application/json": completion, "text/event-stream": stream },
-      headers: {
-        "X-Sluice-Ignored": {
-          description:
-            "Names of request fields that were not forwarded, such as `tools, response_format`.",
-          schema: { type: "string", examples: ["tools, response_format"] },
-        },
-      },
-    },
-    400: {
-      description: "The request is not valid.",
-      content: {
-        "application/json": failure(
-          "invalid_request_error",
-          ["INVALID_REQUEST"],
-          "the request is not valid",
-        ),
-      },
-    },
-    404: {
-      description: "No network lists the model. The message names it.",
-      content: {
-        "application/json": failure(
-          "invalid_request_error",
-          ["MODEL_NOT_FOUND"],
-          'the model "Acme/None-1" does not exist; GET /v1/models lists the models',
-        ),
-      },
-    },
-    503: {
-      description: "No worker can answer at the moment.",
-      content: {
-        "application/json": failure(
-          "internal_error",
-          ["MODEL_NOT_AVAILABLE", "UPSTREAM_ERROR"],
-          "the model is not available at the moment",
-        ),
-      },
-      headers: {
-        "Retry-After": {
-          description: "Minimum number of seconds to wait before a retry.",
-          schema: { type: "integer" },
-        },
-      },
-    },
+  errors: {
+    400: chatErrorOf("invalid_request_error", ["INVALID_REQUEST"], "the request is not valid"),
+    404: chatErrorOf(
+      "invalid_request_error",
+      ["MODEL_NOT_FOUND"],
+      'the model "Acme/None-1" does not exist; GET /v1/models lists the models',
+    ),
+    503: chatErrorOf(
+      "internal_error",
+      ["MODEL_NOT_AVAILABLE", "UPSTREAM_ERROR"],
+      "the model is not available at the moment",
+    ),
   },
-  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
-};
+});

@@ -75,7 +75,7 @@ export class AnswerParts {
 
   /**
    * A name or arguments count as output of the model, so their number is limited. An id alone begins no call. Calls after
-   * a malformed one are left out, because they may not be counted.
+   * a malformed one are left out.
    */
   #addCall(delta: unknown): void {
     if (this.isInvalid) return;

@@ -100,7 +100,7 @@ export function readBody<T>(
   if (!json.ok) return invalid({ message: "the body is not JSON" });
   const body = json.value;
   if (!isObject(body)) {
-    return invalid({ message: "the body must be a JSON object", apiCode: "invalid_value" });
+    return invalid({ message: "the body must be a JSON object" });
   }
   try {
     const offer = networks.find(check.name(body["model"], "model"), network);

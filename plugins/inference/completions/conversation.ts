@@ -3,6 +3,7 @@
  * conversation that grows keeps its beginning, which workers have in their caches.
  */
 import type { Passable } from "sluice-gateway/services";
+import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import type { IgnoredNames } from "./ignored-fields.ts";
 import type { Part } from "./messages.ts";
@@ -54,6 +55,17 @@ export class Conversation {
     else if (parts.length > 0) this.add("user", parts);
   }
 
+  /** Adds the result of a call. Images in it follow all results as a message of the user. */
+  addResult(parts: readonly Part[], callId: string): void {
+    const images = parts.filter(({ type }) => type !== "text");
+    const texts = parts.filter(({ type }) => type === "text");
+    if (images.length > 0) {
+      texts.push(textPart("The images of this result follow in the next message."));
+    }
+    this.add("tool", texts, callId);
+    this.addToUser(images);
+  }
+
   #addWaiting(): void {
     for (const draft of this.#waiting.splice(0)) this.#drafts.push(draft);
   }
@@ -90,6 +102,16 @@ export function textPart(text: string): Part {
 /** Returns a call of a tool. `text`: its arguments as JSON. */
 export function callOf(id: string, name: string, text: string): object {
   return { id, type: "function", function: { name, arguments: text } };
+}
+
+/** Returns the choice of the tool `name`, which must be one of `tools`. */
+export function toolChoice(
+  tools: ReadonlyMap<unknown, unknown>,
+  name: unknown,
+  path: string,
+): Json {
+  if (!tools.has(name)) check.fail(path, "expected the name of one of `tools`");
+  return { type: "function", function: { name } };
 }
 
 /** Returns the texts of parts. */

@@ -1,7 +1,7 @@
 /** The parts of a message that whole and streamed answers share, and the answer in one piece. */
 import { callId } from "../completions/answer-parts.ts";
 import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts";
-import { readObject } from "../completions/choice.ts";
+import { readObject } from "../read-json.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Thinking } from "./request.ts";
 

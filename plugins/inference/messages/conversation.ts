@@ -64,18 +64,15 @@ export class MessagesReader {
     }
   }
 
-  /** Images of a result follow all results as a part of the user's message. */
   #toolResult(block: Json, path: string): void {
     check.needPassed(this.#reading.passes, "tools", "tools");
-    const images: Part[] = [];
     const parts = block["is_error"] === true ? [textPart("Error:")] : [];
     for (const [at, each] of this.#blocks(block["content"] ?? [], `${path}.content`)) {
       const isReference = each["type"] === "tool_reference";
-      const part = isReference ? this.#reference(each, at) : this.#part(each, at);
-      (part.type === "text" ? parts : images).push(part);
+      parts.push(isReference ? this.#reference(each, at) : this.#part(each, at));
     }
-    this.#conversation.add("tool", parts, check.name(block["tool_use_id"], `${path}.tool_use_id`));
-    this.#conversation.addToUser(images);
+    const id = check.name(block["tool_use_id"], `${path}.tool_use_id`);
+    this.#conversation.addResult(parts, id);
   }
 
   #reference(block: Json, path: string): Part {

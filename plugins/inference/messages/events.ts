@@ -1,7 +1,7 @@
 /** The events that every stream of the Messages API has. Subclasses add those of its blocks. */
 import type { Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import type { Json } from "../completions/check.ts";
-import { readChoice } from "../completions/choice.ts";
+import { readChoice } from "../read-json.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { messageHead, usageOf } from "./answer.ts";
 import { errorJson } from "./errors.ts";

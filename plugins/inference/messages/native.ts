@@ -1,7 +1,7 @@
 /** Requests to workers that have the Messages API themselves, and their answers. */
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { AnswerRenderer, Charged } from "../completions/api.ts";
-import { readChoice } from "../completions/choice.ts";
+import { readChoice } from "../read-json.ts";
 import type { NativeApi } from "../completions/native-request.ts";
 import { messageHead, stopReason, usageOf } from "./answer.ts";
 import type { Json } from "../completions/check.ts";
@@ -54,7 +54,7 @@ export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
   native,
   charged,
 ) => {
-  const { content, stop_reason, stop_sequence = null } = readChoice(native, 0, native.length);
+  const { content, stop_reason, stop_sequence = null } = readChoice(native);
   const rest = { content, stop_reason, stop_sequence, usage: usageOf(charged) };
   return [Buffer.from(JSON.stringify({ ...messageHead(completion), ...rest }))];
 };
@@ -81,7 +81,7 @@ export class NativeMessagesStream extends MessageEvents {
     if (!this.#isValid) return undefined;
     for (const index of this.#open) this.event("content_block_stop", { index });
     const { delta = { stop_reason: stopReason(charged, false), stop_sequence: null } } =
-      native === undefined ? {} : readChoice(native, 0, native.length);
+      native === undefined ? {} : readChoice(native);
     return delta;
   }
 

@@ -1,20 +1,19 @@
 /** The OpenAPI description of the Messages API. request.ts reads requests by hand, with more precise messages. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import {
+  completionOperation,
+  count,
+  header,
+  ignoredHeader,
+  modelId,
+  objectOf,
+  text,
+  usedCUMilli,
+} from "../completions/operation.ts";
 import { maxTokenLimit } from "../completions/request.ts";
 
-const text = { type: "string" };
 const object = { type: "object" };
-const count = { type: "integer", minimum: 0 };
-const objectOf = (properties: object, required = Object.keys(properties)): JsonSchema => ({
-  ...object,
-  properties,
-  required,
-});
 const optional = { type: ["object", "null"] };
-const header = (description: string, example: string | number) => ({
-  description,
-  schema: { type: typeof example, examples: [example] },
-});
 
 const role = { enum: ["user", "assistant", "system"] };
 const content = {
@@ -24,7 +23,7 @@ const content = {
 const requestSchema: JsonSchema = {
   ...object,
   properties: {
-    model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
+    model: modelId,
     max_tokens: { type: "integer", minimum: 1, maximum: maxTokenLimit },
     messages: { type: "array", minItems: 1, items: objectOf({ role, content }) },
     system: { type: ["string", "array", "null"], items: object },
@@ -49,7 +48,7 @@ const answerSchema: JsonSchema = {
     model: text,
     content: { type: "array", items: objectOf({ type: text }) },
     stop_reason: { enum: ["end_turn", "max_tokens", "tool_use", "refusal"] },
-    usage: objectOf({ input_tokens: count, output_tokens: count, usedCUMilli: count }),
+    usage: objectOf({ input_tokens: count, output_tokens: count, usedCUMilli }),
   }),
   examples: [
     {
@@ -67,15 +66,12 @@ const event = { ...text, examples: ['event: ping\ndata: {"type":"ping"}\n\n'] };
 
 const error = objectOf({ type: text, message: text });
 const errorSchema: JsonSchema = {
-  ...object,
-  properties: { type: { const: "error" }, error, request_id: { type: ["string", "null"] } },
-  required: ["type", "error"],
+  ...objectOf({ type: { const: "error" }, error, request_id: { type: ["string", "null"] } }, [
+    "type",
+    "error",
+  ]),
   examples: [{ type: "error", error: { type: "not_found_error", message: "not found" } }],
 };
-const failed = (description: string) => ({
-  description,
-  content: { "application/json": errorSchema },
-});
 
 const version = "`2026-10-21` refuses sampling parameters. Any other version is `2023-06-01`.";
 
@@ -83,27 +79,18 @@ const version = "`2026-10-21` refuses sampling parameters. Any other version is 
 export function operationOf(
   summary: string,
   description: string,
-  answered: NonNullable<Operation["answers"]>[number],
+  answer: NonNullable<Operation["answers"]>[number],
 ): Operation {
-  return {
+  return completionOperation({
     summary,
     description,
-    path: { ...object, properties: { network: { description: "Name of a network.", ...text } } },
     headers: { ...object, properties: { "anthropic-version": { description: version, ...text } } },
-    body: { content: { "application/json": requestSchema }, required: true },
-    answers: {
-      200: answered,
-      400: failed("The request is not valid."),
-      404: failed("No network lists the model. The message names it."),
-      503: {
-        ...failed("No worker can answer at the moment."),
-        headers: { "Retry-After": header("Minimum number of seconds to wait.", 5) },
-      },
-    },
-    refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
+    request: requestSchema,
+    answer,
+    errors: { 400: errorSchema, 404: errorSchema, 503: errorSchema },
     refusalBody: errorSchema,
     answerHeaders: { "X-Sluice-Error": header("Code of an error.", "GATEWAY_RATE_LIMITED") },
-  };
+  });
 }
 
 export const messagesOperation = operationOf(
@@ -112,8 +99,6 @@ export const messagesOperation = operationOf(
   {
     description: "The message, or (with `stream`) its events up to `message_stop`.",
     content: { "application/json": answerSchema, "text/event-stream": event },
-    headers: {
-      "X-Sluice-Ignored": header("Members of the request that have no effect.", "metadata"),
-    },
+    headers: ignoredHeader("metadata"),
   },
 );

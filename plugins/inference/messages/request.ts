@@ -2,7 +2,7 @@
 import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
-import { readObject } from "../completions/choice.ts";
+import { readObject } from "../read-json.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import {
   allPassed,

@@ -2,6 +2,7 @@
 import { isAbsent } from "sluice-gateway/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
+import { toolChoice } from "../completions/conversation.ts";
 import type { Reading } from "./conversation.ts";
 
 const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
@@ -23,10 +24,10 @@ export function readTools(body: Json, referenced: ReadonlySet<string>, reading: 
     if (!isAbsent(choice)) reading.ignored.add("tool_choice");
     return {};
   }
-  const names = tools.map(({ name }) => name);
+  const byName = new Map(tools.map((declared) => [declared.name, declared]));
   return {
     tools: tools.map((declared) => ({ type: "function", function: declared })),
-    ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), names)),
+    ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), byName)),
   };
 }
 
@@ -55,14 +56,11 @@ function readTool(
 
 function readChoice(
   { type, name, disable_parallel_tool_use: single }: Json,
-  names: string[],
+  tools: ReadonlyMap<unknown, unknown>,
 ): Json {
   const parallel = single === true && { parallel_tool_calls: false };
   if (type === "auto" || type === "none") return { tool_choice: type, ...parallel };
   if (type === "any") return { tool_choice: "required", ...parallel };
   if (type !== "tool") throw check.unknownType("tool_choice.type", type, "auto, any, tool or none");
-  const chosen = names.find((one) => one === name);
-  if (chosen === undefined)
-    throw check.fail("tool_choice.name", "expected the name of one of the tools");
-  return { tool_choice: { type: "function", function: { name: chosen } }, ...parallel };
+  return { tool_choice: toolChoice(tools, name, "tool_choice.name"), ...parallel };
 }

@@ -16,6 +16,7 @@ import {
   type Networks,
 } from "sluice-gateway/services";
 import { completionError, type CompletionError } from "../completions/errors.ts";
+import { chatErrorOf, retryAfter } from "../completions/operation.ts";
 import { renderRefusal } from "../messages/errors.ts";
 import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
@@ -27,32 +28,14 @@ const notFound = (message: string): CompletionError =>
   completionError("MODEL_NOT_FOUND", { message });
 
 function failure({ status, code, message }: CompletionError): JsonSchema {
-  return {
-    type: "object",
-    properties: {
-      error: {
-        type: "object",
-        properties: {
-          message: { type: "string", examples: [message] },
-          type: { const: status === 503 ? "internal_error" : "invalid_request_error" },
-          code: { const: code },
-        },
-        required: ["message", "type", "code"],
-      },
-    },
-    required: ["error"],
-  };
+  const type = status === 503 ? "internal_error" : "invalid_request_error";
+  return chatErrorOf(type, [code], message);
 }
 
 const notKnown = {
   description: "The status of the networks is not known yet.",
   content: { "application/json": failure(unavailable) },
-  headers: {
-    "Retry-After": {
-      description: "Minimum number of seconds to wait before a retry.",
-      schema: { type: "integer" },
-    },
-  },
+  headers: retryAfter,
 };
 
 const listAnswers = {

@@ -4,8 +4,9 @@
  */
 import type { TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import { readChoice } from "../read-json.ts";
 import { isCount, readUsage } from "./token-usage.ts";
-import { parse, type ReadWhole, type WholeDocument } from "./whole-answer.ts";
+import type { ReadWhole, WholeDocument } from "./whole-answer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -58,25 +59,23 @@ function sizeOf(parts: unknown): Pick<WholeDocument, "writtenBytes" | "reasoning
 }
 
 export const readWholeResponse: ReadWhole = (bytes) => {
-  const response = parse(bytes);
+  const response = readChoice(bytes);
   const end = endOfResponse(response);
-  if (end === undefined || !isObject(response)) return undefined;
+  if (end === undefined) return undefined;
   return { ...end, ...sizeOf(response["output"]), native: bytes };
 };
 
 export const readWholeMessage: ReadWhole = (bytes) => {
-  const message = parse(bytes);
-  if (!isObject(message) || !isListOfObjects(message["content"])) return undefined;
-  const finishReason = finishReasonOf(message["stop_reason"]);
-  if (finishReason === undefined) return undefined;
-  const usage = readMessagesUsage(isObject(message["usage"]) ? message["usage"] : {});
-  return { finishReason, usage, ...sizeOf(message["content"]), native: bytes };
+  const { content, stop_reason: reason, usage } = readChoice(bytes);
+  const finishReason = finishReasonOf(reason);
+  if (finishReason === undefined || !isListOfObjects(content)) return undefined;
+  const counts = readMessagesUsage(isObject(usage) ? usage : {});
+  return { finishReason, usage: counts, ...sizeOf(content), native: bytes };
 };
 
 /** Reads the answer of `count_tokens`. */
 export const readTokenCount: ReadWhole = (bytes) => {
-  const document = parse(bytes);
-  const count = isObject(document) ? document["input_tokens"] : undefined;
+  const { input_tokens: count } = readChoice(bytes);
   const usage = readUsage({ prompt_tokens: count, completion_tokens: 0 });
   return usage && { finishReason: "stop", usage, writtenBytes: 0 };
 };

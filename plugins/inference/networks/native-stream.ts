@@ -2,10 +2,9 @@
  * A stream in an API that a worker speaks natively. Its events are passed on, except the last ones: they are reported when
  * the answer is complete.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { readChoice } from "../read-json.ts";
 import { countWritten, isReasoning, type ReadEvent } from "./native-answers.ts";
 import { isDone, StreamedAnswer, type AnswerSink } from "./worker-answer.ts";
-import { parse } from "./whole-answer.ts";
 
 export class NativeStream extends StreamedAnswer {
   readonly #read: ReadEvent;
@@ -25,8 +24,8 @@ export class NativeStream extends StreamedAnswer {
 
   override event(bytes: Buffer, start: number, end: number): void {
     if (this.hasEnded || isDone(bytes, start, end)) return;
-    const event = parse(bytes.subarray(start, end));
-    if (!isObject(event) || typeof event["type"] !== "string") return this.break();
+    const event = readChoice(bytes, start, end);
+    if (typeof event["type"] !== "string") return this.break();
     const { step, usage, finishReason } = this.#read(event);
     this.reported = usage ?? this.reported;
     this.finishReason = finishReason ?? this.finishReason;

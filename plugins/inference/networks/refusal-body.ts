@@ -3,7 +3,8 @@
  * and operators get the error's type and code if they have the form of identifiers.
  */
 import type { ContextExceeded } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/toolkit";
+import { readJson } from "../read-json.ts";
 
 /** Maximum number of bytes that are read. Bodies of refusals are short, and a worker may be hostile. */
 export const maxRefusalBytes = 16 * 1024;
@@ -19,7 +20,7 @@ export interface RefusalBody {
 
 /** `maxTokens`: the token limit of the request. Returns an empty object for a body without a known form. */
 export function readRefusal(body: Buffer, maxTokens: number | undefined): RefusalBody {
-  const document = parse(body);
+  const document = readJson(body.toString("utf8"));
   if (!isObject(document)) return {};
   // OpenAI, llama.cpp and newer releases of vLLM nest the error; older releases of vLLM and TGI do not.
   const error = isObject(document["error"]) ? document["error"] : document;
@@ -63,14 +64,6 @@ function countOf(value: unknown): number | undefined {
 
 function identifierOf(value: unknown): string | undefined {
   return typeof value === "string" && identifier.test(value) ? value : undefined;
-}
-
-function parse(body: Buffer): unknown {
-  try {
-    return parseJson(body.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns the seconds of a `Retry-After` field, from 1 to 300. Undefined for other forms than a number. */

@@ -3,7 +3,8 @@
  * `onError`.
  */
 import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/toolkit";
+import { readChoice } from "../read-json.ts";
 import { readUsage } from "./token-usage.ts";
 import type { AnswerSink, WorkerAnswer } from "./worker-answer.ts";
 
@@ -70,15 +71,13 @@ export class WholeAnswer implements WorkerAnswer {
 
 /** Reads a chat completion. */
 export const readChatCompletion: ReadWhole = (bytes) => {
-  const document = parse(bytes);
-  const choices = isObject(document) ? document["choices"] : undefined;
+  const { choices, usage } = readChoice(bytes);
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
   const message = isObject(choice) ? readMessage(choice) : undefined;
-  if (!isObject(document) || !isObject(choice) || message === undefined) return undefined;
+  if (!isObject(choice) || message === undefined) return undefined;
   const { finish_reason: reason } = choice;
   const finishReason = typeof reason === "string" ? reason : "stop";
-  const usage = readUsage(document["usage"]);
-  return { finishReason, usage, ...sizeOf(message), message };
+  return { finishReason, usage: readUsage(usage), ...sizeOf(message), message };
 };
 
 function readMessage({
@@ -125,13 +124,4 @@ function sizeOf({
   const calls = toolCalls.map((call) => call.name + call.arguments);
   const writtenBytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
   return { writtenBytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
-}
-
-/** Returns undefined if the bytes are not JSON. */
-export function parse(bytes: Buffer): unknown {
-  try {
-    return parseJson(bytes.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }

@@ -4,7 +4,7 @@
  */
 import { skipValue } from "sluice-gateway/http";
 import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
-import { parseJson } from "sluice-gateway/toolkit";
+import { readChoice } from "../read-json.ts";
 import { EventStream, type EventReader } from "./event-stream.ts";
 import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkTemplate } from "./chunk-template.ts";
@@ -98,8 +98,7 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
 
   /** The last report is used, because some servers send one with every chunk. */
   #report(bytes: Buffer, start: number, end: number): void {
-    const usage = parse(bytes.toString("utf8", start, end));
-    this.reported = readUsage(usage) ?? this.reported;
+    this.reported = readUsage(readChoice(bytes, start, end)) ?? this.reported;
   }
 
   /** `native`: as in `AnswerReader`. */
@@ -137,12 +136,4 @@ function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
   if (skipValue(bytes, start, end, 0, "strict") !== end) return false;
   for (; at < end; at++) if ((bytes[at] ?? 0) < 0x20) bytes[at] = 0x20;
   return true;
-}
-
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
 }

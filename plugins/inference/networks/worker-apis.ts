@@ -8,7 +8,7 @@ import {
   type ReadMember,
 } from "sluice-gateway/http";
 import type { InferenceRequest, WorkerApi } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { readChoice } from "../read-json.ts";
 import {
   messageEvents,
   readTokenCount,
@@ -19,9 +19,10 @@ import {
 } from "./native-answers.ts";
 import { NativeStream } from "./native-stream.ts";
 import { readUsage } from "./token-usage.ts";
-import { parse, readChatCompletion, WholeAnswer, type ReadWhole } from "./whole-answer.ts";
+import { readChatCompletion, WholeAnswer, type ReadWhole } from "./whole-answer.ts";
 import { StreamedAnswer, type AnswerSink, type WorkerAnswer } from "./worker-answer.ts";
 
+const noBytes = Buffer.alloc(0);
 /** Maximum size of the JSON of a usage report. */
 const maxUsageBytes = 4096;
 
@@ -53,10 +54,9 @@ const readEmbeddings: ReadWhole = (bytes) => {
   const end = readMembers(bytes, start, bytes.length, 0, "trusted", readMember, found);
   if (end === malformed || skipSpace(bytes, end, bytes.length) !== bytes.length) return undefined;
   if (found.dataStart === malformed || found.isError) return undefined;
-  const usage = found.usage === undefined ? undefined : parse(found.usage);
   return {
     finishReason: "stop",
-    usage: isObject(usage) ? readUsage({ ...usage, completion_tokens: 0 }) : undefined,
+    usage: readUsage({ ...readChoice(found.usage ?? noBytes), completion_tokens: 0 }),
     writtenBytes: 0,
     native: bytes.subarray(found.dataStart, found.dataEnd),
   };

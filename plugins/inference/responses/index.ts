@@ -1,13 +1,44 @@
 /**
  * Surface `responses`: OpenAI's Responses API without state. A worker of the inference networks answers the requests as
- * chat completions, and the tokens that it counts are charged.
+ * chat completions, and the tokens that it counts are charged (decisions.md section 15).
  */
 import { defineSurface } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { completionSurface } from "../completions/answer.ts";
+import type { CompletionApi } from "../completions/api.ts";
+import type { NativeApi } from "../completions/native-request.ts";
+import { openaiErrors } from "../completions/openai-errors.ts";
 import { createReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { createResponsesApi, errors } from "./api.ts";
 import { operation } from "./operation.ts";
-import { countedNames } from "./request.ts";
+import { counted, nativeMembers, readResponsesRequest } from "./request.ts";
+
+// OpenAI has null, but `@ai-sdk/open-responses` shows only messages of errors whose members are all texts.
+const { renderError, renderRefusal } = openaiErrors({ noParam: "", promptParam: "input" });
+
+/** Names of what the translation always ignores. `reasoning` in `passes` decides about the two that are left out. */
+const keptNames = /^(?:input|text|reasoning)\.(?!reasoning$|effort$)/;
+
+/** The worker stores nothing, and gets only the tools that the client runs, as in a translation. */
+const native: NativeApi = {
+  name: "responses",
+  members: nativeMembers,
+  isKept: (name) => keptNames.test(name),
+  adapt({ tools, tool_choice: choice, input, ...members }, passes) {
+    const own = ofTypes(tools, (type) => type === "function" || type === "custom");
+    const hasReasoning = typeof input === "string" || passes.includes("reasoning");
+    return {
+      ...members,
+      input: hasReasoning ? input : ofTypes(input, (type) => type !== "reasoning"),
+      ...(own.length > 0 && { tools: own, tool_choice: choice }),
+      store: false,
+    };
+  },
+};
+
+/** Returns the objects of a list with certain types. */
+function ofTypes(list: unknown, isWanted: (type: unknown) => boolean): readonly unknown[] {
+  return (Array.isArray(list) ? list : []).filter((one) => isObject(one) && isWanted(one["type"]));
+}
 
 export default defineSurface({
   name: "responses",
@@ -18,8 +49,14 @@ export default defineSurface({
   permissions: { deployment: ["seal"] },
   operation: () => operation,
   start(_, host) {
-    const api = createResponsesApi(createReasoningSeal(host.seal));
-    const { renderRefusal } = errors;
-    return { ...completionSurface(api, host, countedNames), renderRefusal };
+    const seal = createReasoningSeal(host.seal);
+    const api: CompletionApi = {
+      method: "responses",
+      idPrefix: "resp_",
+      native,
+      read: (body, options) => readResponsesRequest(body, options, seal),
+      renderError,
+    };
+    return { ...completionSurface(api, host, counted.split(" ")), renderRefusal };
   },
 });

@@ -21,7 +21,11 @@ const knownMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
   ["custom_tool_call_output", ["call_id", "output"]],
 ]);
 
-const textTypes = ["input_text", "output_text", "reasoning_text", "text"];
+const textTypes: readonly unknown[] = "input_text output_text reasoning_text text refusal".split(
+  " ",
+);
+const noItems =
+  "the gateway stores no items; send the item itself (some clients need the option `store: false` for that)";
 
 /** Reads the input of one request. Its methods throw `InvalidRequest`. */
 export class InputReader {
@@ -46,7 +50,10 @@ export class InputReader {
     const item = check.object(value, path);
     const type = item["type"] ?? (item["role"] === undefined ? undefined : "message");
     const known = knownMembers.get(type);
-    if (known === undefined || typeof type !== "string") return refuseItem(type, path);
+    if (known === undefined || typeof type !== "string") {
+      const reason = type === "item_reference" ? noItems : "items of this type are not supported";
+      return check.unsupported(`${path}.type`, reason);
+    }
     this.#reading.ignored.addOthers(item, ["type", "id", "status", ...known], "input.");
     if (type.endsWith("_output")) return this.#result(item, path);
     if (type === "message") this.#message(item, path);
@@ -78,7 +85,7 @@ export class InputReader {
   }
 
   #call(type: string, item: Json, path: string): void {
-    this.#needTools(path);
+    check.needPassed(this.#reading.passes, "tools", `${path}.type`);
     const id = check.name(item["call_id"], `${path}.call_id`);
     const name = check.name(item["name"], `${path}.name`);
     const text =
@@ -89,18 +96,9 @@ export class InputReader {
   }
 
   #result({ call_id: id, output }: Json, path: string): void {
-    this.#needTools(path);
-    const parts = this.#parts(output, `${path}.output`, "images");
-    const images = parts.filter((part) => part.type !== "text");
-    const texts = textsOf(parts);
-    if (images.length > 0) texts.push("The images of this result follow in the next message.");
-    const callId = check.name(id, `${path}.call_id`);
-    this.#conversation.add("tool", [textPart(texts.join("\n"))], callId);
-    this.#conversation.addToUser(images);
-  }
-
-  #needTools(path: string): void {
     check.needPassed(this.#reading.passes, "tools", `${path}.type`);
+    const parts = this.#parts(output, `${path}.output`, "images");
+    this.#conversation.addResult(parts, check.name(id, `${path}.call_id`));
   }
 
   /** The message of the assistant's turn: all its reasoning, texts and calls belong to one message. */
@@ -135,17 +133,9 @@ export class InputReader {
 
 function textIn(part: Json, path: string): string {
   const { type } = part;
-  const isKnown = typeof type === "string" && (textTypes.includes(type) || type === "refusal");
-  if (!isKnown) check.unsupported(`${path}.type`, "parts of this type are not supported here");
+  if (!textTypes.includes(type)) {
+    check.unsupported(`${path}.type`, "parts of this type are not supported here");
+  }
   const member = type === "refusal" ? type : "text";
   return check.text(part[member], `${path}.${member}`);
-}
-
-function refuseItem(type: unknown, path: string): never {
-  return check.unsupported(
-    `${path}.type`,
-    type === "item_reference"
-      ? "the gateway stores no items; send the item itself (some clients need the option `store: false` for that)"
-      : "items of this type are not supported",
-  );
 }

@@ -1,5 +1,5 @@
 /** Items of a response: each writes its events while it is open. */
-import { readObject } from "../completions/choice.ts";
+import { readObject } from "../read-json.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { EventWriter } from "./event-writer.ts";
 
@@ -38,7 +38,7 @@ export class Item {
   readonly #place: string;
   #text: string;
   /** Kept for an answer in one piece only, because they are much larger than the text. */
-  #logprobs: unknown = [];
+  #logprobs: readonly unknown[] = [];
 
   constructor(events: EventWriter, options: ItemOptions) {
     this.#events = events;
@@ -58,13 +58,14 @@ export class Item {
   }
 
   /** `logprobs`: the tokens of the text as chat completions describe them, which is the same here. */
-  add(text: string, logprobs: unknown = []): void {
+  add(text: string, logprobs?: readonly unknown[]): void {
     const { type } = this.#options;
     this.#text += text;
-    if (this.#events.isSilent) this.#logprobs = logprobs;
+    if (this.#events.isSilent) this.#logprobs = logprobs ?? [];
     // The input of a custom tool is known at the end only, because the model writes it as JSON.
     if (this.#events.isSilent || type === "custom_tool_call") return;
-    const others = type === "message" ? `,"logprobs":${JSON.stringify(logprobs)}` : "";
+    const tokens = logprobs === undefined ? "[]" : JSON.stringify(logprobs);
+    const others = type === "message" ? `,"logprobs":${tokens}` : "";
     const members = `${this.#place}"delta":${JSON.stringify(text)}${others}`;
     this.#events.writeJson(`${types[type][0]}.delta`, members);
   }
@@ -72,14 +73,14 @@ export class Item {
   /** Returns the item. `status`: that of an item that is not complete by itself. */
   close(status: ItemStatus): object {
     const { type, call } = this.#options;
-    const [, member] = types[type];
+    const [event, member] = types[type];
     const own = this.isComplete ? "completed" : status;
     if (type === "custom_tool_call") {
       this.#text = customInput(this.#text, own);
-      if (this.#text !== "") this.#write("delta", { delta: this.#text });
+      if (this.#text !== "") this.#writeAt(`${event}.delta`, { delta: this.#text });
     }
     const others = type === "message" ? { logprobs: [] } : { name: call?.name };
-    this.#write("done", { ...others, [member]: this.#text });
+    this.#writeAt(`${event}.done`, { ...others, [member]: this.#text });
     this.#writePart("done");
     const item = this.#item(own, [this.#part()]);
     this.#writeItem("done", item);
@@ -108,10 +109,6 @@ export class Item {
   #writePart(end: "added" | "done"): void {
     if (this.#options.call !== undefined) return;
     this.#writeAt(`response.content_part.${end}`, { part: this.#part() });
-  }
-
-  #write(end: "delta" | "done", members: object): void {
-    this.#writeAt(`${types[this.#options.type][0]}.${end}`, members);
   }
 
   #writeAt(type: string, members: object): void {

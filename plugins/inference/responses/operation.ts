@@ -1,10 +1,17 @@
 /** The OpenAPI description of the Responses API, as far as the gateway reads it. */
-import { openaiFailure, openaiRefusals } from "../completions/openai-operation.ts";
-import type { JsonSchema, Operation } from "sluice-gateway/plugin";
+import type { JsonSchema } from "sluice-gateway/plugin";
+import {
+  completionOperation,
+  count,
+  ignoredHeader,
+  modelId,
+  objectOf,
+  openaiErrorOf,
+  openaiRefusals,
+  text,
+  usedCUMilli,
+} from "../completions/operation.ts";
 import { maxTokenLimit } from "../completions/request.ts";
-
-const text = { type: "string" };
-const count = { type: "integer", minimum: 0 };
 
 function nullable(type: string, description: string): JsonSchema {
   return { description, type: [type, "null"] };
@@ -13,7 +20,7 @@ function nullable(type: string, description: string): JsonSchema {
 const request = {
   type: "object",
   properties: {
-    model: { description: "Id of a model that `GET /v1/models` lists.", ...text, minLength: 1 },
+    model: modelId,
     input: {
       description:
         "A text, or items of the types `message`, `function_call`, `function_call_output`, `custom_tool_call`, `custom_tool_call_output` and `reasoning`.",
@@ -47,22 +54,17 @@ const request = {
   examples: [{ model: "Demo/Echo-1", input: "Hello", max_output_tokens: 256 }],
 };
 
-const usage = {
-  type: "object",
-  properties: {
-    input_tokens: count,
-    input_tokens_details: { type: "object", properties: { cached_tokens: count } },
-    output_tokens: count,
-    output_tokens_details: { type: "object", properties: { reasoning_tokens: count } },
-    total_tokens: count,
-    usedCUMilli: { description: "Cost of the answer in milli-CU.", ...count },
-  },
-  required: ["input_tokens", "output_tokens", "total_tokens", "usedCUMilli"],
-};
+const usage = objectOf({
+  input_tokens: count,
+  input_tokens_details: objectOf({ cached_tokens: count }),
+  output_tokens: count,
+  output_tokens_details: objectOf({ reasoning_tokens: count }),
+  total_tokens: count,
+  usedCUMilli,
+});
 
 const response = {
-  type: "object",
-  properties: {
+  ...objectOf({
     id: { ...text, pattern: "^resp_" },
     object: { const: "response" },
     created_at: { description: "Time in Unix seconds.", ...count },
@@ -72,11 +74,10 @@ const response = {
       description:
         "Items of the types `message`, `reasoning`, `function_call`, `custom_tool_call`.",
       type: "array",
-      items: { type: "object", properties: { type: text, id: text }, required: ["type", "id"] },
+      items: objectOf({ type: text, id: text }),
     },
     usage,
-  },
-  required: ["id", "object", "created_at", "status", "model", "output", "usage"],
+  }),
   examples: [
     {
       id: "resp_7c9e6679-7425-40de-944b-e07fc1f90ae7",
@@ -87,7 +88,14 @@ const response = {
       output: [
         { type: "message", id: "msg_1", content: [{ type: "output_text", text: "Hello!" }] },
       ],
-      usage: { input_tokens: 5, output_tokens: 2, total_tokens: 7, usedCUMilli: 21 },
+      usage: {
+        input_tokens: 5,
+        input_tokens_details: { cached_tokens: 0 },
+        output_tokens: 2,
+        output_tokens_details: { reasoning_tokens: 0 },
+        total_tokens: 7,
+        usedCUMilli: 21,
+      },
     },
   ],
 };
@@ -99,35 +107,25 @@ const stream = {
   ],
 };
 
-export const operation: Operation = {
+export const operation = completionOperation({
   summary: "Create a response",
   description:
     "OpenAI's Responses API without state: send the whole conversation as `input`. The charge is based on the tokens that the worker counts.",
-  path: {
-    type: "object",
-    properties: { network: { description: "Network whose workers may answer.", ...text } },
+  request,
+  answer: {
+    description: "The response, or (with `stream`) its events up to `response.completed`.",
+    content: { "application/json": response, "text/event-stream": stream },
+    headers: ignoredHeader("store, tools.web_search"),
   },
-  body: { content: { "application/json": request }, required: true },
-  answers: {
-    200: {
-      description: "The response, or (with `stream`) its events up to `response.completed`.",
-      content: { "application/json": response, "text/event-stream": stream },
-      headers: {
-        "X-Sluice-Ignored": {
-          description: "Names of members that were ignored, such as `store, tools.web_search`.",
-          schema: { type: "string", examples: ["store, tools.web_search"] },
-        },
-      },
-    },
-    400: openaiFailure("The request is not valid, or has a member that cannot be served.", [
+  errors: {
+    400: openaiErrorOf(
       "invalid_value",
       "unsupported_parameter",
       "context_length_exceeded",
       "invalid_request",
-    ]),
-    404: openaiFailure("No network lists the model.", ["model_not_found"]),
-    503: openaiFailure("No worker can answer at the moment.", ["server_error"]),
+    ),
+    404: openaiErrorOf("model_not_found"),
+    503: openaiErrorOf("server_error"),
   },
-  refusals: [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }],
   ...openaiRefusals,
-};
+});

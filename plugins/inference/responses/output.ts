@@ -70,14 +70,18 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
     const textType = kind === "text" ? "message" : "reasoning";
     const callType = customTools.has(name) ? "custom_tool_call" : "function_call";
     const type: ItemType = kind === "call" ? callType : textType;
-    const call = kind === "call" ? { call_id: this.#callId(id, index), name } : undefined;
+    const ownId = `call_${this.#id}_${index}`;
+    const call =
+      kind === "call"
+        ? { call_id: callId(id, maxIdLength, ownId, this.#callIds), name }
+        : undefined;
     const itemId = `${prefixes[type]}_${this.#id}_${index}`;
     this.#open = new Item(this.#events, { type, id: itemId, index, call, seal });
   }
 
   write(text: string, logprobs: unknown): void {
-    const tokens = isObject(logprobs) ? logprobs["content"] : [];
-    this.#open?.add(text, Array.isArray(tokens) ? tokens : []);
+    const tokens = isObject(logprobs) ? logprobs["content"] : undefined;
+    this.#open?.add(text, Array.isArray(tokens) ? tokens : undefined);
   }
 
   isCallComplete(): boolean {
@@ -86,9 +90,5 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
 
   close(): void {
     if (this.#open !== undefined) this.items.push(this.#open.close(this.#status));
-  }
-
-  #callId(given: string, index: number): string {
-    return callId(given, maxIdLength, `call_${this.#id}_${index}`, this.#callIds);
   }
 }

@@ -1,7 +1,6 @@
 /** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
-import type { WholeMessage } from "sluice-gateway/services";
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
-import { readChoice } from "../completions/choice.ts";
+import { readChoice } from "../read-json.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
 import { EventWriter } from "./event-writer.ts";
 import { NativeOutput } from "./native-output.ts";
@@ -18,36 +17,28 @@ const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
   ["content_filter", "content_filter"],
 ]);
 
-export class ResponseRenderer implements AnswerRenderer {
-  readonly #options: RenderOptions;
-
-  constructor(options: RenderOptions) {
-    this.#options = options;
-  }
-
-  whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string {
-    const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
-    const response = new ResponseStream(completion, this.#options, true);
-    const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
-      return { index, id, function: { name, arguments: text } };
-    });
-    const said = { reasoning_content: reasoningContent, content, tool_calls: calls };
-    response.output.add({ delta: said, logprobs }, 0);
-    return response.last(charged).json;
-  }
-
-  native(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[] {
-    const response = new ResponseStream(completion, this.#options, true);
-    return [Buffer.from(response.last(charged, readChoice(native, 0, native.length)).json)];
-  }
-
-  stream(completion: Completion): ResponseStream {
-    return new ResponseStream(completion, this.#options, false);
-  }
+export function responseRenderer(options: RenderOptions): AnswerRenderer {
+  return {
+    whole(completion, message, charged) {
+      const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
+      const response = new ResponseStream(completion, options, true);
+      const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
+        return { index, id, function: { name, arguments: text } };
+      });
+      const said = { reasoning_content: reasoningContent, content, tool_calls: calls };
+      response.output.add({ delta: said, logprobs }, 0);
+      return response.last(charged).json;
+    },
+    native(completion, native, charged) {
+      const response = new ResponseStream(completion, options, true);
+      return [Buffer.from(response.last(charged, readChoice(native)).json)];
+    },
+    stream: (completion) => new ResponseStream(completion, options, false),
+  };
 }
 
 /** One answer while it is written. */
-export class ResponseStream implements StreamRenderer {
+class ResponseStream implements StreamRenderer {
   readonly encoding = "utf8";
   readonly #completion: Completion;
   readonly #options: RenderOptions;
@@ -73,7 +64,7 @@ export class ResponseStream implements StreamRenderer {
 
   end(charged: Charged, native?: Buffer): string {
     this.#begin();
-    const event = native === undefined ? {} : readChoice(native, 0, native.length);
+    const event = native === undefined ? {} : readChoice(native);
     const { type, json } = this.last(charged, event["response"]);
     return this.#write(type, json);
   }
@@ -85,8 +76,7 @@ export class ResponseStream implements StreamRenderer {
 
   /** Closes all items. Returns the complete response and the type of its event. `native`: the response of the worker. */
   last(charged: Charged, native?: unknown): { readonly type: string; readonly json: string } {
-    const isCut = incompleteReasons.has(charged.result.finishReason);
-    const wanted = isCut ? "incomplete" : "completed";
+    const wanted = incompleteReasons.has(charged.result.finishReason) ? "incomplete" : "completed";
     const status = this.output.end(wanted, native) ? wanted : "failed";
     return { type: `response.${status}`, json: this.#json(status, charged) };
   }

@@ -12,7 +12,7 @@ import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
-import { ResponseRenderer } from "./renderer.ts";
+import { responseRenderer } from "./renderer.ts";
 import { readTools } from "./tools.ts";
 
 type Read = (value: unknown, path: string) => unknown;
@@ -69,11 +69,8 @@ export const nativeMembers: ReadonlySet<string> = new Set(
 const knownMembers = [...nativeMembers, ...Object.keys(refused), "store"];
 
 /** Names that clients often get as ignored, for metrics. */
-export const countedNames: readonly string[] = [
-  "client_metadata context_management include input.reasoning max_tool_calls other prompt_cache_retention",
-  "reasoning.effort reasoning.summary safety_identifier service_tier store stream_options temperature",
-  "text.verbosity tools.namespace tools.web_search top_logprobs top_p user",
-].flatMap((line) => line.split(" "));
+export const counted =
+  "client_metadata context_management include input.reasoning max_tool_calls other prompt_cache_retention reasoning.effort reasoning.summary safety_identifier service_tier store stream_options temperature text.verbosity tools.namespace tools.web_search top_logprobs top_p user";
 
 /** Names of chat completions in the list of ignored fields, and their names here. */
 const renamed: Readonly<Record<string, string | undefined>> = {
@@ -87,27 +84,26 @@ export function readResponsesRequest(
   options: PromptOptions = allPassed,
   seal: ReasoningSeal,
 ): ReadCompletion {
-  const { passes } = options;
   for (const [name, [accepted, reason]] of Object.entries(refused)) {
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
   }
   const ignored = new IgnoredNames();
   const instructions = check.optional(body["instructions"], "instructions", check.text);
-  const reading = { passes, ignored, seal };
+  const reading = { passes: options.passes, ignored, seal };
   const messages = new InputReader(reading).read(instructions, body["input"]);
   const tools = readTools(body, reading);
   const text = check.object(body["text"] ?? {}, "text");
   ignored.addOthers(text, ["format"], "text.");
+  const format = readFormat(text["format"], options.passes);
   const reasoning = check.object(body["reasoning"] ?? {}, "reasoning");
   ignored.addOthers(reasoning, ["effort"], "reasoning.");
   const effort = check.optional(reasoning["effort"], "reasoning.effort", check.name);
-  const metadata = check.object(body["metadata"] ?? {}, "metadata");
   const include = check.list(body["include"] ?? [], "include");
   const isSealed = include.includes("reasoning.encrypted_content");
   const chat: Record<string, unknown> = {
     messages,
     ...tools.forWorker,
-    response_format: readFormat(text["format"], passes),
+    response_format: format.forWorker,
     reasoning_effort: effort,
     chat_template_kwargs: {
       // The model thinks if the client asks for reasoning in any way.
@@ -123,17 +119,16 @@ export function readResponsesRequest(
   if (include.length > Number(isSealed)) ignored.add("include");
   ignored.addOthers(body, knownMembers, "");
   if (body["store"] === true) ignored.add("store");
-  const dropped = request.ignored;
-  for (const name of dropped) ignored.add(renamed[name] ?? name);
-  const shown = Object.entries(body).filter(([name]) => !dropped.includes(name));
-  const shownEffort = dropped.includes("reasoning_effort") ? null : (effort ?? null);
-  const renderer = new ResponseRenderer({
+  for (const name of request.ignored) ignored.add(renamed[name] ?? name);
+  const shown = Object.entries(body).filter(([name]) => !request.ignored.includes(name));
+  const shownEffort = request.ignored.includes("reasoning_effort") ? null : (effort ?? null);
+  const renderer = responseRenderer({
     repeated: repeatedJson({
       ...Object.fromEntries(shown),
       tools: tools.shown,
-      text: { format: shownFormat(text["format"]) },
+      text: { format: format.shown },
       reasoning: { effort: shownEffort, summary: null },
-      metadata,
+      metadata: check.object(body["metadata"] ?? {}, "metadata"),
     }),
     customTools: tools.custom,
     seal: isSealed ? seal : undefined,
@@ -141,24 +136,26 @@ export function readResponsesRequest(
   return { session, request: { ...request, ignored: ignored.names }, renderer };
 }
 
-/** Returns the format for the worker, undefined for plain text. A format that is silently ignored would break agents. */
-function readFormat(value: unknown, passes: readonly Passable[]): Json | undefined {
-  const { type, ...format } = check.object(value ?? { type: "text" }, "text.format");
-  if (type === "text") return undefined;
+/**
+ * Returns the format for the worker (undefined for plain text), and as the response repeats it. A format that is silently
+ * ignored would break agents.
+ */
+function readFormat(
+  value: unknown,
+  passes: readonly Passable[],
+): { readonly forWorker?: Json; readonly shown: Json } {
+  const shown = check.object(value ?? { type: "text" }, "text.format");
+  const { type, ...format } = shown;
+  if (type === "text") return { shown };
   if (type !== "json_object" && type !== "json_schema") {
     check.fail("text.format.type", "expected text, json_object or json_schema");
   }
   check.needPassed(passes, "format", "text.format");
-  if (type === "json_object") return { type };
+  if (type === "json_object") return { forWorker: { type }, shown };
   check.name(format["name"], "text.format.name");
   check.object(format["schema"], "text.format.schema");
-  return { type, json_schema: format };
-}
-
-function shownFormat(value: unknown): Json {
-  const format = check.object(value ?? { type: "text" }, "text.format");
-  const isSchema = format["type"] === "json_schema";
-  return isSchema ? { description: null, strict: false, ...format } : format;
+  const forWorker = { type, json_schema: format };
+  return { forWorker, shown: { description: null, strict: false, ...shown } };
 }
 
 /** Returns the members of a response that repeat the request, as JSON. */

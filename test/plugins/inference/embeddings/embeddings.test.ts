@@ -127,8 +127,8 @@ describe("an invalid request for embeddings is answered with 400 and its member"
     }
     for (const [body, code] of [
       ["{", "invalid_request"],
-      ["[]", "invalid_value"],
-      ['"text"', "invalid_value"],
+      ["[]", "invalid_request"],
+      ['"text"', "invalid_request"],
     ] as const) {
       const answer = await chat.send(body, { path: "/v1/embeddings" });
       const error = { type: "invalid_request_error", param: null, code };

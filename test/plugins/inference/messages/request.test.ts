@@ -178,7 +178,11 @@ describe("Claude Code", inTime, () => {
         tool_calls: [call("c1", "Read", '{"path":"a"}'), call("c2", "Search", "{}")],
         reasoning_content: "First look",
       },
-      { role: "tool", content: "Error:\n\nno such file", tool_call_id: "c1" },
+      {
+        role: "tool",
+        content: "Error:\n\nno such file\n\nThe images of this result follow in the next message.",
+        tool_call_id: "c1",
+      },
       { role: "tool", content: "The tool Find is available now.", tool_call_id: "c2" },
       { role: "user", content: [url, { type: "text", text: "What is this?" }] },
       { role: "assistant", content: "A cat." },

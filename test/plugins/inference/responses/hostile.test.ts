@@ -134,12 +134,18 @@ describe("a response fails, and is charged, after", inTime, () => {
     });
   }
 
-  it("a call that is no object: those after it, whose texts are not counted, are left out", async () => {
-    const called = { index: 0, id: "c", function: { name: "f", arguments: "x".repeat(100_000) } };
-    gateway.worker.script(deltas([{ tool_calls: [7, called] }], "stop", usageOf(5, 2)));
-    const events = await gateway.events(members);
-    assert.equal(assertEvents(events).status, "failed");
-    assert.doesNotMatch(JSON.stringify(events), /xxx/);
+  it("a call that is no object: those after it are left out, and their texts count", async () => {
+    for (const [length, status] of [
+      [100, "failed"],
+      // More text than the limit of the answer permits.
+      [100_000, "incomplete"],
+    ] as const) {
+      const called = { index: 0, id: "c", function: { name: "f", arguments: "x".repeat(length) } };
+      gateway.worker.script(deltas([{ tool_calls: [7, called] }], "stop", usageOf(5, 2)));
+      const events = await gateway.events(members);
+      assert.equal(assertEvents(events).status, status);
+      assert.doesNotMatch(JSON.stringify(events), /xxx/);
+    }
   });
 
   it("more calls in one piece than a model writes", async () => {

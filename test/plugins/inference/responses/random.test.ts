@@ -3,10 +3,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { InferenceResult } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
-import { createResponsesApi } from "../../../../plugins/inference/responses/api.ts";
-import { ResponseRenderer } from "../../../../plugins/inference/responses/renderer.ts";
+import { chatApi } from "../../../../plugins/inference/chat/api.ts";
+import { responseRenderer } from "../../../../plugins/inference/responses/renderer.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import type { Completion, StreamRenderer } from "../../../../plugins/inference/completions/api.ts";
+import type {
+  AnswerRenderer,
+  Completion,
+  StreamRenderer,
+} from "../../../../plugins/inference/completions/api.ts";
 import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
 import { systemClock } from "../../../../src/clock.ts";
@@ -23,7 +27,7 @@ import { assertEvents } from "./check-stream.ts";
 import { eventsOf, model, type Event } from "./gateway.ts";
 
 const seal = createReasoningSeal(createSeal("secret"));
-const api = createResponsesApi(seal);
+const api = { ...chatApi, idPrefix: "resp_" };
 
 test("10,000 random answers arrive whole and in order, streamed and in one piece", () => {
   const seed = Date.now() | 0;
@@ -100,11 +104,8 @@ test("choices of any shape never throw, and the response stays in order", () => 
 });
 
 /** `customTools`: names of tools whose input is a text. */
-function rendererOf(
-  random: Random,
-  customTools: ReadonlySet<string> = new Set(),
-): ResponseRenderer {
-  return new ResponseRenderer({
+function rendererOf(random: Random, customTools: ReadonlySet<string> = new Set()): AnswerRenderer {
+  return responseRenderer({
     repeated: JSON.stringify({
       instructions: null,
       tools: [],
@@ -137,7 +138,7 @@ function completion(): Completion {
 }
 
 function streamed(
-  renderer: ResponseRenderer,
+  renderer: AnswerRenderer,
   answer: RandomAnswer,
   random: Random,
 ): { readonly events: Event[]; readonly result: InferenceResult } {
@@ -185,7 +186,7 @@ function charged(result: InferenceResult): { result: InferenceResult; usedMilliC
   return { result, usedMilliCu: 1 };
 }
 
-function messageOf({ parts }: RandomAnswer): Parameters<ResponseRenderer["whole"]>[1] {
+function messageOf({ parts }: RandomAnswer): Parameters<AnswerRenderer["whole"]>[1] {
   return {
     content: texts("text", parts),
     reasoningContent: texts("reasoning", parts),

@@ -341,7 +341,7 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
       { role: "assistant", content: null, tool_calls: [sent("1"), sent("2")] },
       {
         role: "tool",
-        content: "a\nThe images of this result follow in the next message.",
+        content: "a\n\nThe images of this result follow in the next message.",
         tool_call_id: "1",
       },
       { role: "tool", content: "b", tool_call_id: "2" },
