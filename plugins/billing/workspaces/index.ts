@@ -1,11 +1,5 @@
 /** Surface `workspaces`: shows one view of a workspace, or makes one change to it (decisions.md section 10). */
-import {
-  defineSurface,
-  type Awaitable,
-  type Exchange,
-  type Reply,
-  type SurfaceHooks,
-} from "sluice-gateway/plugin";
+import { defineSurface, type Exchange, type SurfaceHooks } from "sluice-gateway/plugin";
 import type { Workspaces } from "sluice-gateway/services";
 import { changes, type ChangeName } from "./changes.ts";
 import { operationOf } from "./operation.ts";
@@ -72,7 +66,7 @@ function changing(wanted: ChangeName, workspaces: Workspaces): SurfaceHooks {
       ...(!change.takesNothing && { types: ["application/json"] }),
     },
     atomic: true,
-    answer(x: Exchange): Awaitable<Reply> {
+    answer(x: Exchange) {
       const { id = "" } = x.request.params;
       const { refused, key } = caller(x.get("principal"), id);
       if (refused !== undefined) return refused;
