@@ -3,7 +3,7 @@ import type { Clock } from "sluice-gateway/plugin";
 import type { AccountsAdmin, Metering } from "sluice-gateway/services";
 import type { AccountsService } from "./accounts.ts";
 import { changeJson, keyJson, workspaceJson } from "./json.ts";
-import { keyState } from "./key-state.ts";
+import { keyState } from "./key-rules.ts";
 import { applyDuePlan, defaultCapabilities } from "./plans.ts";
 
 interface AdminDeps {

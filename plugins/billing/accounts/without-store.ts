@@ -4,7 +4,7 @@
 import { setPrincipal, type Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
 import { keyJson } from "./json.ts";
-import { keyState } from "./key-state.ts";
+import { keyState } from "./key-rules.ts";
 import { defaultCapabilities } from "./plans.ts";
 import type { Plans } from "./principal.ts";
 import type { RunningAccounts } from "./start.ts";

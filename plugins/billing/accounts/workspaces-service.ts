@@ -17,7 +17,7 @@ import type {
 } from "sluice-gateway/services";
 import { periodOf } from "../metering/periods.ts";
 import type { AccountStore } from "./account-store.ts";
-import { checkAmount } from "./check-amount.ts";
+import { checkAmount } from "./workspace-rules.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 
 export interface WorkspacesDeps {

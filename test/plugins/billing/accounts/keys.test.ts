@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { keyState } from "../../../../plugins/billing/accounts/key-state.ts";
+import { keyState } from "../../../../plugins/billing/accounts/key-rules.ts";
 import { hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
 import { accountsFixture, day, hour } from "./fixture.ts";
 
