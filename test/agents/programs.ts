@@ -114,7 +114,9 @@ name = "sluice"
 base_url = "${url}/v1"
 env_key = "SLUICE_KEY"
 wire_api = "responses"
+supports_websockets = true
 `;
+    // With `supports_websockets`, it tries a WebSocket first, and continues over HTTP after the 426.
     return {
       // The test runs it in a folder of its own, so it needs no sandbox.
       args: ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt],
