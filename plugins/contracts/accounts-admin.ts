@@ -2,7 +2,7 @@
  * `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. Implemented in
  * plugins/billing/accounts.
  */
-import type { Awaitable, Environment } from "sluice-gateway/plugin";
+import type { Environment } from "sluice-gateway/plugin";
 import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
 import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 
@@ -153,38 +153,38 @@ export interface AccountsAdmin {
   readonly defaultCapabilities: readonly Capability[];
   /** Returns the terms of a plan that are in force now. */
   plan(name: PlanName): Plan;
-  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Awaitable<Workspace>;
+  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
   /** Returns the workspace with the plan that is in force now. */
-  findWorkspace(id: string): Awaitable<Workspace | undefined>;
+  findWorkspace(id: string): Promise<Workspace | undefined>;
   /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
-  listWorkspaces(limit: number): Awaitable<readonly Workspace[]>;
+  listWorkspaces(limit: number): Promise<readonly Workspace[]>;
   /** Returns workspaces as stored, newest first. A pending plan can be due. */
-  searchWorkspaces(search: WorkspaceSearch): Awaitable<readonly Workspace[]>;
+  searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]>;
   /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
   setWorkspace(
     id: string,
     settings: WorkspaceSettings,
     by: ChangeAuthor,
-  ): Awaitable<Workspace | Failed>;
-  workspaceJson(workspace: Workspace): Awaitable<WorkspaceJson>;
-  createKey(wanted: NewKey, by: ChangeAuthor): Awaitable<IssuedKey | Failed>;
-  findKey(id: string): Awaitable<KeyRecord | undefined>;
+  ): Promise<Workspace | Failed>;
+  workspaceJson(workspace: Workspace): Promise<WorkspaceJson>;
+  createKey(wanted: NewKey, by: ChangeAuthor): Promise<IssuedKey | Failed>;
+  findKey(id: string): Promise<KeyRecord | undefined>;
   /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */
-  searchKeys(search: KeySearch): Awaitable<readonly FoundKey[]>;
+  searchKeys(search: KeySearch): Promise<readonly FoundKey[]>;
   /**
    * Issues a successor with the same capabilities and limits. The old key stays valid for `overlapMs`, but not longer
    * than before. Only an active key without a successor can be rotated.
    */
-  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Awaitable<RotatedKey | Failed>;
+  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
   /**
    * Changes a key. Only an active key can be changed. A rotated key may be set to expire earlier than the end of its
    * overlap, but not later.
    */
-  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   /** Revokes a key. A revoked key keeps the time of its first revocation. */
-  revokeKey(id: string, by: ChangeAuthor): Awaitable<KeyRecord | Failed>;
+  revokeKey(id: string, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   keyState(key: ApiKey): KeyState;
   keyJson(key: KeyRecord): KeyJson;
   /** Returns entries of the audit log, newest first. */
-  searchChanges(search: ChangeSearch): Awaitable<readonly ChangeJson[]>;
+  searchChanges(search: ChangeSearch): Promise<readonly ChangeJson[]>;
 }

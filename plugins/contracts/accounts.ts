@@ -61,5 +61,5 @@ export interface Accounts extends Callers {
     network: string,
     models: readonly ModelOverride[],
     by: ChangedBy,
-  ): Awaitable<boolean>;
+  ): Promise<boolean>;
 }

@@ -33,9 +33,9 @@ export interface IdempotencySlot {
    * Stores the response for 24 hours, durably. Returns false if it could not be written; the slot then expires with
    * its lease.
    */
-  store(response: StoredResponse): Awaitable<boolean>;
+  store(response: StoredResponse): Promise<boolean>;
   /** Frees the slot, so that a repeated request runs again. */
-  release(): Awaitable<void>;
+  release(): Promise<void>;
 }
 
 /**
@@ -52,7 +52,7 @@ export interface Idempotency {
   /** Takes the slot of the request, durably. The work may start after this. */
   take(
     request: IdempotentRequest,
-  ): Awaitable<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRunReason>;
+  ): Promise<{ readonly kind: "taken"; readonly slot: IdempotencySlot } | NotRunReason>;
   /**
    * Runs work that changes only the accounts (`Accounts.workspaces`, `Networks.override`) in one transaction with its
    * slot and its response. The work may wait for these changes, but for nothing else, because other transactions may
@@ -63,5 +63,5 @@ export interface Idempotency {
   once(
     request: IdempotentRequest,
     work: () => Awaitable<TransactionEnd>,
-  ): Awaitable<{ readonly kind: "ran" } | NotRunReason>;
+  ): Promise<{ readonly kind: "ran" } | NotRunReason>;
 }

@@ -1,5 +1,4 @@
 /** The service `networks`: the inference networks and their workers. Implemented in plugins/inference/networks. */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type { ModelEntry, ModelOverride, Offer } from "./inference.ts";
 import type { NetworkKind, OpenNetwork } from "./network-kinds.ts";
 import type { ChangedBy } from "./principal.ts";
@@ -28,7 +27,7 @@ export interface Networks {
     network: string,
     models: readonly ModelOverride[],
     by: ChangedBy,
-  ): Awaitable<readonly ModelEntry[] | undefined>;
+  ): Promise<readonly ModelEntry[] | undefined>;
   /**
    * Returns true while the models of this network, or of any network if it is not given, are still unknown because its
    * status document has never been read.

@@ -1,5 +1,4 @@
 /** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type { Caller } from "./principal.ts";
 
 /** The rights that a ticket grants. */
@@ -23,7 +22,7 @@ export interface Tickets {
    * Redeems a ticket. An invalid ticket yields an anonymous principal and no `terms`; a ticket is invalid once it has
    * been redeemed. If a store cannot be used, the principal is `unavailable`, and the ticket may be used up.
    */
-  redeem(ticket: string, origin: string | undefined, address: string): Awaitable<RedeemedTicket>;
+  redeem(ticket: string, origin: string | undefined, address: string): Promise<RedeemedTicket>;
 }
 
 declare module "sluice-gateway/plugin" {

@@ -1,5 +1,4 @@
 /** `workspaces` of the service `accounts`: reads and changes workspaces for their administrators. */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName } from "./principal.ts";
 
 /** A workspace as clients see it (decisions.md section 1). Times are RFC 3339; members without a value are omitted. */
@@ -64,24 +63,24 @@ export type WorkspaceAnswer<T> =
  * applies the change within one second. The caller must check whether the principal may access the workspace.
  */
 export interface Workspaces {
-  find(id: string): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
+  find(id: string): Promise<WorkspaceAnswer<WorkspaceJson>>;
   /** Switches to a higher plan at once and cancels a pending downgrade. */
-  upgrade(id: string, plan: PlanName, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
+  upgrade(id: string, plan: PlanName, by: ChangedBy): Promise<WorkspaceAnswer<WorkspaceJson>>;
   /** Schedules a lower plan for the start of the next billing period. */
-  downgrade(id: string, plan: PlanName, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
+  downgrade(id: string, plan: PlanName, by: ChangedBy): Promise<WorkspaceAnswer<WorkspaceJson>>;
   /** Cancels a pending downgrade. `conflict` if no downgrade is pending. */
-  cancelDowngrade(id: string, by: ChangedBy): Awaitable<WorkspaceAnswer<WorkspaceJson>>;
+  cancelDowngrade(id: string, by: ChangedBy): Promise<WorkspaceAnswer<WorkspaceJson>>;
   /** Adds purchased credit. `amountCuMilli`: a positive safe integer; anything else throws a RangeError. */
   purchase(
     id: string,
     amountCuMilli: number,
     by: ChangedBy,
-  ): Awaitable<WorkspaceAnswer<PurchaseJson>>;
+  ): Promise<WorkspaceAnswer<PurchaseJson>>;
   /** Returns at most `limit` audit entries after the entry with the id `after`, oldest first. */
   changes(
     id: string,
     page: { readonly after: number; readonly limit: number },
-  ): Awaitable<WorkspaceAnswer<readonly ChangeJson[]>>;
+  ): Promise<WorkspaceAnswer<readonly ChangeJson[]>>;
   /**
    * Returns the usage report of decisions.md section 10 as JSON. Reports are computed in a thread, one at a time.
    * `unavailable` if too many reports are waiting or the report takes too long; `invalid` if the range ends before it

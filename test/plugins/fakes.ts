@@ -55,12 +55,13 @@ export const noNetworks: Networks = {
   open: [],
   models: () => [],
   unread: () => false,
-  override: () => undefined,
+  override: () => Promise.resolve(undefined),
   find: () => undefined,
   addKind() {},
 };
 
 const unavailable = { kind: "unavailable" } as const;
+const notAvailable = Promise.resolve(unavailable);
 
 /** The service `accounts`: nobody has a key, and nothing can be read or written. */
 export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
@@ -72,23 +73,23 @@ export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
     setPrincipal,
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
-      redeem: () => ({ principal: missing, terms: undefined }),
+      redeem: () => Promise.resolve({ principal: missing, terms: undefined }),
     },
     workspaces: {
-      find: () => unavailable,
-      upgrade: () => unavailable,
-      downgrade: () => unavailable,
-      cancelDowngrade: () => unavailable,
-      purchase: () => unavailable,
-      changes: () => unavailable,
-      usage: () => Promise.resolve(unavailable),
+      find: () => notAvailable,
+      upgrade: () => notAvailable,
+      downgrade: () => notAvailable,
+      cancelDowngrade: () => notAvailable,
+      purchase: () => notAvailable,
+      changes: () => notAvailable,
+      usage: () => notAvailable,
     },
-    idempotency: { take: () => unavailable, once: () => unavailable },
+    idempotency: { take: () => notAvailable, once: () => notAvailable },
     get admin(): never {
       throw new Error("there is no database in this test");
     },
     overrides: () => new Map(),
-    replaceOverrides: () => false,
+    replaceOverrides: () => Promise.resolve(false),
     ...more,
   };
 }

@@ -1,14 +1,14 @@
 /** `admin` of the service `accounts`. */
-import type { Awaitable, Clock } from "sluice-gateway/plugin";
-import type { AccountsAdmin, Workspace } from "sluice-gateway/services";
+import type { Clock } from "sluice-gateway/plugin";
+import type { AccountsAdmin, Metering } from "sluice-gateway/services";
 import type { AccountsService } from "./accounts.ts";
 import { changeJson, keyJson, workspaceJson } from "./json.ts";
-import { keyState } from "./key-state.ts";
+import { keyState } from "./key-rules.ts";
 import { applyDuePlan, defaultCapabilities } from "./plans.ts";
 
 interface AdminDeps {
   readonly accounts: Pick<AccountsService, "store" | "plan">;
-  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
+  readonly purchasedLeft: Metering["purchasedLeft"];
   readonly clock: Clock;
 }
 

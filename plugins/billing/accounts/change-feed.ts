@@ -1,7 +1,7 @@
-/** Reads the changes of the accounts, in the order of commits. */
+/** Reads the changes of the accounts, in the order of commits, and which of them the gateways have applied. */
 import type { RunSql } from "sluice-gateway/plugin";
-import { number, optionalNumber } from "sluice-gateway/store";
-import type { StoreChanges } from "./account-store.ts";
+import { gatewayMarks, number, optionalNumber } from "sluice-gateway/store";
+import type { Followers, StoreChanges } from "./account-store.ts";
 import { readOverrides } from "./model-overrides.ts";
 import { keysChangedAfter } from "./stored-keys.ts";
 
@@ -53,7 +53,20 @@ export class ChangeFeed {
 }
 
 /** Returns the number of the newest change. 0 if there is none. */
-export async function newestChange(query: RunSql): Promise<number> {
+async function newestChange(query: RunSql): Promise<number> {
   const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
   return number(row ?? {}, "newest");
+}
+
+/** The mark of a gateway that is the number of the last change that it has applied. */
+export const followerMark = "accounts";
+
+/** Reads which changes the gateways on the same PostgreSQL have applied. */
+export async function readFollowers(query: RunSql): Promise<Followers> {
+  const followers = (await gatewayMarks(query, followerMark)).map(({ name, mark, silentMs }) => ({
+    name,
+    seenChange: mark,
+    silentMs,
+  }));
+  return { newestChange: await newestChange(query), followers };
 }

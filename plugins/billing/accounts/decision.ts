@@ -1,4 +1,4 @@
-/** The results of the rules in key-rules.ts and workspace-rules.ts, which every store of accounts applies. */
+/** The results of the rules in key-rules.ts and workspace-rules.ts. */
 import type { Failed } from "sluice-gateway/services";
 
 /** An entry of the audit log that is not written yet. */
@@ -25,6 +25,14 @@ export interface NewChange {
 export interface Decision<T> {
   readonly value: T;
   readonly changes: readonly NewChange[];
+}
+
+export function notFound(what: "workspace" | "key", id: string): Failed {
+  return { failed: "notFound", message: `there is no ${what} ${id}` };
+}
+
+export function conflict(message: string): Failed {
+  return { failed: "conflict", message };
 }
 
 export function isFailed(result: object): result is Failed {

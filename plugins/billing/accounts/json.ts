@@ -11,7 +11,7 @@ import type {
 } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
 import type { Change } from "./account-store.ts";
-import { keyState } from "./key-state.ts";
+import { keyState } from "./key-rules.ts";
 import { applyDuePlan } from "./plans.ts";
 
 /**

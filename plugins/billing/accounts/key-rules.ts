@@ -1,18 +1,18 @@
 /** The rules for changes of API keys, without a database. */
 import {
   capabilities,
+  type ApiKey,
   type Capability,
   type ChangeAuthor,
   type Failed,
   type IssuedKey,
   type KeyRecord,
+  type KeyState,
   type NewKey,
   type RotatedKey,
 } from "sluice-gateway/services";
 import type { KeySettings } from "./account-store.ts";
-import type { Decision } from "./decision.ts";
-import { conflict } from "./failed.ts";
-import { keyState } from "./key-state.ts";
+import { conflict, type Decision } from "./decision.ts";
 import { newId, newKeyText } from "./key-text.ts";
 
 /** Decides about a new key. The workspace must exist. `activeKeys`: the number that it has. */
@@ -149,4 +149,10 @@ function given<T>(setting: T | null | undefined, current: T | undefined): T | un
 /** Returns the capabilities in the order in which every store and every answer lists them. */
 function capabilitySet(wanted: readonly Capability[]): ReadonlySet<Capability> {
   return new Set(capabilities.filter((each) => wanted.includes(each)));
+}
+
+/** Returns whether a key can be used. */
+export function keyState(key: ApiKey, now: number): KeyState {
+  if (key.revokedAt !== undefined) return "revoked";
+  return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";
 }

@@ -4,8 +4,7 @@ import type { ChangeAuthor, Failed, IssuedKey, KeyRecord } from "sluice-gateway/
 import { number, text } from "sluice-gateway/store";
 import type { AccountStore } from "./account-store.ts";
 import { recordChanges } from "./change-log.ts";
-import { isFailed, type Decision } from "./decision.ts";
-import { notFound } from "./failed.ts";
+import { isFailed, notFound, type Decision } from "./decision.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import * as rules from "./key-rules.ts";
 import { hashKey } from "./key-text.ts";

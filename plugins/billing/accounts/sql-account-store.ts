@@ -1,8 +1,7 @@
 /** The `AccountStore` on the tables of the accounts. Any number of gateways and commands may use them at the same time. */
 import type { AccountStore, StoreChanges, StoredKey } from "./account-store.ts";
-import { ChangeFeed } from "./change-feed.ts";
+import { ChangeFeed, readFollowers } from "./change-feed.ts";
 import { changeLog } from "./change-log.ts";
-import { readFollowers } from "./followers.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import { KeyLookups } from "./key-lookups.ts";
 import { keysIn } from "./keys.ts";

@@ -1,14 +1,18 @@
 /** Opens the accounts database and assembles the service `accounts`. */
-import type { Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
+import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/plugin";
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
 import { openAccounts } from "./accounts.ts";
 import { createAdmin } from "./admin.ts";
-import { followerMark } from "./followers.ts";
+import { followerMark } from "./change-feed.ts";
+import { refuseUnmoved } from "./earlier-folder.ts";
 import { openIdempotency } from "./idempotency.ts";
+import { joinTransactions } from "./joined-sql.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
-import { openGatewayStore } from "./open-store.ts";
+import type { SlotStore } from "./slot-store.ts";
+import { createSlots } from "./slots.ts";
+import { openAccountStore } from "./sql-account-store.ts";
 import { createTickets } from "./tickets.ts";
 import { createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
 
@@ -75,6 +79,18 @@ export async function startAccounts(
     },
     ready: () => ({ accounts: accounts.isReady() ? true : "not readable" }),
   };
+}
+
+/** Rejects with a StoreError. */
+async function openGatewayStore(
+  tables: Store,
+): Promise<{ readonly store: AccountStore; readonly slots: SlotStore }> {
+  const { folder, postgres: shared } = tables;
+  if (shared !== undefined) refuseUnmoved(folder);
+  const joined = joinTransactions(tables.sql("accounts"));
+  const store = await openAccountStore({ sql: joined, isShared: shared !== undefined });
+  await store.loadHashes();
+  return { store, slots: createSlots(joined) };
 }
 
 function overridesStore(store: AccountStore, { clock, log }: Host): Accounts["replaceOverrides"] {

@@ -3,13 +3,13 @@
  */
 import { setPrincipal, type Workspaces } from "sluice-gateway/services";
 import { unauthorized } from "./anonymous.ts";
-import { keyJson, workspaceJson } from "./json.ts";
-import { keyState } from "./key-state.ts";
+import { keyJson } from "./json.ts";
+import { keyState } from "./key-rules.ts";
 import { defaultCapabilities } from "./plans.ts";
 import type { Plans } from "./principal.ts";
 import type { RunningAccounts } from "./start.ts";
 
-const unavailable = { kind: "unavailable" } as const;
+const unavailable = Promise.resolve({ kind: "unavailable" } as const);
 const workspaces: Workspaces = {
   find: () => unavailable,
   upgrade: () => unavailable,
@@ -17,7 +17,7 @@ const workspaces: Workspaces = {
   cancelDowngrade: () => unavailable,
   purchase: () => unavailable,
   changes: () => unavailable,
-  usage: () => Promise.resolve(unavailable),
+  usage: () => unavailable,
 };
 
 function noStore(): never {
@@ -35,29 +35,29 @@ export function accountsWithoutStore(plans: Plans): RunningAccounts {
     idempotency: { take: () => unavailable, once: () => unavailable },
     tickets: {
       issue: () => ({ ticket: "", expiresAt: 0 }),
-      redeem: () => ({ principal: unauthorized, terms: undefined }),
+      redeem: () => Promise.resolve({ principal: unauthorized, terms: undefined }),
     },
     admin: {
       defaultCapabilities,
       plan: (name) => ({ name, ...plans[name] }),
       createWorkspace: noStore,
-      findWorkspace: () => undefined,
-      listWorkspaces: () => [],
-      searchWorkspaces: () => [],
+      findWorkspace: noStore,
+      listWorkspaces: noStore,
+      searchWorkspaces: noStore,
       setWorkspace: noStore,
-      workspaceJson: (workspace) => workspaceJson(workspace, 0, 0),
+      workspaceJson: noStore,
       createKey: noStore,
-      findKey: () => undefined,
-      searchKeys: () => [],
+      findKey: noStore,
+      searchKeys: noStore,
       setKey: noStore,
       rotateKey: noStore,
       revokeKey: noStore,
       keyState: (key) => keyState(key, 0),
       keyJson: (key) => keyJson(key, 0),
-      searchChanges: () => [],
+      searchChanges: noStore,
     },
     overrides: () => new Map(),
-    replaceOverrides: () => false,
+    replaceOverrides: noStore,
     setPlans() {},
   };
 }

@@ -8,9 +8,7 @@ import {
   type Workspace,
 } from "sluice-gateway/services";
 import type { PendingPlan, Purchase, WorkspaceSettings } from "./account-store.ts";
-import { checkAmount } from "./check-amount.ts";
-import type { Decision } from "./decision.ts";
-import { conflict } from "./failed.ts";
+import { conflict, type Decision } from "./decision.ts";
 import { newId } from "./key-text.ts";
 import { applyDuePlan } from "./plans.ts";
 
@@ -97,4 +95,10 @@ const noPendingPlan = { pendingPlan: undefined, pendingPlanAt: undefined } as co
 
 function rank(plan: PlanName): number {
   return planNames.indexOf(plan);
+}
+
+/** Throws RangeError if the amount is not a positive safe integer, which is a bug of the caller. */
+export function checkAmount(amountMilliCu: number): void {
+  if (Number.isSafeInteger(amountMilliCu) && amountMilliCu > 0) return;
+  throw new RangeError(`cannot add ${amountMilliCu} milli-CU of purchased credit`);
 }

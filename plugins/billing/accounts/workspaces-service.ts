@@ -2,11 +2,12 @@
  * `workspaces` of the service `accounts`: operations on workspaces, on the accounts and the meter of the running
  * gateway.
  */
-import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
   ChangedBy,
   Failed,
+  Metering,
   UsageQuery,
   UsageReports,
   Workspace,
@@ -16,13 +17,13 @@ import type {
 } from "sluice-gateway/services";
 import { periodOf } from "../metering/periods.ts";
 import type { AccountStore } from "./account-store.ts";
-import { checkAmount } from "./check-amount.ts";
+import { checkAmount } from "./workspace-rules.ts";
 import { changeJson, workspaceJson } from "./json.ts";
 
 export interface WorkspacesDeps {
   readonly store: AccountStore;
   /** Returns the remaining purchased credit of a workspace, in milli-CU. */
-  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
+  readonly purchasedLeft: Metering["purchasedLeft"];
   readonly usage: Pick<UsageReports, "report">;
   readonly clock: Clock;
   readonly log: Log;
@@ -56,7 +57,7 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
   };
   const read = async <T>(
     id: string,
-    work: (workspace: Workspace) => Awaitable<T>,
+    work: (workspace: Workspace) => Promise<T>,
   ): Promise<Answer<T>> => {
     try {
       const workspace = await store.findWorkspace(id);
@@ -89,7 +90,7 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
     changes: (id, page) =>
       read(id, async () => (await store.changes({ ...page, workspaceId: id })).map(changeJson)),
     async usage(id, query, signal) {
-      const found = await read(id, () => undefined);
+      const found = await read(id, () => Promise.resolve());
       return found.kind === "done" ? usageReport(parts, id, query, signal) : found;
     },
   };

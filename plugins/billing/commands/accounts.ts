@@ -12,8 +12,7 @@ import {
   type Config,
   type Fault,
 } from "sluice-gateway/process";
-import type { Awaitable } from "sluice-gateway/plugin";
-import type { ChangeAuthor, Failed, Workspace } from "sluice-gateway/services";
+import type { ChangeAuthor, Failed, Metering, Workspace } from "sluice-gateway/services";
 import { explain } from "sluice-gateway/store";
 import type { AccountStore } from "../accounts/account-store.ts";
 import { refuseUnmoved } from "../accounts/earlier-folder.ts";
@@ -33,7 +32,7 @@ export interface OpenAccounts extends OpenStore {
 interface OpenStore {
   readonly store: AccountStore;
   /** Returns the remaining purchased credit of a workspace, in milli-CU. Fails with StoreError. */
-  readonly purchasedLeft: (workspace: Workspace) => Awaitable<number>;
+  readonly purchasedLeft: Metering["purchasedLeft"];
 }
 
 /** Sections of pipeline.yaml that these commands read. */

@@ -1,7 +1,7 @@
 /** `sluice audit`: prints the audit log, even while a gateway uses the same store. */
 import { optionText, UsageError, type Command } from "sluice-gateway/module";
 import type { ChangeJson } from "sluice-gateway/services";
-import { notFound } from "../accounts/failed.ts";
+import { notFound } from "../accounts/decision.ts";
 import { changeJson } from "../accounts/json.ts";
 import { withAccounts } from "./accounts.ts";
 

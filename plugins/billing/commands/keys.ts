@@ -17,7 +17,7 @@ import {
 import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
 import { keyJson } from "../accounts/json.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";
-import { notFound } from "../accounts/failed.ts";
+import { notFound } from "../accounts/decision.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import { waitForGateways } from "./confirmations.ts";
 import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";

@@ -13,7 +13,7 @@ import {
   type Subcommand,
 } from "sluice-gateway/module";
 import { planNames, type Workspace, type WorkspaceJson } from "sluice-gateway/services";
-import { notFound } from "../accounts/failed.ts";
+import { notFound } from "../accounts/decision.ts";
 import { workspaceJson } from "../accounts/json.ts";
 import { printRecord, printRecords, withAccounts, type OpenAccounts } from "./accounts.ts";
 import { milliCu, orNone } from "./limits.ts";

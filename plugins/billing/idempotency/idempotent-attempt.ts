@@ -45,15 +45,17 @@ export class IdempotentAttempt {
   }
 
   /** Calls the surface, or returns a reply in its place. */
-  run(surface: InnerSurface): Awaitable<Reply | undefined> {
+  async run(surface: InnerSurface): Promise<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#mode === "enforce") return this.#inOneTransaction(surface);
-    return andThen(this.#idempotency.take(this.#request), (taken) => {
-      if (taken.kind !== "taken") return insteadOf(taken);
-      if (this.#isOver) return andThen(taken.slot.release(), () => unavailable);
-      this.#slot = taken.slot;
-      return this.#whileHeld(taken.slot, surface);
-    });
+    const taken = await this.#idempotency.take(this.#request);
+    if (taken.kind !== "taken") return insteadOf(taken);
+    if (this.#isOver) {
+      await taken.slot.release();
+      return unavailable;
+    }
+    this.#slot = taken.slot;
+    return this.#whileHeld(taken.slot, surface);
   }
 
   /** Called when the surface starts to stream. The following chunks are its response. */
@@ -71,7 +73,7 @@ export class IdempotentAttempt {
     const slot = this.#slot;
     if (response === undefined || slot === undefined) return;
     this.#slot = undefined;
-    return andThen(slot.store(response), () => {});
+    return slot.store(response).then(() => {});
   }
 
   /** Called when the exchange has ended. Releases the slot if no response was stored. */
@@ -86,16 +88,16 @@ export class IdempotentAttempt {
     return { apiKeyId: this.apiKeyId, key: this.key, fingerprint: this.fingerprint };
   }
 
-  #inOneTransaction(surface: InnerSurface): Awaitable<Reply> {
+  async #inOneTransaction(surface: InnerSurface): Promise<Reply> {
     let reply: Reply = unavailable;
-    const ended = this.#idempotency.once(this.#request, () =>
+    const end = await this.#idempotency.once(this.#request, () =>
       andThen(surface.answer(), (answer) => {
         if (answer === undefined) throw new Error("an atomic surface must answer with a Reply");
         reply = answer;
         return hasFailed(answer) ? "undo" : (responseOf(answer) ?? "release");
       }),
     );
-    return andThen(ended, (end) => (end.kind === "ran" ? reply : insteadOf(end)));
+    return end.kind === "ran" ? reply : insteadOf(end);
   }
 
   /**

@@ -6,7 +6,6 @@
  * deadlock while they post.
  */
 import type { Migration } from "sluice-gateway/postgres";
-import { exportMigrations } from "../metering/export/schema.ts";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { isCountedSql } from "./ledger-statements.ts";
 import { addToHours, hours } from "./schema-hours.ts";
@@ -126,6 +125,17 @@ BEGIN
 END $$;
 `;
 
+/**
+ * The work that one of several gateways does for all: `holder` does it until `until`, in milliseconds since 1970.
+ * `position`: the progress of the work. The index is for the usage export.
+ */
+const jobs = `
+CREATE TABLE sluice.jobs (
+  name text PRIMARY KEY, holder text NOT NULL, until bigint NOT NULL, position text
+);
+CREATE INDEX charges_by_replica ON sluice.charges (replica, seq);
+`;
+
 const script = [tables, hours, post, sweep].join("\n");
 
 /** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
@@ -133,5 +143,5 @@ export const chargeMigrations: readonly Migration[] = [
   // The next script takes over what this one has made, and everything earlier.
   { name: "shared credit", sql: "", excludesOlder: true },
   { name: "credit with epochs", sql: script, excludesOlder: true },
-  ...exportMigrations,
+  { name: "usage export", sql: jobs },
 ];

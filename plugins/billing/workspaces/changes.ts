@@ -1,14 +1,7 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
 import { schemaCompiler, type SchemaError, type Validator } from "sluice-gateway/json-schema";
-import {
-  refuse,
-  type Awaitable,
-  type Exchange,
-  type JsonSchema,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 import { replyTo } from "./answer.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
@@ -18,7 +11,7 @@ export interface Change {
   readonly schema: JsonSchema;
   /** True if the body must be `{}` or missing. */
   readonly takesNothing: boolean;
-  run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Awaitable<Reply>;
+  run(workspaces: Workspaces, id: string, x: Exchange, by: ChangedBy): Promise<Reply>;
 }
 
 /** Maximum number of violations in a response, because a small body must not cause a large response. */
@@ -54,30 +47,30 @@ const isAmount = compile<WithAmount>(amountSchema);
 const isNothing = compile<object>(emptySchema);
 
 export const changes: Readonly<Record<ChangeName, Change>> = {
-  upgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
-    andThen(workspaces.upgrade(id, body.plan, by), replyTo),
+  upgrade: change(planSchema, isPlan, async (workspaces, id, body, by) =>
+    replyTo(await workspaces.upgrade(id, body.plan, by)),
   ),
-  downgrade: change(planSchema, isPlan, (workspaces, id, body, by) =>
-    andThen(workspaces.downgrade(id, body.plan, by), replyTo),
+  downgrade: change(planSchema, isPlan, async (workspaces, id, body, by) =>
+    replyTo(await workspaces.downgrade(id, body.plan, by)),
   ),
-  "cancel-downgrade": change(emptySchema, isNothing, (workspaces, id, _, by) =>
-    andThen(workspaces.cancelDowngrade(id, by), replyTo),
+  "cancel-downgrade": change(emptySchema, isNothing, async (workspaces, id, _, by) =>
+    replyTo(await workspaces.cancelDowngrade(id, by)),
   ),
-  purchase: change(amountSchema, isAmount, (workspaces, id, body, by) =>
-    andThen(workspaces.purchase(id, body.amount_cu_milli, by), replyTo),
+  purchase: change(amountSchema, isAmount, async (workspaces, id, body, by) =>
+    replyTo(await workspaces.purchase(id, body.amount_cu_milli, by)),
   ),
 };
 
 function change<T extends object>(
   schema: JsonSchema,
   isBody: Validator<T>,
-  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Awaitable<Reply>,
+  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Promise<Reply>,
 ): Change {
   const takesNothing = isBody({});
   return {
     schema,
     takesNothing,
-    run(workspaces, id, x, by) {
+    async run(workspaces, id, x, by) {
       const isLeftOut = takesNothing && (x.body === undefined || x.body.length === 0);
       const json = isLeftOut ? { ok: true as const, value: {} } : x.json();
       if (!json.ok) {

@@ -1,21 +1,23 @@
 /** Surface `workspaces`: shows one view of a workspace, or makes one change to it (decisions.md section 10). */
 import {
   defineSurface,
-  type Awaitable,
+  refuse,
   type Exchange,
   type Reply,
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
-import type { Workspaces } from "sluice-gateway/services";
+import type { ApiKey, Principal, Workspaces } from "sluice-gateway/services";
 import { changes, type ChangeName } from "./changes.ts";
 import { operationOf } from "./operation.ts";
-import { caller } from "./permission.ts";
 import { isView, views, type ViewName } from "./views.ts";
 
 interface Options {
   readonly do: ViewName | ChangeName;
 }
 
+const unauthorized = refuse("GATEWAY_UNAUTHORIZED");
+const denied = refuse("GATEWAY_PERMISSION_DENIED");
+const notFound = refuse("GATEWAY_NOT_FOUND");
 /** decisions.md section 4. */
 const bodyBytes = 1024 * 1024;
 
@@ -72,7 +74,7 @@ function changing(wanted: ChangeName, workspaces: Workspaces): SurfaceHooks {
       ...(!change.takesNothing && { types: ["application/json"] }),
     },
     atomic: true,
-    answer(x: Exchange): Awaitable<Reply> {
+    answer(x: Exchange) {
       const { id = "" } = x.request.params;
       const { refused, key } = caller(x.get("principal"), id);
       if (refused !== undefined) return refused;
@@ -80,4 +82,21 @@ function changing(wanted: ChangeName, workspaces: Workspaces): SurfaceHooks {
       return change.run(workspaces, id, x, by);
     },
   };
+}
+
+/**
+ * Returns the key if it administers the platform or this workspace, else the refusal. The workspace of another customer
+ * is answered with 404, so that callers cannot find out which ids exist.
+ */
+function caller(
+  principal: Principal,
+  workspaceId: string,
+):
+  | { readonly refused: Reply; readonly key?: undefined }
+  | { readonly refused?: undefined; readonly key: ApiKey } {
+  if (principal.kind === "anonymous") return { refused: unauthorized };
+  const { key, workspace } = principal;
+  if (key.capabilities.has("platform:admin")) return { key };
+  if (!key.capabilities.has("workspace:admin")) return { refused: denied };
+  return workspace.id === workspaceId ? { key } : { refused: notFound };
 }

@@ -1,20 +1,19 @@
 /** The views of a workspace: its state, its usage and its audit log. */
-import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { UsageMember, Workspaces } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 import { replyTo } from "./answer.ts";
 import { instant, queryOf, wholeNumber, words } from "./query.ts";
 
 export type ViewName = "show" | "usage" | "audit";
 
-type View = (workspaces: Workspaces, id: string, x: Exchange) => Awaitable<Reply>;
+type View = (workspaces: Workspaces, id: string, x: Exchange) => Promise<Reply>;
 
 export const groupMembers: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 export const defaultChanges = 100;
 export const maxChanges = 1_000;
 
 export const views: Readonly<Record<ViewName, View>> = {
-  show: (workspaces, id) => andThen(workspaces.find(id), replyTo),
+  show: async (workspaces, id) => replyTo(await workspaces.find(id)),
   usage,
   audit,
 };
@@ -36,18 +35,16 @@ async function usage(workspaces: Workspaces, id: string, x: Exchange): Promise<R
 }
 
 /** Lists changes. `next_after` is present if there may be more. */
-function audit(workspaces: Workspaces, id: string, x: Exchange): Awaitable<Reply> {
+async function audit(workspaces: Workspaces, id: string, x: Exchange): Promise<Reply> {
   const query = queryOf(x.request.query, {
     after: (text) => wholeNumber(text, 0, Number.MAX_SAFE_INTEGER),
     limit: (text) => wholeNumber(text, 1, maxChanges),
   });
   if ("wrong" in query) return refuse("GATEWAY_INVALID_PARAMS", { message: query.wrong });
   const { after = 0, limit = defaultChanges } = query.values;
-  return andThen(workspaces.changes(id, { after, limit }), (answer) =>
-    replyTo(answer, (changes) => {
-      const last = changes.length === limit ? changes.at(-1) : undefined;
-      const more = last === undefined ? {} : { next_after: last.id };
-      return JSON.stringify({ workspace_id: id, changes, ...more });
-    }),
-  );
+  return replyTo(await workspaces.changes(id, { after, limit }), (changes) => {
+    const last = changes.length === limit ? changes.at(-1) : undefined;
+    const more = last === undefined ? {} : { next_after: last.id };
+    return JSON.stringify({ workspace_id: id, changes, ...more });
+  });
 }

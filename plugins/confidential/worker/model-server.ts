@@ -34,7 +34,7 @@ export async function openModelServer(options: ModelServerOptions): Promise<Mode
     "networks",
     { networks: { [network]: entry } },
     { clock, log, metrics: createMetrics() },
-    { accounts: { overrides: () => noOverrides, replaceOverrides: () => false } },
+    { accounts: { overrides: () => noOverrides, replaceOverrides: () => Promise.resolve(false) } },
   );
   const served = new Set(models);
   return {

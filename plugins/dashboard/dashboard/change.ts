@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Awaitable, GatewayCode } from "sluice-gateway/plugin";
+import type { GatewayCode } from "sluice-gateway/plugin";
 import type { ChangeAuthor, Failed, TransactionEnd } from "sluice-gateway/services";
 import { sendJson, sendRefusal } from "./answer.ts";
 import type { DashboardDeps } from "./deps.ts";
@@ -28,7 +28,7 @@ export type ChangeWork = (
   viewer: Viewer,
   request: FastifyRequest,
   by: Author,
-) => Awaitable<Outcome>;
+) => Promise<Outcome>;
 
 /** Visible ASCII characters. */
 const keyForm = /^[!-~]{8,100}$/;

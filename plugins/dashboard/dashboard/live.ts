@@ -1,7 +1,6 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
 import { failureText } from "sluice-gateway/http";
 import type {
-  Awaitable,
   Clock,
   GatewayInfo,
   ReportedCalls,
@@ -95,7 +94,7 @@ export function liveActivity(
 export async function live(
   { liveGateways, clock }: { readonly liveGateways: LiveGateways; readonly clock: Clock },
   { only, filter }: LiveQuestion,
-  nameOf: (keyId: string) => Awaitable<string | undefined>,
+  nameOf: (keyId: string) => Promise<string | undefined>,
 ): Promise<object> {
   const { parts, isComplete } = await liveGateways.ask({ only, filter });
   const known = parts.flatMap(({ value, name }) =>
@@ -140,7 +139,7 @@ export async function live(
 
 async function withKeyNames(
   exchanges: readonly ExchangeJson[],
-  nameOf: (keyId: string) => Awaitable<string | undefined>,
+  nameOf: (keyId: string) => Promise<string | undefined>,
 ): Promise<ExchangeJson[]> {
   const ids = new Set(exchanges.flatMap(({ key_id: id }) => (id === undefined ? [] : [id])));
   const names = new Map(

@@ -1,8 +1,6 @@
 /** Routes for workspaces: their plans, purchases and limits, and the audit log with a search. */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Awaitable } from "sluice-gateway/plugin";
 import type { PlanName, Workspace, WorkspaceAnswer, WorkspaceJson } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import {
   addChange,
@@ -74,7 +72,7 @@ export function workspaceRoutes(add: AddRoute, deps: DashboardDeps): void {
   const change = <T>(
     path: string,
     read: ReadBody<T>,
-    work: (id: string, value: T, by: Author) => Awaitable<Outcome>,
+    work: (id: string, value: T, by: Author) => Promise<Outcome>,
   ): void => {
     const found: ChangeWork = async (_, __, request, by) => {
       const wanted = read(request.body);
@@ -96,14 +94,14 @@ export function workspaceRoutes(add: AddRoute, deps: DashboardDeps): void {
     const changed = await admin.setWorkspace(id, { plan: wanted.plan, overageLimitCuMilli }, by);
     return "failed" in changed ? refusedAs(changed) : shown(changed);
   });
-  change("workspaces/:id/downgrade", isPlan, (id, { plan: lower }, by) =>
-    andThen(workspaces.downgrade(id, lower, by), answered),
+  change("workspaces/:id/downgrade", isPlan, async (id, { plan: lower }, by) =>
+    answered(await workspaces.downgrade(id, lower, by)),
   );
-  change("workspaces/:id/cancel-downgrade", isNothing, (id, _, by) =>
-    andThen(workspaces.cancelDowngrade(id, by), answered),
+  change("workspaces/:id/cancel-downgrade", isNothing, async (id, _, by) =>
+    answered(await workspaces.cancelDowngrade(id, by)),
   );
-  change("workspaces/:id/purchase", isAmount, (id, { amount_cu_milli: milli }, by) =>
-    andThen(workspaces.purchase(id, milli, by), answered),
+  change("workspaces/:id/purchase", isAmount, async (id, { amount_cu_milli: milli }, by) =>
+    answered(await workspaces.purchase(id, milli, by)),
   );
 }
 

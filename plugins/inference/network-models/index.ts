@@ -2,15 +2,8 @@
  * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
  * price (decisions.md section 8). Each request replaces all earlier overrides.
  */
-import {
-  defineSurface,
-  refuse,
-  type Awaitable,
-  type Exchange,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import { modelList, type Networks } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 import { readOverrides } from "./read-overrides.ts";
 import { operation } from "./operation.ts";
 
@@ -34,7 +27,7 @@ export default defineSurface({
   },
 });
 
-function answer(x: Exchange, networks: Networks): Awaitable<Reply> {
+async function answer(x: Exchange, networks: Networks): Promise<Reply> {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");
   // Checked here as well, so that a route without `authorize` does not open the catalogue to every key.
@@ -46,9 +39,8 @@ function answer(x: Exchange, networks: Networks): Awaitable<Reply> {
   const read = readOverrides(json.value);
   if ("refused" in read) return read.refused;
   const by = { actor: principal.key.id, requestId: x.peek("requestId") ?? "" };
-  return andThen(networks.override(network, read.models, by), (listed) => {
-    if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
-    const headers = ["content-type", "application/json"];
-    return { status: 200, headers, body: modelList(listed) };
-  });
+  const listed = await networks.override(network, read.models, by);
+  if (listed === undefined) return refuse("GATEWAY_SERVICE_UNAVAILABLE");
+  const headers = ["content-type", "application/json"];
+  return { status: 200, headers, body: modelList(listed) };
 }

@@ -1,5 +1,4 @@
 /** The catalogue of all networks, which the service `networks` offers to other plugins. */
-import type { Awaitable } from "sluice-gateway/plugin";
 import type {
   ChangedBy,
   ModelEntry,
@@ -8,7 +7,6 @@ import type {
   Offer,
   OpenNetwork,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
 
 /** A network as the catalogue uses it. */
 interface CatalogueNetwork extends OpenNetwork {
@@ -23,7 +21,7 @@ export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork>
   /** The open networks, in the order of pipeline.yaml. */
   list: readonly Open[];
   /** Stores the overrides of a network. Returns false if they could not be written. */
-  store(network: string, models: readonly ModelOverride[], by: ChangedBy): Awaitable<boolean>;
+  store(network: string, models: readonly ModelOverride[], by: ChangedBy): Promise<boolean>;
 }
 
 /** `deps.list` is read at each call, because networks of other kinds are opened later. */
@@ -44,13 +42,11 @@ export function createCatalogue(deps: CatalogueDeps): Omit<Networks, "addKind"> 
       }
       return entries;
     },
-    override(name, models, by) {
+    async override(name, models, by) {
       const [network] = matching(name);
-      if (network === undefined) return undefined;
-      return andThen(deps.store(name, models, by), (isStored) =>
-        // The caller's transaction may still be open, so the stored overrides cannot be read yet.
-        isStored ? network.entriesWith(new Map(models.map((one) => [one.id, one]))) : undefined,
-      );
+      if (network === undefined || !(await deps.store(name, models, by))) return undefined;
+      // The caller's transaction may still be open, so the stored overrides cannot be read yet.
+      return network.entriesWith(new Map(models.map((one) => [one.id, one])));
     },
     unread: (name) => matching(name).some((network) => !network.hasStatus),
     find(modelId, name) {

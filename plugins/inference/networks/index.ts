@@ -15,7 +15,7 @@ export default defineService<Options, Networks>({
     open: [],
     models: () => [],
     unread: () => true,
-    override: () => undefined,
+    override: () => Promise.resolve(undefined),
     find: () => undefined,
     addKind() {},
   }),

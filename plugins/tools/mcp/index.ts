@@ -4,15 +4,8 @@
  * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
  * log levels of sessions.
  */
-import {
-  defineSurface,
-  refuse,
-  type Awaitable,
-  type Exchange,
-  type Host,
-  type Reply,
-} from "sluice-gateway/plugin";
-import { andThen, isObject } from "sluice-gateway/toolkit";
+import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
+import { isObject } from "sluice-gateway/toolkit";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
@@ -163,11 +156,12 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
 }
 
 /** Ends a session. The store keeps it as ended until its token would have expired. */
-function endSession(call: McpCall): Awaitable<Reply> {
+async function endSession(call: McpCall): Promise<Reply> {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {
     return errorReply(400, "null", { ...invalidRequest, message: "Mcp-Session-Id is missing" });
   }
   if (session === "lost") return lostSession("null");
-  return andThen(call.server.sessions.end(session), () => sessionEnded);
+  await call.server.sessions.end(session);
+  return sessionEnded;
 }

@@ -4,7 +4,6 @@
  * people wait for the answers.
  */
 import { randomUUID } from "node:crypto";
-import type { Awaitable } from "../../contract/phase.ts";
 import type { Clock } from "../../contract/clock.ts";
 import type { Log } from "../../contract/log.ts";
 import type { ReplicaAnswer, Replicas } from "../../contract/replicas.ts";
@@ -98,7 +97,7 @@ export interface ReplicasOptions {
   readonly settings: SettingsDigests;
 }
 
-type Receiver = (value: unknown) => Awaitable<unknown>;
+type Receiver = Parameters<Replicas["receive"]>[1];
 
 interface Question {
   readonly answers: Map<string, { readonly value: unknown } | undefined>;

@@ -86,7 +86,7 @@ test("a ticket in a subprotocol is redeemed, on the surfaces that accept tickets
       issue: () => assert.fail("no ticket is issued"),
       redeem: (...given) => {
         redeemed.push(given);
-        return { principal: keyPrincipal(), terms };
+        return Promise.resolve({ principal: keyPrincipal(), terms });
       },
     },
   });

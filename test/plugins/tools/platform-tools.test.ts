@@ -76,7 +76,7 @@ describe("platform_listModels", () => {
       ...noNetworks,
       names: [],
       unread: () => false,
-      override: () => undefined,
+      override: () => Promise.resolve(undefined),
       find: () => undefined,
       models(network) {
         asked.push(network);

@@ -79,28 +79,3 @@ test("upgrades and downgrades are compared with the plan in force, including a d
   assert.deepEqual(again, conflict("free is not a downgrade from free"));
   assert.deepEqual(await store.upgrade(id, "developer", by()), workspace);
 });
-
-test("an unknown workspace is not found, and nothing is logged", async (t) => {
-  const { by, store } = await accountsFixture(t);
-  const unknown = { failed: "notFound", message: "there is no workspace ws_none" };
-  assert.deepEqual(await store.upgrade("ws_none", "startup", by()), unknown);
-  assert.deepEqual(await store.downgrade("ws_none", { plan: "free", at: 0 }, by()), unknown);
-  assert.deepEqual(await store.cancelDowngrade("ws_none", by()), unknown);
-  assert.equal((await store.changes()).length, 1);
-});
-
-test("changes inside another transaction are committed and rolled back with it", async (t) => {
-  const { db, by, workspace, store } = await accountsFixture(t);
-  const { id } = workspace;
-  const before = await store.changes();
-  await assert.rejects(
-    store.transaction(async () => {
-      await store.upgrade(id, "startup", by());
-      await store.purchase(id, 500, by());
-      throw new Error("the reply was not stored");
-    }),
-  );
-  assert.deepEqual(await store.findWorkspace(id), workspace);
-  assert.deepEqual(await store.changes(), before);
-  assert.equal(db.prepare("SELECT count(*) AS n FROM purchases").get()?.["n"], 0);
-});

@@ -46,69 +46,6 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
   return { ...line, meter };
 }
 
-test("export prints one JSON document per charge while the gateway runs", async (t) => {
-  const { run } = await twoCharges(t);
-  const { code, out, err } = await run(usage, "export");
-  assert.deepEqual([code, err], [0, []]);
-  const rows = out.map((each) => JSON.parse(each) as Record<string, unknown>);
-  assert.deepEqual(rows, [
-    {
-      id: rows[0]?.["id"],
-      time: "2026-01-15T12:00:00.000Z",
-      workspace_id: "ws_1",
-      key_id: "key_1",
-      surface: "ledger-rpc",
-      method: "chain_getBlock",
-      model: null,
-      request_id: "req-1",
-      used_cu_milli: 1000,
-      input_tokens: 0,
-      output_tokens: 0,
-      estimated: false,
-      outcome: "complete",
-    },
-    {
-      id: rows[1]?.["id"],
-      time: "2026-01-15T12:01:00.000Z",
-      workspace_id: "ws_1",
-      key_id: "key_1",
-      surface: "chat",
-      method: "completions",
-      model: "A/b-1",
-      request_id: 'a,"b"',
-      used_cu_milli: 70,
-      input_tokens: 5,
-      output_tokens: 6,
-      estimated: true,
-      outcome: "clientLeft",
-      agent: {
-        name: "Planner 2",
-        version: "1.2",
-        provider: "Acme",
-        capabilities: ["tools", "batch"],
-        session_id: "s-1",
-      },
-    },
-  ]);
-  assert.deepEqual((await run(usage, "export", "--json")).out, out);
-});
-
-test("export prints CSV as in RFC 4180", async (t) => {
-  const { run } = await twoCharges(t);
-  const { code, out } = await run(usage, "export", "--format", "csv");
-  assert.equal(code, 0);
-  assert.equal(
-    out[0],
-    "id,time,workspace_id,key_id,surface,method,model,request_id,used_cu_milli,input_tokens,output_tokens,estimated,outcome\r",
-  );
-  assert.match(
-    out[1] ?? "",
-    /^chg_\w+,2026-01-15T12:00:00\.000Z,ws_1,key_1,ledger-rpc,chain_getBlock,,req-1,1000,0,0,false,complete\r$/,
-  );
-  assert.match(out[2] ?? "", /,chat,completions,A\/b-1,"a,""b""",70,5,6,true,clientLeft\r$/);
-  assert.equal(out.length, 3);
-});
-
 // Finding 15.
 test("texts of a CSV cannot run as formulas in a spreadsheet, and numbers are not changed", async (t) => {
   const { run, meter } = await twoCharges(t);

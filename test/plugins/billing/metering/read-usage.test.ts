@@ -10,17 +10,7 @@ import type { MeterService } from "../../../../plugins/billing/metering/meter.ts
 import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
-import {
-  agentOf,
-  charge,
-  hour,
-  line,
-  meterFixture,
-  minute,
-  noon,
-  principalOf,
-  take,
-} from "./fixture.ts";
+import { agentOf, charge, line, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
 
 const storeError = (code: string) => (error: unknown) => {
   assert.ok(error instanceof StoreError, String(error));
@@ -43,22 +33,6 @@ async function chargeByTheMinute(
 
 const costs = (rows: Iterable<{ usedMilliCu: number }>): number[] =>
   Array.from(rows, (row) => row.usedMilliCu);
-
-test("a range includes its start and excludes its end", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  await chargeByTheMinute(fixture, meter, 6);
-  const { dataDir } = fixture;
-  assert.deepEqual(costs(readUsage(dataDir)), [1, 2, 3, 4, 5, 6]);
-  const from = noon + 2 * minute;
-  const to = noon + 4 * minute;
-  assert.deepEqual(costs(readUsage(dataDir, { from })), [3, 4, 5, 6]);
-  assert.deepEqual(costs(readUsage(dataDir, { to })), [1, 2, 3, 4]);
-  assert.deepEqual(costs(readUsage(dataDir, { from, to })), [3, 4]);
-  assert.deepEqual(costs(readUsage(dataDir, { from: from + 1, to: to + 1 })), [4, 5]);
-  assert.deepEqual(costs(readUsage(dataDir, { from: noon + hour })), []);
-  assert.deepEqual(costs(readUsage(dataDir, { from: to, to: from })), []);
-});
 
 test("more commits than one read returns are complete and in order", async (t) => {
   const fixture = meterFixture(t);
@@ -98,17 +72,6 @@ test("the lines of one settle share a commit and have separate ids, and intents 
   assert.deepEqual(new Set(rows.map((row) => row.requestId)), new Set(["batch"]));
   assert.equal(new Set(rows.map((row) => row.id)).size, 3);
   assert.equal(new Set(rows.map((row) => row.id.slice(0, row.id.lastIndexOf("_")))).size, 1);
-});
-
-test("ids are the same in every read", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  await chargeByTheMinute(fixture, meter, 3);
-  const ids = Array.from(readUsage(fixture.dataDir), (row) => row.id);
-  await meter.close();
-  const again = await fixture.open();
-  await charge(again, principalOf(), 1);
-  assert.deepEqual(Array.from(readUsage(fixture.dataDir), (row) => row.id).slice(0, 3), ids);
 });
 
 test("long and non-ASCII texts are kept, and too long ones are cut", async (t) => {

@@ -66,17 +66,6 @@ async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string>
   return dataDir;
 }
 
-test("without members, one group contains the total usage", async (t) => {
-  const report = await reportOf(await someUsage(t));
-  assert.deepEqual(report, {
-    workspace_id: "ws_1",
-    from: "2026-01-01T00:00:00.000Z",
-    to: "2026-02-01T00:00:00.000Z",
-    used_cu_milli: 310,
-    groups: [{ calls: 5, used_cu_milli: 310, input_tokens: 60, output_tokens: 8 }],
-  });
-});
-
 test("groups have the requested members in a fixed order", async (t) => {
   const dataDir = await someUsage(t);
   const groupBy: UsageMember[] = ["day", "model", "method", "surface", "key"];

@@ -353,7 +353,10 @@ test(
     await using second = await listing(other, [{ id: "w2" }, { id: "w3", model: "own" }], {
       name: "second",
     });
-    const networks = createCatalogue({ list: [first.network, second.network], store: () => true });
+    const networks = createCatalogue({
+      list: [first.network, second.network],
+      store: () => Promise.resolve(true),
+    });
     assert.deepEqual(networks.names, ["first", "second"]);
     assert.deepEqual(
       networks.models().map(({ network, modelId }) => `${network} ${modelId}`),
@@ -377,7 +380,10 @@ test("a network is unread until its status has been read once", inTime, async ()
   worker.documents.set("/v1/models", 503);
   await using down = await openNetwork(worker.url, { name: "down" });
   await using up = await listing(worker, [], { name: "up" });
-  const networks = createCatalogue({ list: [up.network, down.network], store: () => true });
+  const networks = createCatalogue({
+    list: [up.network, down.network],
+    store: () => Promise.resolve(true),
+  });
   assert.deepEqual(
     [networks.unread(), networks.unread("down"), networks.unread("up"), networks.unread("other")],
     [true, true, false, false],

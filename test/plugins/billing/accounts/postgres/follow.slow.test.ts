@@ -19,7 +19,7 @@ import { openPostgresAccounts } from "../open-accounts.ts";
 import { untilBlocked } from "../../leases/ledger-connections.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { keptLog, silentLog } from "../../../../test-log.ts";
-import { followerMark } from "../../../../../plugins/billing/accounts/followers.ts";
+import { followerMark } from "../../../../../plugins/billing/accounts/change-feed.ts";
 import { createMetrics } from "../../../../../src/metrics.ts";
 import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
