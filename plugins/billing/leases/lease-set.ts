@@ -9,8 +9,8 @@ const leasesPerSweep = 5_000;
 
 export class LeaseSet {
   readonly #leases = new Map<string, Lease>();
-  /** The leases that have changed or wait for credit. A lease request checks only these. */
-  readonly #touched = new Set<Lease>();
+  /** The leases that have changed or wait for credit (`isTouched`). A lease request checks only these. */
+  #touched: Lease[] = [];
   #sweeping: MapIterator<Lease> = this.#leases.values();
   #sweepAt = 0;
 
@@ -29,33 +29,36 @@ export class LeaseSet {
       lease = new ScopeLease<LeasedReservation>(scope, limits, now);
       this.#leases.set(scope, lease);
     }
-    this.#touched.add(lease);
+    this.touch(lease);
     lease.use(now, limits, costMilliCu);
     return lease;
   }
 
   /** Makes the next lease request check this lease. */
   touch(lease: Lease): void {
-    this.#touched.add(lease);
+    if (lease.isTouched) return;
+    lease.isTouched = true;
+    this.#touched.push(lease);
   }
 
   /** Changes all leases. This is rare. */
   touchAll(change: (lease: Lease) => void): void {
     for (const lease of this.#leases.values()) {
       change(lease);
-      this.#touched.add(lease);
+      this.touch(lease);
     }
   }
 
   /** Returns up to `most` leases whose state must be sent to the ledger now. The caller sends it. */
   takeDue(now: number, most: number): readonly Lease[] {
     const due: Lease[] = [];
-    for (const lease of this.#touched) {
-      if (due.length === most) break;
+    this.#touched = this.#touched.filter((lease) => {
+      if (due.length === most) return true;
       const isDue = lease.isDue(now);
       if (isDue) due.push(lease);
-      if (isDue || !lease.isAsking) this.#touched.delete(lease);
-    }
+      lease.isTouched = !isDue && lease.isAsking;
+      return lease.isTouched;
+    });
     return due;
   }
 
@@ -73,10 +76,8 @@ export class LeaseSet {
         return;
       }
       if (isAsked(lease)) continue;
-      if (lease.isForgettable(now)) {
-        this.#leases.delete(lease.id);
-        this.#touched.delete(lease);
-      } else if (lease.isDue(now)) this.#touched.add(lease);
+      if (lease.isForgettable(now)) this.#leases.delete(lease.id);
+      else if (lease.isDue(now)) this.touch(lease);
     }
   }
 }
