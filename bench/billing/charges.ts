@@ -95,7 +95,7 @@ const median = (times: readonly number[]): number =>
 const here = join(import.meta.dirname, "../..");
 const meters = [await open(here, "here")];
 if (values.other !== undefined) meters.unshift(await open(values.other, "other"));
-const warmUp = 10;
+const warmUp = 60;
 for (let round = 0; round < warmUp + Number(values.slices); round++) {
   for (const measured of round % 2 === 0 ? meters : meters.toReversed()) await slice(measured);
   if (round === warmUp) for (const { all, main } of meters) all.length = main.length = 0;

@@ -1,5 +1,5 @@
 /** The leases of a replica by scope, and those that may have something to state to the ledger. */
-import type { Lease, LeasedReservation } from "./leased-reservation.ts";
+import type { Account, Lease, LeasedReservation } from "./leased-reservation.ts";
 import type { Limits } from "./ledger.ts";
 import { ScopeLease } from "./scope-lease.ts";
 
@@ -22,15 +22,30 @@ export class LeaseSet {
     return this.#leases.get(scope);
   }
 
-  /** Records a request for `costMilliCu`. Returns the lease of the scope, and creates it if it does not exist. */
-  use(now: number, scope: string, limits: Limits, costMilliCu: number): Lease {
+  /** Records a request for `costMilliCu`. Returns the leases of the scopes of `account`, the workspace first. */
+  use(now: number, account: Account, costMilliCu: number): readonly Lease[] {
+    const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
+    let [workspace, key] = account.scopes;
+    if (workspace === undefined || workspace.isForgotten || key?.isForgotten === true) {
+      workspace = this.#find(now, workspaceId, workspaceLimits);
+      key = keyLimits === undefined ? undefined : this.#find(now, keyId, keyLimits);
+      account.scopes = key === undefined ? [workspace] : [workspace, key];
+    }
+    this.touch(workspace);
+    workspace.use(now, workspaceLimits, costMilliCu);
+    if (key !== undefined && keyLimits !== undefined) {
+      this.touch(key);
+      key.use(now, keyLimits, costMilliCu);
+    }
+    return account.scopes;
+  }
+
+  #find(now: number, scope: string, limits: Limits): Lease {
     let lease = this.#leases.get(scope);
     if (lease === undefined) {
       lease = new ScopeLease<LeasedReservation>(scope, limits, now);
       this.#leases.set(scope, lease);
     }
-    this.touch(lease);
-    lease.use(now, limits, costMilliCu);
     return lease;
   }
 
@@ -76,8 +91,10 @@ export class LeaseSet {
         return;
       }
       if (isAsked(lease)) continue;
-      if (lease.isForgettable(now)) this.#leases.delete(lease.id);
-      else if (lease.isDue(now)) this.touch(lease);
+      if (lease.isForgettable(now)) {
+        this.#leases.delete(lease.id);
+        lease.isForgotten = true;
+      } else if (lease.isDue(now)) this.touch(lease);
     }
   }
 }

@@ -64,12 +64,7 @@ export class LeasedCredit {
 
   /** Reserves in all scopes or in none. The result is open, waiting or refused. */
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
-    const workspace = this.#scopes.use(now, workspaceId, workspaceLimits, costMilliCu);
-    const scopes =
-      keyLimits === undefined
-        ? [workspace]
-        : [workspace, this.#scopes.use(now, keyId, keyLimits, costMilliCu)];
+    const scopes = this.#scopes.use(now, account, costMilliCu);
     const reservation: LeasedReservation = {
       account,
       scopes,
@@ -285,10 +280,9 @@ export class LeasedCredit {
     const [workspace, key] = reservation.scopes;
     this.#remove(reservation, "settling");
     for (const scope of reservation.scopes) scope.unposted++;
-    const charges: LeasedCharge[] = [];
-    for (const details of lines) {
+    reservation.charges = lines.map((details): LeasedCharge => {
       const { costMilliCu } = details.line;
-      charges.push({
+      return {
         keyId: account.keyId,
         workspaceId: account.workspaceId,
         time: this.#time,
@@ -296,9 +290,8 @@ export class LeasedCredit {
         takenMilliCu: workspace?.take(costMilliCu) ?? 0,
         keyTakenMilliCu: key?.take(costMilliCu) ?? 0,
         details,
-      });
-    }
-    reservation.charges = charges;
+      };
+    });
     this.#onSettled(reservation);
   }
 

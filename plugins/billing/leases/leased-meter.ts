@@ -167,6 +167,7 @@ function accountOf({ key, workspace, plan }: KeyPrincipal, leasesEveryKey: boole
           ? 0
           : (workspace.overageLimitCuMilli ?? unlimitedMilliCu),
     },
+    scopes: [],
   };
 }
 
@@ -229,10 +230,10 @@ class MeterReservation implements Reservation {
     const { link, metrics, isAsync } = this.#deps;
     const wrong = given.find((line) => !isChargeable(line));
     const lines = wrong === undefined ? given : [];
-    const details: ChargeDetails[] = [];
-    for (const line of cutLines(lines, maxMilliCu, metrics.cut)) {
-      details.push({ about: this.#about, line });
-    }
+    const details = cutLines(lines, maxMilliCu, metrics.cut).map((line): ChargeDetails => ({
+      about: this.#about,
+      line,
+    }));
     const recorded = link.settle(this.#credit, details, others);
     if (lines.length > 0 && !isAsync) return recorded;
     recorded.catch(() => {});

@@ -15,6 +15,8 @@ export interface Account {
   readonly keyLimits: Limits | undefined;
   readonly workspaceId: string;
   readonly workspaceLimits: WorkspaceLimits;
+  /** The leases that the last reservation has used. Empty before the first one. */
+  scopes: readonly Lease[];
 }
 
 /**

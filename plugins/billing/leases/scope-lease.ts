@@ -60,6 +60,8 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   unposted = 0;
   /** True if the next lease request checks this lease. Only LeaseSet writes to it. */
   isTouched = false;
+  /** True if another object stands for this scope at the next request. */
+  isForgotten = false;
   /** The newest epoch that the replica has seen, and the newest one that it has answered. */
   #epoch = 0;
   #answered = 0;

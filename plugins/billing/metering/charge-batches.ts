@@ -92,6 +92,7 @@ export class ChargeBatches {
   #recorded: Recorded;
   #state: State = "idle";
   #haste: Haste = "none";
+  /** Started again for each batch that waits: a new timer per batch would cost as much as a charge. */
   #timer: NodeJS.Timeout | undefined;
   /** The charges that are not in a commit. */
   #next: Batch | undefined;
@@ -179,8 +180,16 @@ export class ChargeBatches {
   #schedule(haste: "soon" | "now"): void {
     if (this.#haste === haste || this.#haste === "now") return;
     this.#haste = haste;
-    if (haste === "soon") this.#timer = setTimeout(this.#flush, deferMs);
+    if (haste === "soon") this.#startTimer();
     else if (this.#state === "idle") setImmediate(this.#flush);
+  }
+
+  #startTimer(): void {
+    this.#timer =
+      this.#timer?.refresh() ??
+      setTimeout(() => {
+        if (this.#haste === "soon") this.#flush();
+      }, deferMs);
   }
 
   #write(): void {
@@ -196,7 +205,6 @@ export class ChargeBatches {
   /** Encodes everything that waits. Undefined if nothing does. */
   #encode(): Commit | undefined {
     this.#haste = "none";
-    clearTimeout(this.#timer);
     const { encoder } = this.#recorded;
     encoder.clear();
     const events = this.#streams.encode(encoder);
