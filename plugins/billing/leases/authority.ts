@@ -2,7 +2,7 @@
  * Decides how much credit of a scope a replica may use. The function is pure: MemoryLedger calls it with rows in memory,
  * and PostgresLedger with rows of the database.
  */
-import { dayWindow, monthWindow, type WindowShape } from "../metering/windows.ts";
+import { windowState, type RollingWindow } from "../metering/windows.ts";
 import { outstanding, type LeaseRow, type ScopeState, type Used } from "./ledger-rows.ts";
 import type { Granted, LimitReached, Want } from "./ledger.ts";
 import { currentMonth, monthLimit } from "./months.ts";
@@ -123,25 +123,25 @@ function capacityOf(
 
 /**
  * Returns the limit that the first need exceeds. If it exceeds both windows, the one that takes longer to clear is
- * returned. `stepsOf`: returns the charges in a window of the key by step.
+ * returned. `windowOf`: returns a window of the key.
  */
 export function limitReached(
   { unmetMilliCu, openMilliCu }: Pick<Decision, "unmetMilliCu" | "openMilliCu">,
   { used, now, scope }: Pick<ScopeView, "used" | "now" | "scope">,
   limits: Want["limits"],
-  stepsOf: (window: "day" | "month") => ReadonlyMap<number, number>,
+  windowOf: (window: "day" | "month") => RollingWindow,
 ): LimitReached {
   if (limits.kind === "key") {
     const isMonth = used.monthMilliCu + openMilliCu + unmetMilliCu > limits.monthMilliCu;
     const limitMilliCu = isMonth ? limits.monthMilliCu : limits.dayMilliCu;
-    const [steps, shape] = isMonth
-      ? ([stepsOf("month"), monthWindow] as const)
-      : ([stepsOf("day"), dayWindow] as const);
+    const window = windowOf(isMonth ? "month" : "day");
+    const { roomAt, freesAt } = windowState(window, limitMilliCu, openMilliCu, now);
     return {
       window: isMonth ? "30d" : "24h",
       usedMilliCu: (isMonth ? used.monthMilliCu : used.dayMilliCu) + openMilliCu,
       limitMilliCu,
-      clearsAt: windowClearsAt(steps, shape, limitMilliCu, openMilliCu),
+      // A full window clears when it has room for the smallest charge, any other when its oldest charges leave.
+      clearsAt: roomAt ?? freesAt,
     };
   }
   const month = currentMonth(now, used.months, scope.fixed, scope.limits ?? limits);
@@ -151,26 +151,4 @@ export function limitReached(
     limitMilliCu: monthLimit(limits, month.purchasedBeforeMilliCu),
     clearsAt: month.end,
   };
-}
-
-/**
- * Returns when a window has room for the smallest charge, in milliseconds since 1970. If the window has room now,
- * returns the time at which its oldest charges leave it. Undefined if it has no charges. `openMilliCu`: credit that is
- * granted and not posted.
- */
-function windowClearsAt(
-  steps: ReadonlyMap<number, number>,
-  { stepMs, steps: length }: WindowShape,
-  limitMilliCu: number,
-  openMilliCu: number,
-): number | undefined {
-  let left = 0;
-  for (const milliCu of steps.values()) left += milliCu;
-  const room = limitMilliCu === 0 ? left : Math.max(0, limitMilliCu - 1 - openMilliCu);
-  const wanted = Math.min(room, left - 1);
-  for (const [step, milliCu] of [...steps].toSorted(([a], [b]) => a - b)) {
-    left -= milliCu;
-    if (left <= wanted) return (step + length + 1) * stepMs;
-  }
-  return undefined;
 }

@@ -1,5 +1,5 @@
 /** The leases of a replica by scope, and those that may have something to state to the ledger. */
-import type { Lease, LeasedReservation } from "./leased-reservation.ts";
+import type { Account, Lease, LeasedReservation } from "./leased-reservation.ts";
 import type { Limits } from "./ledger.ts";
 import { ScopeLease } from "./scope-lease.ts";
 
@@ -9,8 +9,8 @@ const leasesPerSweep = 5_000;
 
 export class LeaseSet {
   readonly #leases = new Map<string, Lease>();
-  /** The leases that have changed or wait for credit. A lease request checks only these. */
-  readonly #touched = new Set<Lease>();
+  /** The leases that have changed or wait for credit (`isTouched`). A lease request checks only these. */
+  #touched: Lease[] = [];
   #sweeping: MapIterator<Lease> = this.#leases.values();
   #sweepAt = 0;
 
@@ -22,40 +22,58 @@ export class LeaseSet {
     return this.#leases.get(scope);
   }
 
-  /** Records a request for `costMilliCu`. Returns the lease of the scope, and creates it if it does not exist. */
-  use(now: number, scope: string, limits: Limits, costMilliCu: number): Lease {
+  /** Records a request for `costMilliCu`. Returns the leases of the scopes of `account`, the workspace first. */
+  use(now: number, account: Account, costMilliCu: number): readonly Lease[] {
+    const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
+    let [workspace, key] = account.scopes;
+    if (workspace === undefined || workspace.isForgotten || key?.isForgotten === true) {
+      workspace = this.#find(now, workspaceId, workspaceLimits);
+      key = keyLimits === undefined ? undefined : this.#find(now, keyId, keyLimits);
+      account.scopes = key === undefined ? [workspace] : [workspace, key];
+    }
+    this.touch(workspace);
+    workspace.use(now, workspaceLimits, costMilliCu);
+    if (key !== undefined && keyLimits !== undefined) {
+      this.touch(key);
+      key.use(now, keyLimits, costMilliCu);
+    }
+    return account.scopes;
+  }
+
+  #find(now: number, scope: string, limits: Limits): Lease {
     let lease = this.#leases.get(scope);
     if (lease === undefined) {
       lease = new ScopeLease<LeasedReservation>(scope, limits, now);
       this.#leases.set(scope, lease);
     }
-    this.#touched.add(lease);
-    lease.use(now, limits, costMilliCu);
     return lease;
   }
 
   /** Makes the next lease request check this lease. */
   touch(lease: Lease): void {
-    this.#touched.add(lease);
+    if (lease.isTouched) return;
+    lease.isTouched = true;
+    this.#touched.push(lease);
   }
 
   /** Changes all leases. This is rare. */
   touchAll(change: (lease: Lease) => void): void {
     for (const lease of this.#leases.values()) {
       change(lease);
-      this.#touched.add(lease);
+      this.touch(lease);
     }
   }
 
   /** Returns up to `most` leases whose state must be sent to the ledger now. The caller sends it. */
   takeDue(now: number, most: number): readonly Lease[] {
     const due: Lease[] = [];
-    for (const lease of this.#touched) {
-      if (due.length === most) break;
+    this.#touched = this.#touched.filter((lease) => {
+      if (due.length === most) return true;
       const isDue = lease.isDue(now);
       if (isDue) due.push(lease);
-      if (isDue || !lease.isAsking) this.#touched.delete(lease);
-    }
+      lease.isTouched = !isDue && lease.isAsking;
+      return lease.isTouched;
+    });
     return due;
   }
 
@@ -75,8 +93,8 @@ export class LeaseSet {
       if (isAsked(lease)) continue;
       if (lease.isForgettable(now)) {
         this.#leases.delete(lease.id);
-        this.#touched.delete(lease);
-      } else if (lease.isDue(now)) this.#touched.add(lease);
+        lease.isForgotten = true;
+      } else if (lease.isDue(now)) this.touch(lease);
     }
   }
 }

@@ -19,8 +19,8 @@ const noCharges: readonly LeasedCharge[] = [];
 
 export class LeasedCredit {
   readonly #scopes = new LeaseSet();
-  /** Reservations that are waiting or open. */
-  readonly #reservations = new Set<LeasedReservation>();
+  /** Reservations that are waiting or open. A set would need a hash of each, which costs more than `place`. */
+  readonly #reservations: LeasedReservation[] = [];
   /** The scopes of the lease request in flight, with the reservations that it states. */
   #asked: ReadonlyMap<Lease, readonly LeasedReservation[]> | undefined;
   /** Estimated time of the ledger in milliseconds since 1970. It never goes back. */
@@ -35,7 +35,7 @@ export class LeasedCredit {
 
   /** Number of reservations that are waiting or open. */
   get reservations(): number {
-    return this.#reservations.size;
+    return this.#reservations.length;
   }
 
   get scopes(): Iterable<Lease> {
@@ -64,12 +64,7 @@ export class LeasedCredit {
 
   /** Reserves in all scopes or in none. The result is open, waiting or refused. */
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
-    const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
-    const workspace = this.#scopes.use(now, workspaceId, workspaceLimits, costMilliCu);
-    const scopes =
-      keyLimits === undefined
-        ? [workspace]
-        : [workspace, this.#scopes.use(now, keyId, keyLimits, costMilliCu)];
+    const scopes = this.#scopes.use(now, account, costMilliCu);
     const reservation: LeasedReservation = {
       account,
       scopes,
@@ -79,13 +74,14 @@ export class LeasedCredit {
       stream: 0,
       isInScopes: false,
       waitsSince: now,
+      place: 0,
       isRecovering: false,
       lines: undefined,
       charges: noCharges,
       reached: undefined,
       onChange: undefined,
     };
-    this.#reservations.add(reservation);
+    this.#add(reservation);
     this.#tryToOpen(reservation);
     if (reservation.state !== "waiting") return reservation;
     for (const scope of scopes) reservation.reached ??= scope.refusal(now, this.#time, costMilliCu);
@@ -102,7 +98,7 @@ export class LeasedCredit {
     lines: readonly ChargeDetails[],
     more: readonly LeasedReservation[] = [],
   ): void {
-    if (reservation.lines !== undefined || !this.#reservations.has(reservation)) return;
+    if (reservation.lines !== undefined || !hasCredit(reservation)) return;
     for (const other of more) this.#moveCredit(other, reservation);
     if (lines.length === 0) return this.release(reservation);
     reservation.lines = lines;
@@ -115,7 +111,7 @@ export class LeasedCredit {
 
   /** Ends a reservation, and adds its credit to another one. */
   #moveCredit(from: LeasedReservation, to: LeasedReservation): void {
-    if (from.lines !== undefined || !this.#reservations.has(from)) return;
+    if (from.lines !== undefined || !hasCredit(from)) return;
     this.#end(from, "released");
     if (to.state === "waiting") this.#free(to);
     if (to.isInScopes) for (const scope of to.scopes) scope.reserved += from.costMilliCu;
@@ -226,10 +222,10 @@ export class LeasedCredit {
   /** Ends the reservations that have waited for too long, and deletes unused scopes. */
   sweep(now: number): void {
     this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
-    for (const reservation of this.#reservations) {
-      if (reservation.state !== "waiting") continue;
-      if (now - reservation.waitsSince >= giveUpMs) this.#giveUp(reservation, "unavailable");
-    }
+    const late = this.#reservations.filter(
+      ({ state, waitsSince }) => state === "waiting" && now - waitsSince >= giveUpMs,
+    );
+    for (const reservation of late) this.#giveUp(reservation, "unavailable");
   }
 
   /** Called when the ledger may have lost its grants. All scopes are stated again. */
@@ -244,14 +240,14 @@ export class LeasedCredit {
   restart(now: number, unposted: Iterable<LeasedReservation>): void {
     this.#asked = undefined;
     this.#scopes.touchAll((scope) => scope.restart());
-    const open = [...this.#reservations];
-    this.#reservations.clear();
+    const open = this.#reservations.toSorted((a, b) => a.waitsSince - b.waitsSince);
+    this.#reservations.length = 0;
     for (const reservation of [...unposted, ...open]) {
       reservation.isRecovering ||= reservation.state !== "waiting";
       reservation.state = "waiting";
       reservation.isInScopes = false;
       reservation.waitsSince = now;
-      this.#reservations.add(reservation);
+      this.#add(reservation);
       this.#admit(reservation);
     }
   }
@@ -282,9 +278,7 @@ export class LeasedCredit {
   #charge(reservation: LeasedReservation): void {
     const { account, lines = [] } = reservation;
     const [workspace, key] = reservation.scopes;
-    this.#free(reservation);
-    reservation.state = "settling";
-    this.#reservations.delete(reservation);
+    this.#remove(reservation, "settling");
     for (const scope of reservation.scopes) scope.unposted++;
     reservation.charges = lines.map((details): LeasedCharge => {
       const { costMilliCu } = details.line;
@@ -302,17 +296,34 @@ export class LeasedCredit {
   }
 
   #end(reservation: LeasedReservation, state: LeasedState): void {
-    if (!this.#reservations.delete(reservation)) return;
+    if (hasCredit(reservation)) this.#remove(reservation, state);
+  }
+
+  #add(reservation: LeasedReservation): void {
+    reservation.place = this.#reservations.length;
+    this.#reservations.push(reservation);
+  }
+
+  #remove(reservation: LeasedReservation, state: LeasedState): void {
+    const last = this.#reservations.pop();
+    if (last !== undefined && last !== reservation) {
+      last.place = reservation.place;
+      this.#reservations[last.place] = last;
+    }
     this.#free(reservation);
     reservation.state = state;
   }
 
   #free(reservation: LeasedReservation): void {
     for (const scope of reservation.scopes) {
-      const isWaiting = scope.waiting.delete(reservation);
+      const isWaiting = scope.waiting.size > 0 && scope.waiting.delete(reservation);
       if (reservation.isInScopes && !isWaiting) scope.reserved -= reservation.costMilliCu;
       this.#scopes.touch(scope);
     }
     reservation.isInScopes = false;
   }
+}
+
+function hasCredit({ state }: LeasedReservation): boolean {
+  return state === "waiting" || state === "open";
 }

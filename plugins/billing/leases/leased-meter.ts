@@ -1,5 +1,9 @@
-/** The meter of a gateway: it reserves and charges inside the credit that the authority has leased to this gateway. */
+/**
+ * The meter of a gateway: it reserves and charges inside the credit that the authority has leased to this gateway. Its
+ * results are the reservations of the step `meter`.
+ */
 import type {
+  ChargeLine,
   CuRefusal,
   KeyPrincipal,
   Meter,
@@ -7,12 +11,49 @@ import type {
   Reservation,
   ReservedFor,
 } from "sluice-gateway/services";
-import { isAmount, notAnAmount } from "../metering/charge-lines.ts";
-import { unlimitedMilliCu } from "./ledger.ts";
+import {
+  cutLines,
+  isAmount,
+  isChargeable,
+  notAnAmount,
+  notChargeable,
+} from "../metering/charge-lines.ts";
+import type { ChargeMetrics } from "../metering/metrics.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
-import { MeterReservation, type MeterReservationDeps } from "./meter-reservation.ts";
+import { unlimitedMilliCu, type ChargeDetails } from "./ledger.ts";
 
-export interface LeasedMeterDeps extends MeterReservationDeps {
+/** Connects the reservations of a meter with the authority, and records their charges. */
+export interface CreditLink {
+  /** True if a charge may be made now. */
+  readonly isAvailable: boolean;
+  /** True if a key without a limit has a lease, too, so that its open reservations count when it gets a limit. */
+  readonly leasesEveryKey: boolean;
+  /**
+   * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
+   */
+  reserve(account: Account, costMilliCu: number, isForced?: boolean): LeasedReservation;
+  /** Called when bytes of the answer will be sent before an open reservation settles. */
+  beginStream?(reservation: LeasedReservation, about: ReservedFor): void;
+  /**
+   * Charges a reservation, and releases it if there are no lines. `more`: see `Reservation.settle`. Resolves when the
+   * charge is recorded. Rejects if it certainly is not.
+   */
+  settle(
+    reservation: LeasedReservation,
+    lines: readonly ChargeDetails[],
+    more: readonly LeasedReservation[],
+  ): Promise<void>;
+  release(reservation: LeasedReservation): void;
+  /** Records all charges and returns all credit, within a few seconds. */
+  close(): Promise<void>;
+}
+
+/** The objects that a meter and its reservations share. */
+export interface LeasedMeterDeps {
+  readonly link: CreditLink;
+  readonly metrics: Pick<ChargeMetrics, "cut">;
+  /** True if `settle` does not wait until the charge is recorded. */
+  readonly isAsync: boolean;
   /** Why no charge can be made while `writable` is false. */
   readonly unavailable: MeterUnavailable;
 }
@@ -126,5 +167,81 @@ function accountOf({ key, workspace, plan }: KeyPrincipal, leasesEveryKey: boole
           ? 0
           : (workspace.overageLimitCuMilli ?? unlimitedMilliCu),
     },
+    scopes: [],
   };
+}
+
+const resolved = Promise.resolve();
+const none: readonly never[] = [];
+
+/** Leased credit of one exchange. */
+class MeterReservation implements Reservation {
+  readonly kind = "reserved";
+  /** The cost at `reserve`. */
+  readonly costMilliCu: number;
+  readonly #deps: LeasedMeterDeps;
+  readonly #credit: LeasedReservation;
+  readonly #about: ReservedFor;
+  #hasEnded = false;
+  /** The result of `settle`. */
+  #recorded: Promise<void> = resolved;
+
+  /** `credit`: an open reservation. */
+  constructor(deps: LeasedMeterDeps, credit: LeasedReservation, about: ReservedFor) {
+    this.#deps = deps;
+    this.#credit = credit;
+    this.costMilliCu = credit.costMilliCu;
+    this.#about = about;
+    if (about.streamed === true) deps.link.beginStream?.(credit, about);
+  }
+
+  /** A second call returns the promise of the first. */
+  settle(lines: readonly ChargeLine[], more: readonly Reservation[] = none): Promise<void> {
+    if (this.#hasEnded) return this.#recorded;
+    this.#hasEnded = true;
+    let maxMilliCu = this.costMilliCu;
+    let others: readonly LeasedReservation[] = none;
+    for (const other of more) {
+      if (!(other instanceof MeterReservation) || !other.#canPayFor(this)) continue;
+      maxMilliCu += other.costMilliCu;
+      other.#hasEnded = true;
+      others = [...others, other.#credit];
+    }
+    this.#recorded = this.#settleUpTo(maxMilliCu, lines, others);
+    return this.#recorded;
+  }
+
+  release(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#deps.link.release(this.#credit);
+  }
+
+  #canPayFor(other: MeterReservation): boolean {
+    const { keyId } = this.#credit.account;
+    return this !== other && !this.#hasEnded && keyId === other.#credit.account.keyId;
+  }
+
+  #settleUpTo(
+    maxMilliCu: number,
+    given: readonly ChargeLine[],
+    others: readonly LeasedReservation[],
+  ): Promise<void> {
+    const { link, metrics, isAsync } = this.#deps;
+    const wrong = given.find((line) => !isChargeable(line));
+    const lines = wrong === undefined ? given : [];
+    const details = cutLines(lines, maxMilliCu, metrics.cut).map((line): ChargeDetails => ({
+      about: this.#about,
+      line,
+    }));
+    const recorded = link.settle(this.#credit, details, others);
+    if (lines.length > 0 && !isAsync) return recorded;
+    recorded.catch(() => {});
+    return wrong === undefined ? resolved : Promise.reject(notChargeable(wrong));
+  }
+}
+
+/** The reason why a charge is certainly not recorded. */
+export function notRecorded(): Error {
+  return new Error("the charge could not be recorded");
 }

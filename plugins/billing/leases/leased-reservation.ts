@@ -15,6 +15,8 @@ export interface Account {
   readonly keyLimits: Limits | undefined;
   readonly workspaceId: string;
   readonly workspaceLimits: WorkspaceLimits;
+  /** The leases that the last reservation has used. Empty before the first one. */
+  scopes: readonly Lease[];
 }
 
 /**
@@ -60,6 +62,8 @@ export interface LeasedReservation {
    */
   isInScopes: boolean;
   waitsSince: number;
+  /** Its place among the reservations that are waiting or open. */
+  place: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;
   /** Set when the reservation is settled. */

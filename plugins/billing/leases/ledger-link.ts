@@ -7,7 +7,7 @@ import { guarded } from "sluice-gateway/toolkit";
 import type { ChargeDetails, CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
-import { notRecorded, type CreditLink } from "./meter-reservation.ts";
+import { notRecorded, type CreditLink } from "./leased-meter.ts";
 import type { LedgerReplica } from "./replica.ts";
 import type { Message, Reply } from "./replica-messages.ts";
 

@@ -48,7 +48,7 @@ export const readSteps = `
   SELECT scope, kind, step, sum(milli_cu)::bigint AS milli_cu
   FROM unnest($1::text[], $2::bigint[]) AS w (scope, now)
   JOIN sluice.used USING (scope) WHERE ${isCountedSql("now")}
-  GROUP BY scope, kind, step`;
+  GROUP BY scope, kind, step ORDER BY step`;
 
 /**
  * Common table expressions that write decisions. `mine` has a row if the replica is live and the request is newer than

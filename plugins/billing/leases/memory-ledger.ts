@@ -134,10 +134,9 @@ export class MemoryLedger implements CreditLedger {
     Object.assign(row, scope);
     if (lease === undefined) row.leases.delete(replica);
     else row.leases.set(replica, lease);
-    const stepsOf = (window: "day" | "month"): Map<number, number> =>
-      (window === "day" ? row.day : row.month).amounts(this.#now());
+    const windowOf = (window: "day" | "month"): RollingWindow => row[window];
     const reached =
-      unmetMilliCu > 0 ? limitReached(decision, view, want.limits, stepsOf) : undefined;
+      unmetMilliCu > 0 ? limitReached(decision, view, want.limits, windowOf) : undefined;
     return { ...granted, reached };
   }
 

@@ -8,6 +8,7 @@ import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text } from "sluice-gateway/store";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { agentJson, pricingJson } from "../metering/usage-json.ts";
+import { windowOf } from "../metering/windows.ts";
 import { storableJson } from "../storable-json.ts";
 import { grant, limitReached, type Decision, type ScopeView } from "./authority.ts";
 import { joinLooks } from "./feeds.ts";
@@ -207,16 +208,16 @@ async function replies(database: Postgres, done: readonly Decided[]): Promise<Gr
           keys.map(({ want }) => want.scope),
           keys.map(({ view }) => view.now),
         ]);
-  const stepsOf = (key: string, window: string): Map<number, number> =>
-    new Map(
-      rows
-        .filter((row) => row["scope"] === key && row["kind"] === window)
-        .map((row) => [number(row, "step"), number(row, "milli_cu")]),
-    );
   return done.map(({ want, view, decision }) => {
     if (decision.unmetMilliCu === 0) return { ...decision.granted, reached: undefined };
+    const steps = rows.filter((row) => row["scope"] === want.scope);
     const reached = limitReached(decision, view, want.limits, (window) =>
-      stepsOf(want.scope, window),
+      windowOf(
+        window,
+        steps
+          .filter(({ kind }) => kind === window)
+          .map((row) => [number(row, "step"), number(row, "milli_cu")]),
+      ),
     );
     return { ...decision.granted, reached };
   });

@@ -58,6 +58,10 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly waiting = new Map<Waiting, number>();
   /** Number of settled reservations whose charges are not confirmed yet. */
   unposted = 0;
+  /** True if the next lease request checks this lease. Only LeaseSet writes to it. */
+  isTouched = false;
+  /** True if another object stands for this scope at the next request. */
+  isForgotten = false;
   /** The newest epoch that the replica has seen, and the newest one that it has answered. */
   #epoch = 0;
   #answered = 0;
@@ -141,7 +145,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     const isItsTurn = this.waiting.size === 0 || this.waiting.has(reservation);
     const fits = isItsTurn && this.#state !== "stale" && costMilliCu <= this.slackMilliCu;
     if (fits || costMilliCu === 0) {
-      this.waiting.delete(reservation);
+      if (this.waiting.size > 0) this.waiting.delete(reservation);
       this.reserved += costMilliCu;
       return true;
     }

@@ -4,7 +4,7 @@ import { explainPostgres } from "sluice-gateway/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/store";
 import type { ReadMonths } from "../metering/usage/read-charges.ts";
-import { dayWindow, monthWindow, RollingWindow, windowState } from "../metering/windows.ts";
+import { windowOf, windowState } from "../metering/windows.ts";
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 import { heldSql, isCountedSql } from "./ledger-statements.ts";
 import { currentMonth, drawn, type CurrentMonth, type Drawn, type FixedMonth } from "./months.ts";
@@ -54,14 +54,12 @@ export function createUsageQueries(database: Postgres): UsageQueries {
       const row = await query(id);
       const time = number(row, "now");
       const open = number(row, "open");
-      const windows = { day: new RollingWindow(dayWindow), month: new RollingWindow(monthWindow) };
       // Only the statement above writes the column.
-      for (const [kind, step, milliCu] of row["used"] as Steps) {
-        if (kind !== "period") windows[kind].addToStep(step, milliCu);
-      }
+      const stepsOf = (window: string): (readonly [number, number])[] =>
+        (row["used"] as Steps).flatMap(([kind, ...step]) => (kind === window ? [step] : []));
       return {
-        day: windowState(windows.day, cuLimit24hMilli, open, time),
-        month: windowState(windows.month, cuLimit30dMilli, open, time),
+        day: windowState(windowOf("day", stepsOf("day")), cuLimit24hMilli, open, time),
+        month: windowState(windowOf("month", stepsOf("month")), cuLimit30dMilli, open, time),
         openMilliCu: open,
       };
     },

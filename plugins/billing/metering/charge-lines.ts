@@ -1,6 +1,7 @@
 /** Checks the lines of a charge, and reduces them to the reserved amount. */
 import type { ChargeLine, Pricing } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import type { ChargeMetrics } from "./metrics.ts";
 
 /** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
 export function isAmount(milliCu: number): boolean {
@@ -49,13 +50,13 @@ export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
 }
 
 /**
- * Returns the lines with their sum reduced to `maxMilliCu`, from the last line backwards. `onCut` is called with the
- * surface of each reduced line and the milli-CU by which it was reduced.
+ * Returns the lines with their sum reduced to `maxMilliCu`, from the last line backwards. `cut`: counts the milli-CU by
+ * which lines are reduced.
  */
 export function cutLines(
   lines: readonly ChargeLine[],
   maxMilliCu: number,
-  onCut: (surface: string, milliCu: number) => void,
+  cut: ChargeMetrics["cut"],
 ): readonly ChargeLine[] {
   let left = maxMilliCu;
   for (const { costMilliCu } of lines) left -= costMilliCu;
@@ -65,7 +66,7 @@ export function cutLines(
     const costMilliCu = Math.min(line.costMilliCu, left);
     left -= costMilliCu;
     if (costMilliCu === line.costMilliCu) return line;
-    onCut(line.surface, line.costMilliCu - costMilliCu);
+    cut(line.surface).add(line.costMilliCu - costMilliCu);
     return { ...line, costMilliCu };
   });
 }

@@ -1,6 +1,6 @@
 /**
- * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, the pricing of
- * an inference, and the amounts that leases cover. Missing lines at the end are omitted.
+ * The text of a charge's record. Its lines are the id of the request, the agent's description of itself, and the pricing
+ * of an inference. Missing lines at the end are omitted. Earlier releases have written a fourth line, which is ignored.
  */
 import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
@@ -13,28 +13,14 @@ const maxIdChars = 256;
  */
 const maxAgentChars = 1_280;
 const maxPricingChars = 512;
-/** Four amounts below 2^53, with the characters between them. */
-const maxTakenChars = 70;
 /** Maximum number of characters of the whole text. */
-export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars + maxTakenChars;
+export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars + 2;
 
 export interface ChargeText {
   readonly requestId: string;
   readonly agent: Agent | undefined;
   readonly pricing: Pricing | undefined;
-  readonly taken: TakenCredit | undefined;
 }
-
-/**
- * The part of a charge that leases cover, in milli-CU: from the included, the purchased and the overage credit of the
- * workspace, and from the lease of the key.
- */
-export type TakenCredit = readonly [
-  included: number,
-  purchased: number,
-  overage: number,
-  key: number,
-];
 
 /** Members of an agent in the order of its line. */
 type AgentLine = readonly [
@@ -61,14 +47,8 @@ export function withPricing(text: string, pricing: Pricing | undefined): string 
 }
 
 export function readChargeText(text: string): ChargeText {
-  const [requestId = "", agent = "", pricing = "", taken = ""] = text.split("\n", 4);
-  return {
-    requestId,
-    agent: readAgent(agent),
-    pricing: readPricing(pricing),
-    // Only `withTaken` writes this line.
-    taken: taken === "" ? undefined : (JSON.parse(taken) as TakenCredit),
-  };
+  const [requestId = "", agent = "", pricing = ""] = text.split("\n", 3);
+  return { requestId, agent: readAgent(agent), pricing: readPricing(pricing) };
 }
 
 /** Returns the name that the agent of a charge gave itself. Empty if it gave none. */

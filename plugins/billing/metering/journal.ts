@@ -27,7 +27,6 @@ export class Journal {
   readonly records: SharedArrayBuffer;
   /** The commit in flight. */
   #commit: PromiseWithResolvers<void> | undefined;
-  #rows = 0;
   /** Called when the journal can be written again after a failure, and when its thread has ended. */
   onChange: (() => void) | undefined;
   /** Reason why the journal cannot be written. Undefined while it can be written. */
@@ -57,7 +56,7 @@ export class Journal {
     const { dataDir, maxPages } = options;
     const memory = {
       records: new SharedArrayBuffer(memoryBytes.initial, { maxByteLength: memoryBytes.max }),
-      control: new SharedArrayBuffer(8),
+      control: new SharedArrayBuffer(16),
     };
     const workerData: JournalWorkerData = { dataDir, maxPages, ...memory };
     const worker = new Worker(new URL(workerModule), { workerData });
@@ -95,11 +94,17 @@ export class Journal {
     if (this.#commit !== undefined || this.#probing !== undefined) {
       return Promise.reject(new Error("the journal thread is busy"));
     }
-    this.#commit = Promise.withResolvers<void>();
-    this.#rows = rows;
+    const commit = Promise.withResolvers<void>();
+    this.#commit = commit;
+    const commits = Atomics.load(this.#control, word.commits);
+    const { value } = Atomics.waitAsync(this.#control, word.commits, commits);
+    // After a failure, the promise resolves with a later commit.
+    void Promise.resolve(value).then(() => {
+      if (this.#commit === commit) this.#onCommitted(rows);
+    });
     this.#control[word.bytes] = bytes;
     this.#send(command.write);
-    return this.#commit.promise;
+    return commit.promise;
   }
 
   /** Resolves when no probe of a journal that has failed is running. */
@@ -123,15 +128,17 @@ export class Journal {
     Atomics.notify(this.#control, word.command);
   }
 
+  #onCommitted(rows: number): void {
+    const { metrics } = this.#options;
+    metrics.commitRows.observe(rows);
+    metrics.commitSeconds.observe(Atomics.load(this.#control, word.micros) / 1e6);
+    if (this.failure !== undefined) this.#recover();
+    this.#end()?.resolve();
+  }
+
   #onMessage(message: JournalMessage): void {
     const { log, metrics } = this.#options;
     switch (message.kind) {
-      case "committed":
-        metrics.commitRows.observe(this.#rows);
-        metrics.commitSeconds.observe(message.ms / 1000);
-        if (this.failure !== undefined) this.#recover();
-        this.#end()?.resolve();
-        return;
       case "failed": {
         const { code, remedy } = message;
         metrics.failures.add(1);

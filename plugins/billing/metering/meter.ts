@@ -2,10 +2,12 @@
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
+  KeyPrincipal,
   KeyWindows,
   Metering,
   MeterUnavailable,
   Reservation,
+  ReservedFor,
   Workspace,
   WorkspaceUsage,
 } from "sluice-gateway/services";
@@ -14,10 +16,11 @@ import { outstanding } from "../leases/ledger-rows.ts";
 import { MemoryLedger } from "../leases/memory-ledger.ts";
 import { currentMonth, drawn, type CurrentMonth } from "../leases/months.ts";
 import { loadBalances } from "./balances.ts";
+import type { Recorded } from "./charge-batches.ts";
 import { JournalFile } from "./journal-file.ts";
 import { openJournalReader } from "./journal-reader.ts";
 import { Journal } from "./journal.ts";
-import { LocalLink, type Recorded } from "./local-link.ts";
+import { LocalLink } from "./local-link.ts";
 import { MeterTime } from "./meter-time.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
 import type { MonthDraws } from "./month-draws.ts";
@@ -138,8 +141,12 @@ class LocalMeter implements MeterService {
     this.#clockCheck = options.clock.every(1_000, () => this.#checkClock());
   }
 
-  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable {
-    const taken = this.#meter.reserve(...args);
+  reserve(
+    principal: KeyPrincipal,
+    costMilliCu: number,
+    about: ReservedFor,
+  ): Reservation | CuRefusal | MeterUnavailable {
+    const taken = this.#meter.reserve(principal, costMilliCu, about);
     // The authority answers at once.
     if (taken instanceof Promise) throw new Error("a reservation waits for the authority");
     return taken;
@@ -147,7 +154,9 @@ class LocalMeter implements MeterService {
 
   /** Sums must stay exact, so a cost that they cannot hold is cut. The reservation can charge only what it holds. */
   reserveWithoutLimit(
-    ...[principal, costMilliCu, about]: Parameters<Metering["reserveWithoutLimit"]>
+    principal: KeyPrincipal,
+    costMilliCu: number,
+    about: ReservedFor,
   ): Reservation | MeterUnavailable {
     const { key, workspace } = principal;
     const usedMilliCu = Math.max(

@@ -24,6 +24,7 @@ export class MonthDraws {
   /** The same two without the charges of the next commit. */
   #savedPeriod = this.#period;
   #saved = this.#drawn;
+  readonly #split = { ...none };
 
   /** Adds what is on disk of a month. Months ascend. */
   load(month: FixedMonth): void {
@@ -47,18 +48,18 @@ export class MonthDraws {
 
   /**
    * Divides a charge. The division of the whole month follows from its sum and the present limits, so the charge gets
-   * the difference to what is divided already.
+   * the difference to what is divided already. The result is valid until the next call.
    */
   add(costMilliCu: number, limits: WorkspaceLimits): Split {
     const before = this.#drawn;
     const { purchasedBeforeMilliCu } = this.#period;
     const after = drawn(totalOf(before) + costMilliCu, limits, purchasedBeforeMilliCu);
     this.#drawn = after;
-    return {
-      includedMilliCu: after.includedMilliCu - before.includedMilliCu,
-      purchasedMilliCu: after.purchasedMilliCu - before.purchasedMilliCu,
-      overageMilliCu: after.overageMilliCu - before.overageMilliCu,
-    };
+    const split = this.#split;
+    split.includedMilliCu = after.includedMilliCu - before.includedMilliCu;
+    split.purchasedMilliCu = after.purchasedMilliCu - before.purchasedMilliCu;
+    split.overageMilliCu = after.overageMilliCu - before.overageMilliCu;
+    return split;
   }
 
   /** Called when the charges that were added are on disk. */

@@ -5,7 +5,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError } from "sluice-gateway/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";
-import { readChargeText, type TakenCredit } from "./charge-text.ts";
+import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";
 import { journalUid, openJournalReader, writtenPath } from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
@@ -28,8 +28,6 @@ export interface UsageRow {
   readonly agent: Agent | undefined;
   /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
-  /** The part that leases cover. Undefined if the charge was made without a database. */
-  readonly taken?: TakenCredit | undefined;
   readonly usedMilliCu: number;
   readonly includedMilliCu: number;
   readonly purchasedMilliCu: number;

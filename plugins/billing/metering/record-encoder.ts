@@ -127,9 +127,9 @@ export class RecordEncoder {
 
   /** Makes room for the next record. Throws RangeError if the memory can grow no more. */
   #makeRoom(): void {
-    const { byteLength } = this.#memory;
-    if (this.bytes + maxBytes <= byteLength) return;
-    this.#memory.grow(2 * byteLength);
+    const { length } = this.#target.bytes;
+    if (this.bytes + maxBytes <= length) return;
+    this.#memory.grow(2 * length);
     this.#target = targetOf(this.#memory);
   }
 }

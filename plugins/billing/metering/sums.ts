@@ -252,7 +252,7 @@ function drawsOf<T>(values: readonly T[]): T[] {
 }
 
 function addTo(sums: number[], added: readonly number[]): void {
-  for (const [place, amount] of added.entries()) sums[place] = (sums[place] ?? 0) + amount;
+  for (let i = 0; i < added.length; i++) sums[i] = (sums[i] ?? 0) + (added[i] ?? 0);
 }
 
 function areEqual(one: readonly unknown[], other: readonly unknown[]): boolean {

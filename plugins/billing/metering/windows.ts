@@ -144,6 +144,16 @@ export class RollingWindow {
   }
 }
 
+/** Returns a window with these amounts, whose steps ascend. */
+export function windowOf(
+  kind: "day" | "month",
+  amounts: Iterable<readonly [step: number, milliCu: number]>,
+): RollingWindow {
+  const window = new RollingWindow(kind === "day" ? dayWindow : monthWindow);
+  for (const [step, milliCu] of amounts) window.addToStep(step, milliCu);
+  return window;
+}
+
 /** Returns the state of a window of a key. `openMilliCu`: reserved credit of the key in milli-CU. */
 export function windowState(
   window: RollingWindow | undefined,

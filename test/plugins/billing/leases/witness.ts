@@ -112,10 +112,12 @@ export abstract class Witness {
         keyLimits: this.#limits.get(keyId),
         workspaceId,
         workspaceLimits,
+        scopes: [],
       };
       this.#accounts.set(keyId, account);
     }
-    return account;
+    // Each replica has leases of its own.
+    return { ...account };
   }
 
   grantedAt(scope: string): number {

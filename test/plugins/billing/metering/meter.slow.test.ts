@@ -56,7 +56,6 @@ test("a settled charge is in the journal when its promise resolves", async (t) =
     model: "A/b-1",
     requestId: "abc",
     route: undefined,
-    taken: undefined,
     agent: undefined,
     pricing: undefined,
     usedMilliCu: 320,

@@ -1,0 +1,364 @@
+/**
+ * Writes the charges of a gateway that is alone to the journal. The charges of one turn of the event loop share a commit,
+ * and so do all that are settled while a commit is in flight. The authority accepts charges when they are on disk.
+ */
+import { availableParallelism } from "node:os";
+import type { Clock, Log } from "sluice-gateway/plugin";
+import type { ReservedFor } from "sluice-gateway/services";
+import { guarded } from "sluice-gateway/toolkit";
+import type { LeasedCredit } from "../leases/leased-credit.ts";
+import type { LeasedReservation } from "../leases/leased-reservation.ts";
+import type { LeasedCharge, WorkspaceLimits } from "../leases/ledger.ts";
+import type { MemoryLedger } from "../leases/memory-ledger.ts";
+import { notRecorded } from "../leases/leased-meter.ts";
+import type { Journal } from "./journal.ts";
+import type { MeterTime } from "./meter-time.ts";
+import type { MeterMetrics } from "./metrics.ts";
+import { MonthDraws } from "./month-draws.ts";
+import { OpenStreams, type StreamEvent } from "./open-streams.ts";
+import { periodOf } from "./periods.ts";
+import type { RecordEncoder } from "./record-encoder.ts";
+import { closeReason } from "./records.ts";
+
+/** The journal and the months on disk when the meter starts. */
+export interface Recorded {
+  readonly journal: Journal;
+  readonly encoder: RecordEncoder;
+  /** The months of workspaces by their ids. */
+  readonly draws: Map<string, MonthDraws>;
+}
+
+export interface ChargeBatchesDeps {
+  readonly recorded: Recorded;
+  readonly ledger: MemoryLedger;
+  readonly replica: number;
+  readonly credit: LeasedCredit;
+  readonly time: MeterTime;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: MeterMetrics;
+  /** True if charges that could not be written are kept for another attempt, because their callers do not wait. */
+  readonly isAsync: boolean;
+}
+
+/**
+ * | state     | meaning                                                                     | next                  |
+ * | --------- | --------------------------------------------------------------------------- | --------------------- |
+ * | `idle`    | no commit is in flight                                                      | `writing`, `ending`   |
+ * | `writing` | the journal writes `#commit`                                                | `idle`, `kept`        |
+ * | `kept`    | `#commit` has failed, and is written again when the journal has recovered   | `writing`, `ending`   |
+ * | `ending`  | everything that waits is written in a last attempt                          | `closed`              |
+ * | `closed`  | the journal is closed. Charges are lost; the ends of streams wait           | `idle` (`use`)        |
+ */
+type State = "idle" | "writing" | "kept" | "ending" | "closed";
+
+/**
+ * When the records that wait are written: within `deferMs`, or at the end of this turn of the event loop. If a commit is
+ * in flight then, they are written after it.
+ */
+type Haste = "none" | "soon" | "now";
+
+/** Charges that are committed together. */
+interface Batch {
+  readonly settled: LeasedReservation[];
+  /** Number of charges. */
+  rows: number;
+  /** Monotonic time of the first one in milliseconds. */
+  readonly since: number;
+  readonly recorded: PromiseWithResolvers<void>;
+}
+
+/** A batch in the form in which the journal writes it. */
+interface Commit {
+  readonly batch: Batch;
+  readonly charges: readonly LeasedCharge[];
+  readonly events: readonly StreamEvent[];
+  /** The months that the charges changed. */
+  readonly draws: ReadonlySet<MonthDraws>;
+  readonly bytes: number;
+  readonly rows: number;
+}
+
+/**
+ * On one core, a commit takes its time from the event loop, however many charges it has. Charges then wait for others
+ * while reservations are open.
+ */
+const isOneCore = availableParallelism() === 1;
+const deferMs = isOneCore ? 1 : 4;
+const resolved = Promise.resolve();
+
+export class ChargeBatches {
+  readonly #deps: ChargeBatchesDeps;
+  #recorded: Recorded;
+  #state: State = "idle";
+  #haste: Haste = "none";
+  /** Started again for each batch that waits: a new timer per batch would cost as much as a charge. */
+  #timer: NodeJS.Timeout | undefined;
+  /** The charges that are not in a commit. */
+  #next: Batch | undefined;
+  /** Defined in the states `writing` and `kept`, and sometimes in `ending`. */
+  #commit: Commit | undefined;
+  /** Ends with the state `writing`. */
+  #written = resolved;
+  /** Number of the last charge that the authority has accepted. */
+  #posted = 0;
+  #monthEnd = 0;
+  readonly #streams = new OpenStreams();
+  readonly #flush: () => void;
+
+  constructor(deps: ChargeBatchesDeps) {
+    this.#deps = deps;
+    this.#recorded = deps.recorded;
+    this.#flush = guarded(
+      () => this.#write(),
+      (error) => this.#failToEncode(error),
+    );
+    this.use(deps.recorded);
+  }
+
+  /** Continues with a journal that has just been opened. */
+  use(recorded: Recorded): void {
+    this.#recorded = recorded;
+    this.#state = "idle";
+    this.#monthEnd = 0;
+    this.startMonth(this.#deps.time.now());
+    recorded.journal.onChange = () => {
+      if (this.#state === "kept" && this.#commit !== undefined) this.#start(this.#commit);
+      else this.#flush();
+    };
+    this.#flush();
+  }
+
+  get isAvailable(): boolean {
+    const isOpen = this.#state === "idle" || this.#state === "writing" || this.#state === "kept";
+    return isOpen && this.#recorded.journal.writable;
+  }
+
+  /** Number of the records that are not on disk. */
+  get waitingRows(): number {
+    return (this.#commit?.rows ?? 0) + (this.#next?.rows ?? 0) + this.#streams.waiting;
+  }
+
+  /** Monotonic time since which the oldest charge has been waiting. Undefined if none is waiting. */
+  get waitingSince(): number | undefined {
+    return (this.#commit?.batch ?? this.#next)?.since;
+  }
+
+  /** Called when bytes of an answer will be sent before its reservation settles. */
+  beginStream(reservation: LeasedReservation, about: ReservedFor): void {
+    this.#streams.begin(reservation, this.#deps.time.now(), about);
+    this.#schedule("soon");
+  }
+
+  /** Records the end of a stream without a charge. */
+  endStream(reservation: LeasedReservation, why: number): void {
+    if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#schedule("soon");
+  }
+
+  /** Adds the charges of a reservation to the next commit. */
+  add(settled: LeasedReservation): void {
+    this.#next ??= newBatch(this.#deps.clock.monotonic());
+    this.#next.settled.push(settled);
+    this.#next.rows += settled.charges.length;
+  }
+
+  /**
+   * Writes the charges that were added. `mayWait`: true if others may join them for a few milliseconds. Resolves when
+   * they are on disk. Rejects if they never will be.
+   */
+  commit(mayWait: boolean): Promise<void> {
+    const { credit, isAsync } = this.#deps;
+    const { failure } = this.#recorded.journal;
+    const recorded = this.#recordedAll;
+    if (this.#state === "closed") this.#lose(notRecorded());
+    else if (failure !== undefined && !isAsync) this.#lose(failure);
+    else if (isAsync || ((mayWait || isOneCore) && credit.reservations > 0)) this.#schedule("soon");
+    else this.#schedule("now");
+    return recorded;
+  }
+
+  #schedule(haste: "soon" | "now"): void {
+    if (this.#haste === haste || this.#haste === "now") return;
+    this.#haste = haste;
+    if (haste === "soon") this.#startTimer();
+    else if (this.#state === "idle") setImmediate(this.#flush);
+  }
+
+  #startTimer(): void {
+    this.#timer =
+      this.#timer?.refresh() ??
+      setTimeout(() => {
+        if (this.#haste === "soon") this.#flush();
+      }, deferMs);
+  }
+
+  #write(): void {
+    this.#haste = "now";
+    if (this.#state !== "idle") return;
+    const { failure, mayRecover } = this.#recorded.journal;
+    if (failure === undefined) {
+      const commit = this.#encode();
+      if (commit !== undefined) this.#start(commit);
+    } else if (!(this.#deps.isAsync && mayRecover) && this.#next !== undefined) this.#lose(failure);
+  }
+
+  /** Encodes everything that waits. Undefined if nothing does. */
+  #encode(): Commit | undefined {
+    this.#haste = "none";
+    const { encoder } = this.#recorded;
+    encoder.clear();
+    const events = this.#streams.encode(encoder);
+    const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
+    const charges: LeasedCharge[] = [];
+    const draws = new Set<MonthDraws>();
+    for (const reservation of batch.settled) {
+      draws.add(this.#encodeCharges(reservation));
+      for (const charge of reservation.charges) charges.push(charge);
+    }
+    if (encoder.rows === 0) return undefined;
+    this.#next = undefined;
+    return { batch, charges, events, draws, bytes: encoder.bytes, rows: encoder.rows };
+  }
+
+  /** Returns the months that the charges change. */
+  #encodeCharges({ account, charges, stream }: LeasedReservation): MonthDraws {
+    const { workspaceId } = account;
+    let draws = this.#recorded.draws.get(workspaceId);
+    if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
+    const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
+    for (const charge of charges) {
+      draws.moveTo(this.#deps.time.periodStart(charge.time));
+      this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
+    }
+    return draws;
+  }
+
+  #failToEncode(error: unknown): void {
+    this.#deps.log.error({ err: error }, "charges could not be encoded");
+    this.#lose(error instanceof Error ? error : new Error(String(error)));
+  }
+
+  #start(commit: Commit): void {
+    this.#state = "writing";
+    this.#commit = commit;
+    this.#written = this.#writeCommit(commit);
+  }
+
+  /** Never rejects. */
+  async #writeCommit(commit: Commit): Promise<void> {
+    const { journal } = this.#recorded;
+    try {
+      await journal.write(commit.bytes, commit.rows);
+      this.#accept(commit);
+    } catch (error) {
+      const isKept = this.#state === "writing" && this.#deps.isAsync && journal.mayRecover;
+      if (isKept) this.#state = "kept";
+      else this.#lose(error instanceof Error ? error : notRecorded());
+    }
+  }
+
+  #accept({ batch, charges, draws }: Commit): void {
+    const { ledger, replica, credit, metrics, time } = this.#deps;
+    const last = this.#posted + charges.length;
+    ledger.post({ replica, first: this.#posted + 1, last, charges });
+    this.#posted = last;
+    for (const { costMilliCu, details } of charges) {
+      metrics.charged(details.line.surface).add(costMilliCu);
+    }
+    for (const reservation of batch.settled) credit.posted(reservation);
+    for (const each of draws) each.save();
+    this.#recorded.encoder.saved();
+    this.#endCommit();
+    this.startMonth(time.now());
+    batch.recorded.resolve();
+    if (this.#haste === "now") this.#flush();
+  }
+
+  #endCommit(): void {
+    this.#commit = undefined;
+    if (this.#state === "writing" || this.#state === "kept") this.#state = "idle";
+  }
+
+  /**
+   * Reverses all charges that are not on disk. Their promises reject, so nothing is charged. The begins and ends of
+   * streams are written with the next commit.
+   */
+  #lose(error: Error): void {
+    const { credit, isAsync, log, metrics } = this.#deps;
+    const { journal, draws, encoder } = this.#recorded;
+    const rows = (this.#commit?.rows ?? 0) + (this.#next?.rows ?? 0);
+    if (rows > 0 && (isAsync || !journal.mayRecover)) {
+      log.error({ rows }, "charges could not be written to the journal");
+    }
+    for (const each of draws.values()) each.takeBack();
+    this.#streams.takeBack(this.#commit?.events ?? []);
+    for (const batch of [this.#commit?.batch, this.#next]) {
+      for (const reservation of batch?.settled ?? []) {
+        credit.takeBack(reservation);
+        this.endStream(reservation, closeReason.released);
+        for (const { costMilliCu } of reservation.charges) metrics.lost.add(costMilliCu);
+      }
+      batch?.recorded.reject(error);
+    }
+    this.#next = undefined;
+    encoder.discard();
+    this.#endCommit();
+  }
+
+  /** Ends the months of all workspaces, as soon as their charges are on disk. Their divisions never change again. */
+  startMonth(time: number): void {
+    if (time < this.#monthEnd || this.#commit !== undefined) return;
+    const { start, end } = periodOf(time);
+    const oldest = this.#next?.settled[0]?.charges[0]?.time ?? start;
+    if (oldest < start) return;
+    this.#monthEnd = end;
+    for (const [workspaceId, draws] of this.#recorded.draws) {
+      draws.moveTo(start);
+      draws.save();
+      const scope = this.#deps.ledger.scope(workspaceId);
+      Object.assign(scope, { fixed: [...draws.ended] });
+    }
+  }
+
+  /** Returns limits that divide the sum of the month as it is on disk. */
+  limitsOf(workspaceId: string): WorkspaceLimits {
+    return (this.#recorded.draws.get(workspaceId) ?? new MonthDraws()).limits;
+  }
+
+  /** Resolves when everything so far is on disk. Rejects if some of it could not be written. */
+  flush(): Promise<void> {
+    this.#flush();
+    return this.#recordedAll;
+  }
+
+  get #recordedAll(): Promise<void> {
+    return (this.#next ?? this.#commit?.batch)?.recorded.promise ?? resolved;
+  }
+
+  /** Writes everything, with a last attempt if the journal has failed, and closes the journal. Never rejects. */
+  async end(): Promise<void> {
+    const { journal } = this.#recorded;
+    while (this.#state === "writing") await this.#written;
+    this.#state = "ending";
+    await journal.probed;
+    try {
+      do {
+        this.#commit ??= this.#encode();
+        if (this.#commit === undefined) break;
+        await this.#writeCommit(this.#commit);
+      } while (journal.failure === undefined);
+    } catch (error) {
+      this.#failToEncode(error);
+    }
+    this.#state = "closed";
+    if (this.#next !== undefined) this.#lose(journal.failure ?? notRecorded());
+    await journal.close();
+  }
+}
+
+function newBatch(since: number): Batch {
+  const recorded = Promise.withResolvers<void>();
+  // Callers that wait get the rejection. Without a caller it must not be an unhandled rejection.
+  recorded.promise.catch(() => {});
+  return { settled: [], rows: 0, since, recorded };
+}
