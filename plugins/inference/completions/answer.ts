@@ -75,7 +75,7 @@ function answer(
   }
   const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
   const { body, ...rest } = requestFor(offer, api.native, json.value, read.request);
-  // What is sent to the worker counts as the body of the exchange until the worker answers.
+  // The body that is sent to the worker counts as the body of the exchange until the worker answers.
   x.replaceBody(body);
   countIgnored(rest.ignored);
   const { renderer } = read;

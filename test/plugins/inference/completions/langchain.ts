@@ -20,7 +20,7 @@ type ChatModel = Pick<ChatOpenAI | ChatAnthropic, "invoke" | "stream" | "bindToo
 /** Returns a model at this gateway. Every request has at most 100 tokens and is sent once. */
 type ModelOf = (url: string, key: string, name: string) => ChatModel;
 
-/** What LangChain's errors have. */
+/** Members of LangChain's errors. */
 interface Thrown {
   readonly status?: number;
   readonly lc_error_code?: string;
