@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { run } from "node:test";
 
 const tests = join(import.meta.dirname, "../test/e2e");
-const files = ["attacks.slow.test.ts", "fair-connections.test.ts"].map((file) => join(tests, file));
+const names = ["attacks.slow", "stream-attacks.slow", "bombs.slow", "fair-connections"];
+const files = names.map((name) => join(tests, `${name}.test.ts`));
 const figures = ["longest health check", "longest turn", "highest memory"] as const;
 
 console.log(`| attack | ${figures.join(" | ")} |\n|---|${"---|".repeat(figures.length)}`);

@@ -34,7 +34,8 @@ export class MessageWatch implements Disposable {
     const now = this.#clock.monotonic();
     const arriving = new ArrivingMessage(connection, webSocket, socket, held, now);
     this.#arriving.add(arriving);
-    webSocket.on("message", () => arriving.completed());
+    // Before the surface counts the whole message, so that no byte counts twice.
+    webSocket.prependListener("message", () => arriving.completed());
     webSocket.on("ping", (data) => arriving.skip(data.length));
     webSocket.on("pong", (data) => arriving.skip(data.length));
     webSocket.on("close", () => this.#remove(arriving));
@@ -104,6 +105,7 @@ class ArrivingMessage {
   }
 
   completed(): void {
+    this.held.resize(0);
     this.#startBytes = this.#socket.bytesRead;
   }
 

@@ -1,5 +1,5 @@
 /**
- * What happened in a run: the logs of the clients and of the workers, and the charges of the store at the end. All times
+ * The history of a run: the logs of the clients and of the workers, and the charges of the store at the end. All times
  * are in milliseconds since 1970 by the clock of the run, and amounts are in milli-CU.
  */
 

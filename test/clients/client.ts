@@ -1,5 +1,5 @@
 /**
- * What the tests do with each client of the APIs for models. A client that is listed in `clients.ts` is tested with
+ * Describes what the tests do with each client of the APIs for models. A client that is listed in `clients.ts` is tested with
  * every case of `clients.slow.test.ts`, and the table of docs/recipes/agents.md lists the same clients.
  */
 
@@ -38,12 +38,12 @@ export interface Client {
   /** The package on npm. */
   readonly name: string;
   readonly api: Api;
-  /** What differs from the package's defaults, if anything. */
+  /** Differences from the defaults of the package, if there are any. */
   readonly variant?: string;
   readonly at: (target: Target) => Calls;
   /** Returns the status and the headers of an error, and what the client adds to recognize it, such as its class. */
   readonly read: (error: unknown) => Failure;
-  /** What the client adds for each refusal. */
+  /** Texts that the client adds for each refusal. */
   readonly refusals: Readonly<Record<Refusal, unknown>>;
   /** Whether `stream` rejects if the caller has aborted it. */
   readonly rejectsAbort: boolean;

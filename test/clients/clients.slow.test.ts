@@ -45,7 +45,7 @@ const statuses: Readonly<Record<Refusal, number>> = {
   "failure of the worker": 503,
 };
 
-/** What `X-Sluice-Error` says. */
+/** The value of `X-Sluice-Error`. */
 const codes: Readonly<Record<Refusal, string>> = {
   "wrong key": "GATEWAY_UNAUTHORIZED",
   "missing capability": "GATEWAY_PERMISSION_DENIED",

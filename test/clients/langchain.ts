@@ -10,7 +10,7 @@ type ChatModel = Pick<ChatOpenAI | ChatAnthropic, "invoke" | "stream" | "bindToo
   ): { invoke(input: string): Promise<unknown> };
 };
 
-/** What LangChain's errors have. */
+/** Members of LangChain's errors. */
 interface Thrown {
   readonly status?: number;
   readonly headers?: unknown;

@@ -1,7 +1,7 @@
 /**
  * Clients and a model server that make a gateway with a memory limit of 512 MiB work and hold as much as they can. It
- * stays within its limit and answers health checks within 200 ms on a machine that is not busy: the tests report the
- * longest time, and `node bench/attacks.ts` prints it for all attacks.
+ * stays within its limit and answers health checks within 200 ms on a machine that is not busy: the tests limit the CPU
+ * time of a turn of the event loop, and `node bench/attacks.ts` prints the longest health check of all attacks.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -18,12 +18,13 @@ type Env = Readonly<Record<string, string>>;
 
 /**
  * Runs `sluice start`. Resolves when the gateway listens; rejects with what it wrote to standard error. `wrapper`: a
- * program and its arguments, which runs the gateway as its child.
+ * program and its arguments, which runs the gateway as its child. `onLine`: called with each line of standard output.
  */
 export async function spawnGateway(
   configFile: string,
   env: Env,
   wrapper: readonly string[] = [],
+  onLine: (line: string) => void = () => {},
 ): Promise<GatewayProcess> {
   const start = [process.execPath, main, "start", "--json", "--config", configFile];
   const [program = "", ...args] = [...wrapper, ...start];
@@ -35,16 +36,15 @@ export async function spawnGateway(
   child.stderr.on("data", (chunk) => (complaints += chunk));
   const exited = once(child, "exit") as GatewayProcess["exited"];
   const lines = createInterface({ input: child.stdout });
-  const line = await Promise.race([
-    // Log lines share standard output. The line with a URL contains the addresses.
-    (async () => {
-      for await (const text of lines) if (text.startsWith('{"url"')) return text;
-      return undefined;
-    })(),
-    exited.then(() => undefined),
-  ]);
+  const started = new Promise<string>((resolve) => {
+    lines.on("line", (text) => {
+      onLine(text);
+      // Log lines share standard output. The line with a URL contains the addresses.
+      if (text.startsWith('{"url"')) resolve(text);
+    });
+  });
+  const line = await Promise.race([started, exited.then(() => undefined)]);
   if (line === undefined) throw new Error(`the gateway did not start: ${complaints}`);
-  lines.on("line", () => {});
   const { url, admin_url: adminUrl } = JSON.parse(line) as { url: string; admin_url: string };
   return { url, adminUrl, child, exited };
 }

@@ -32,7 +32,7 @@ interface Message {
   };
 }
 
-/** What a server says: results and events with their ids replaced, and the codes of errors. */
+/** The messages of a server: results and events with their ids replaced, and the codes of errors. */
 type Said = readonly [call: string, answer: unknown];
 
 /** Makes the same calls at any server of the specification. Returns its answers. */

@@ -29,9 +29,13 @@ lists:
   agents: [{ use: edge }, { authorize: { require: key } }, meter]
 routes:
   - { path: /v1/ledger/rpc, methods: [POST], run: [{ use: agents }], to: { ledger-rpc: { upstream: ledger } } }
+  - { path: /v1/ledger/rpc, websocket: true, run: [{ use: agents }], to: { ledger-ws: { upstream: ledger } } }
   - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
   - { path: /rpc, methods: [POST], run: [{ use: agents }], to: tool-rpc }
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: agents }], to: chat }
+  - { path: /v1/responses, methods: [POST], run: [{ use: agents }], to: responses }
+  - { path: /v1/messages, methods: [POST], run: [{ use: agents }], to: messages }
+  - { path: /v1/embeddings, methods: [POST], run: [{ use: agents }], to: embeddings }
   - { path: /v1/models, methods: [GET], run: [{ use: edge }], to: models }
   - { path: /plain, methods: [GET], run: [{ use: edge }], to: { forward: { upstream: plain } } }
 `,

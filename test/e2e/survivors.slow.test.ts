@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 import { Pool } from "undici";
 import { toolCalls } from "../../bench/load/mcp-calls.ts";
+import { connectWs, type WsClient } from "../plugins/ledger/ledger-ws/ws-client.ts";
 import { closed, healthyNode, listening, type RpcCall } from "./rpc-node.ts";
 
 const clients = 4;
@@ -20,7 +21,7 @@ const measured = 4_000;
 const maxSurvivingBytes = 1_000;
 
 interface Sent {
-  readonly method?: "GET";
+  readonly method?: "GET" | "WebSocket";
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: (index: number) => object | string;
@@ -29,6 +30,14 @@ interface Sent {
 const mcpBodies = toolCalls("2026-07-28");
 const chat = (stream: boolean): Sent => ({
   path: "/v1/chat/completions",
+  body: () => ({ model: "m", stream, max_tokens: 8, messages: [{ role: "user", content: "Hi" }] }),
+});
+const responses = (stream: boolean): Sent => ({
+  path: "/v1/responses",
+  body: () => ({ model: "m", stream, max_output_tokens: 16, input: "Hi" }),
+});
+const messages = (stream: boolean): Sent => ({
+  path: "/v1/messages",
   body: () => ({ model: "m", stream, max_tokens: 8, messages: [{ role: "user", content: "Hi" }] }),
 });
 const node: Sent = {
@@ -66,6 +75,12 @@ const classes: readonly (readonly [string, Sent])[] = [
   ],
   ["chat in one piece", chat(false)],
   ["chat as a stream", chat(true)],
+  ["responses in one piece", responses(false)],
+  ["responses as a stream", responses(true)],
+  ["messages in one piece", messages(false)],
+  ["messages as a stream", messages(true)],
+  ["embeddings", { path: "/v1/embeddings", body: () => ({ model: "m", input: "Hi" }) }],
+  ["node calls over WebSocket", { ...node, method: "WebSocket" }],
   ["models", { method: "GET", path: "/v1/models" }],
   ["plain forwarding", { method: "GET", path: "/plain" }],
 ];
@@ -89,12 +104,17 @@ before(async () => {
   child.stdout?.setEncoding("utf8").on("data", (text: string) => (trace += text));
   const [{ url, key }] = (await once(child, "message")) as [{ url: string; key: string }];
   const pool = new Pool(url, { connections: clients });
+  const sockets = await Promise.all(
+    Array.from({ length: clients }, () => connectWs(url + node.path, { key })),
+  );
   for (const [, sent] of classes) {
-    await send(pool, key, sent, warmUps);
-    await mark(child);
-    await send(pool, key, sent, measured);
-    await mark(child);
+    for (const count of [warmUps, measured]) {
+      if (sent.method === "WebSocket") await sendMessages(sockets, sent, count);
+      else await send(pool, key, sent, count);
+      await mark(child);
+    }
   }
+  for (const socket of sockets) await socket[Symbol.asyncDispose]();
   await pool.close();
   const ended = Promise.all([once(child, "exit"), once(child.stdout!, "end")]);
   child.disconnect();
@@ -119,7 +139,8 @@ async function mark(child: ChildProcess): Promise<void> {
 }
 
 async function send(pool: Pool, key: string, sent: Sent, count: number): Promise<void> {
-  const { method = "POST", path, body } = sent;
+  const { path, body } = sent;
+  const method = sent.method === "GET" ? "GET" : "POST";
   const headers = {
     authorization: `Bearer ${key}`,
     "content-type": "application/json",
@@ -143,6 +164,20 @@ async function send(pool: Pool, key: string, sent: Sent, count: number): Promise
   await Promise.all(Array.from({ length: clients }, run));
 }
 
+async function sendMessages(
+  sockets: readonly WsClient[],
+  { body }: Sent,
+  count: number,
+): Promise<void> {
+  let next = 0;
+  const run = async (socket: WsClient): Promise<void> => {
+    for (let index = next++; index < count; index = next++) {
+      assert.match(await socket.ask(JSON.stringify(body?.(index))), /"result":/);
+    }
+  };
+  await Promise.all(sockets.map(run));
+}
+
 /** Returns the bytes that outlived the collections of each measured part. V8 writes one line per collection. */
 function survivingBytes(trace: string): number[] {
   const parts: number[] = [];
@@ -164,12 +199,15 @@ function survivingBytes(trace: string): number[] {
   return parts;
 }
 
+type Asked = RpcCall | RpcCall[] | { readonly stream: boolean } | { readonly input: unknown };
+
 async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
   let text = "";
   for await (const chunk of req.setEncoding("utf8")) text += String(chunk);
   if (req.method === "GET")
     return reply(res, { object: "list", data: [{ id: "m", object: "model" }] });
-  const asked = JSON.parse(text) as RpcCall | RpcCall[] | { readonly stream: boolean };
+  const asked = JSON.parse(text) as Asked;
+  if ("input" in asked) return reply(res, embedding);
   if ("stream" in asked) return asked.stream ? streamWords(res) : reply(res, whole);
   reply(
     res,
@@ -192,6 +230,13 @@ const whole = {
   object: "chat.completion",
   choices: [{ index: 0, message: { role: "assistant", content: "Hello" }, finish_reason: "stop" }],
   usage,
+};
+
+const embedding = {
+  object: "list",
+  model: "m",
+  data: [{ object: "embedding", index: 0, embedding: [0.5, -0.25] }],
+  usage: { prompt_tokens: 1, total_tokens: 1 },
 };
 
 function streamWords(res: ServerResponse): void {

@@ -1,5 +1,5 @@
 /**
- * What operators see of a call (access log, /explain, Live view, metrics), even if the answer has HTTP status 200 and
+ * Checks what operators see of a call (access log, /explain, Live view, metrics), even if the answer has HTTP status 200 and
  * the call was refused or failed. Finding D7.
  */
 import assert from "node:assert/strict";

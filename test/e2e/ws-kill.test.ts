@@ -26,7 +26,7 @@ interface Charge {
   readonly method: string;
 }
 
-/** What a client has received, and the most that it can have been sent, by method. */
+/** Numbers of messages that a client has received, and the most that it can have been sent, by method. */
 class Count {
   opened = 0;
   received = 0;

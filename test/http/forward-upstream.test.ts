@@ -1,4 +1,4 @@
-/** What `forward` makes of unusual upstreams: https, early answers, hostile trailers and interim responses. */
+/** Tests `forward` with unusual upstreams: https, early answers, hostile trailers and interim responses. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:https";

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import { WebSocket } from "ws";
 import type { Connection, SurfaceHooks } from "../../src/plugin.ts";
+import { createMetrics } from "../../src/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { serve } from "../pipeline/harness.ts";
 
@@ -22,7 +23,11 @@ interface Peer {
   readonly ping: () => Promise<void>;
 }
 
-async function bench(unfinishedBodyBytes = 1 << 20): Promise<Bench> {
+async function bench(
+  unfinishedBodyBytes = 1 << 20,
+  metrics = createMetrics(),
+  onMessage = (): void => {},
+): Promise<Bench> {
   const clock = manualClock();
   let opened: ((connection: Connection) => void) | undefined;
   const surface: SurfaceHooks = {
@@ -30,7 +35,10 @@ async function bench(unfinishedBodyBytes = 1 << 20): Promise<Bench> {
       const connection = await x.accept({ protocol: undefined, messageBytes: 1 << 20 });
       const closed = Promise.withResolvers<void>();
       connection.onClose = () => closed.resolve();
-      connection.onMessage = (data) => connection.send(String(data.length));
+      connection.onMessage = (data) => {
+        onMessage();
+        connection.send(String(data.length));
+      };
       opened?.(connection);
       await closed.promise;
       return undefined;
@@ -38,6 +46,7 @@ async function bench(unfinishedBodyBytes = 1 << 20): Promise<Bench> {
   };
   const served = await serve([{ path: "/socket", websocket: true, surface }], {
     clock,
+    metrics,
     server: { unfinishedBodyBytes },
   });
   const clients: WebSocket[] = [];
@@ -62,6 +71,25 @@ async function bench(unfinishedBodyBytes = 1 << 20): Promise<Bench> {
     },
   };
 }
+
+test("a message does not count as unfinished when its surface receives it", async () => {
+  const metrics = createMetrics();
+  const bytes: number[] = [];
+  const read = (): void => {
+    const samples = metrics.read("sluice_held_bytes");
+    bytes.push(samples.find(({ labels }) => labels["kind"] === "message")?.value ?? -1);
+  };
+  await using gateway = await bench(1 << 20, metrics, read);
+  const { client, ping } = await gateway.open();
+  client.send("x".repeat(1000), { fin: false });
+  await ping();
+  gateway.clock.advance(1_000);
+  read();
+  client.send("x");
+  await once(client, "message");
+  assert.ok(Number(bytes[0]) >= 1000, String(bytes[0]));
+  assert.equal(bytes[1], 0);
+});
 
 test("a message that arrives too slowly closes its connection, also with pings between its fragments", async () => {
   await using gateway = await bench();

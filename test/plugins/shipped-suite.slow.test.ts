@@ -16,7 +16,7 @@ const slots: Partial<Slots> = { principal: keyPrincipal(), charge: fakeCharge() 
 /** Nothing listens on this port. */
 const unused = "http://127.0.0.1:9";
 
-/** What a plugin needs in order to start. All plugins that are not listed here or below start alone. */
+/** Options and services that a plugin needs in order to start. All plugins that are not listed here or below start alone. */
 const examples: Readonly<Record<string, StepExample<object>>> = {
   authorize: { slots, options: { require: "key" } },
   cors: { options: { origins: ["https://app.test"] } },

@@ -109,6 +109,19 @@ test("a text with ${ is an ordinary option", async () => {
   assert.equal((await tested.send({ headers: { "${x}": "red" } })).status, 200);
 });
 
+test("a plugin in JavaScript can log a message alone, as in a gateway", async () => {
+  const talking = defineStep({
+    name: "talking-step",
+    description: "Logs a message.",
+    start: (_, { log }) => ({
+      requestHeaders: () => Reflect.apply(log.info, log, ["a request"]) as undefined,
+    }),
+  });
+  await using tested = await testStep(talking);
+  assert.equal((await tested.send()).status, 200);
+  assert.ok(tested.lines.includes("a request {}"), tested.lines.join());
+});
+
 test("the manual clock drives the time limit of a step", async () => {
   const entered = Promise.withResolvers<void>();
   const slow = defineStep({

@@ -16,7 +16,7 @@ export interface UsageQueries {
   purchasedLeft(workspace: Workspace): Promise<number>;
 }
 
-/** What replicas hold of a scope and do not show as slack, which is about the sum of the open reservations. */
+/** Credit of a scope that replicas hold and do not show as slack, about the sum of the open reservations. */
 const openSql = `(SELECT coalesce(sum(greatest(${heldSql("l")} - slack, 0)), 0)::bigint
   FROM sluice.leases l WHERE scope = $1)`;
 

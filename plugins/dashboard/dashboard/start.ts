@@ -1,5 +1,6 @@
 /** The operator's dashboard on the admin listener. It is loaded when the first user opens it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import { requestSender } from "sluice-gateway/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
@@ -78,8 +79,12 @@ export function openDashboard(
   };
 }
 
+/** Loads the packages, the routes and the rest in three turns of the event loop, because other requests wait for each. */
 async function loadApp(deps: DashboardDeps): Promise<FastifyInstance> {
+  await import("fastify");
+  await nextTurn();
   const { openApp } = await import("./app.ts");
+  await nextTurn();
   return openApp(deps);
 }
 

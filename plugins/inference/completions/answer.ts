@@ -63,7 +63,7 @@ function answer(
   const { body: members, offer, read } = asked;
   const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
   const { body, ...rest } = requestFor(offer, api.native, members, read.request);
-  // What is sent to the worker counts as the body of the exchange until the worker answers.
+  // The body that is sent to the worker counts as the body of the exchange until the worker answers.
   x.replaceBody(body);
   countIgnored(rest.ignored);
   const { renderer } = read;
@@ -74,7 +74,7 @@ function answer(
   );
 }
 
-/** What the body of a request says. */
+/** The parts of a valid body. */
 interface ReadBody<T> {
   readonly body: Json;
   /** Undefined if no network lists the model. */

@@ -14,7 +14,7 @@ import { withCounts } from "./loaded-plugins.ts";
 import { routeOfLabel } from "../observe/method-label.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 
-/** What is known of a gateway after it has started. */
+/** Facts about a gateway that has started. */
 export interface GatewayInfoDeps {
   readonly generation: () => Generation;
   readonly reload: () => object;

@@ -76,7 +76,7 @@ interface StateChange {
   readonly state: string;
 }
 
-/** What the database has at the end. */
+/** Contents of the database at the end. */
 export interface Audit {
   readonly charges: readonly Charge[];
   readonly holdings: readonly Holding[];

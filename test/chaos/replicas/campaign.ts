@@ -52,7 +52,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const { minutes, seed, replicas, programs, faults = "all", onFault = () => {} } = options;
   const durationMs = minutes * 60_000;
   await using deployment = await deploy(programs, replicas);
-  const { postgres, slots, redisWarnings, transfers } = deployment;
+  const { postgres, slots, redisOutages, transfers } = deployment;
   const limited = Math.max(2, Math.round(durationMs / shareMs));
   const toRevoke = Math.ceil(durationMs / revocationMs);
   await using accounts = await createAccounts(postgres.url, { limited, toRevoke });
@@ -78,7 +78,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   crashes.push(...(await stopAll(deployment)));
   const audit = await readAudit(postgres.primary.url);
   const once = onceOnly(known, audit.purchases, transfers);
-  const disruptions = redisDisruptions(done, redisWarnings);
+  const disruptions = redisDisruptions(done, redisOutages.all(now()));
   const worked = deployment.worked();
   const history = historyOf({ accounts, sender, audit, worked, known, once, disruptions, done });
   const violations = check(history);

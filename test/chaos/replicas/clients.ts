@@ -13,7 +13,7 @@ export interface ClientContext {
   readonly signal: AbortSignal;
 }
 
-/** What the clients know in addition to their calls: the bodies of requests that may take effect once, and keys. */
+/** Facts that the clients know in addition to their calls: the bodies of requests that may take effect once, and keys. */
 export interface Known {
   readonly revocations: Revocation[];
   /** By the amount that is bought, which is different for each idempotency key. */

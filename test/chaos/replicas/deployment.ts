@@ -14,6 +14,7 @@ import { openRedis, type RedisServer } from "../../store/redis-server.ts";
 import { openPgBouncer } from "../../store/servers.ts";
 import { createSeal } from "../../../src/store/seal.ts";
 import { pipeline } from "./pipeline.ts";
+import { RedisOutages } from "./redis-disruptions.ts";
 import { now } from "./send.ts";
 
 /** The system's programs that a campaign needs. The programs of PostgreSQL must include pg_basebackup. */
@@ -44,8 +45,8 @@ export interface Deployment extends AsyncDisposable {
   readonly transfers: ReadonlyMap<string, number>;
   /** Returns the ids of the calls that the node has received. */
   readonly worked: () => readonly string[];
-  /** Times at which a replica has reported that Redis is slow or cannot be reached. */
-  readonly redisWarnings: number[];
+  /** Times in which replicas could not reach Redis. */
+  readonly redisOutages: RedisOutages;
   /** Replicas that ended by themselves, or refused to start. */
   readonly crashes: string[];
   /** Number of lines that replicas logged at level error, by message. */
@@ -90,7 +91,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
   }
   const crashes: string[] = [];
   const errors = new Map<string, number>();
-  const redisWarnings: number[] = [];
+  const redisOutages = new RedisOutages();
   let starts = 0;
   let isStarted = false;
   let isOver = false;
@@ -99,13 +100,11 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
     if (found === undefined) throw new RangeError(`no slot ${slot}`);
     return found;
   };
-  const read = (text: string): void => {
-    for (const line of text.split("\n")) {
-      if (line.includes("Redis does not answer")) redisWarnings.push(now());
-      if (!/"level":(50|60)/.test(line)) continue;
-      const message = /"msg":"([^"]*)"/.exec(line)?.[1] ?? line;
-      errors.set(message, (errors.get(message) ?? 0) + 1);
-    }
+  const read = (replica: string, line: string): void => {
+    redisOutages.read(replica, line, now());
+    if (!/"level":(50|60)/.test(line)) return;
+    const message = /"msg":"([^"]*)"/.exec(line)?.[1] ?? line;
+    errors.set(message, (errors.get(message) ?? 0) + 1);
   };
   const kill = async (slot: number): Promise<void> => {
     const { process } = slotAt(slot);
@@ -132,9 +131,9 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
         ...(hours !== 0 && { ...clock, FAKETIME: `${hours > 0 ? "+" : ""}${hours}h` }),
       };
       try {
-        const process = await spawnGateway(file, env);
-        process.child.stdout?.on("data", (chunk: Buffer) => read(chunk.toString()));
+        const process = await spawnGateway(file, env, [], (line) => read(name, line));
         void process.exited.then(([code, signal]) => {
+          redisOutages.end(name, now());
           if (place.process === process && !isOver) {
             crashes.push(`${name} ended by itself: ${code ?? signal}`);
           }
@@ -142,6 +141,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
         Object.assign(place, { name, url: process.url, process });
         return;
       } catch (error) {
+        redisOutages.end(name, now());
         // PostgreSQL may be unreachable for longer than a start waits.
         const text = String(error);
         const isTransient = /SLUICE_STORE_(UNREACHABLE|FAILED)/.test(text);
@@ -166,7 +166,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
       node.calls
         .filter(({ method }) => method === "state_getStorageHash")
         .map(({ params }) => Buffer.from(String(params?.[0]).slice(2), "hex").toString()),
-    redisWarnings,
+    redisOutages,
     crashes,
     errors,
     start,

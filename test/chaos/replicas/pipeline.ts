@@ -29,7 +29,7 @@ secret: "\${GATEWAY_SECRET}"
 server: { host: 127.0.0.1, port: "\${PORT}", drainDelaySeconds: 0, drainSeconds: 10 }
 admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}", redis: "\${REDIS_URL}", replica: "\${REPLICA_NAME}" }
-log: { level: warn }
+log: { level: info }
 plans:
   free: { rps: 100000, includedCu: ${smallMilliCu / 1000}, overageUsdPerCu: none }
   enterprise: { rps: 100000, includedCu: 1000000000 }

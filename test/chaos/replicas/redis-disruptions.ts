@@ -12,44 +12,64 @@ const ofOutage = burst;
 /** Without its data, Redis gives a full burst again, in addition to the tokens that are held: a quarter of the burst. */
 const ofLostData = burst + burst / 4;
 
-const extras: Readonly<Record<string, number>> = {
-  "stop Redis": ofOutage,
-  "empty Redis": ofLostData,
-  "kill Redis": ofOutage + ofLostData,
-};
+/** Kinds of faults after which Redis has lost its data. */
+const losses: readonly string[] = ["empty Redis", "kill Redis"];
+/** Time for which a replica may use the tokens that it held when the data was lost. */
+const heldMs = 1_000;
+/** A replica reports an outage after a call without an answer, and its line is read later on a busy machine. */
+const reportMs = 1_000;
+
+/** A time in which a replica could not reach Redis. */
+export interface Outage {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Reads the logs of the replicas, which report each outage and its end. */
+export class RedisOutages {
+  readonly #ended: Outage[] = [];
+  /** The starts of outages that have not ended, by replica. */
+  readonly #running = new Map<string, number>();
+
+  read(replica: string, line: string, at: number): void {
+    if (line.includes("Redis does not answer")) this.#running.set(replica, at);
+    if (line.includes("Redis answers")) this.end(replica, at);
+  }
+
+  /** Called when the outage or the replica has ended. */
+  end(replica: string, at: number): void {
+    const from = this.#running.get(replica);
+    if (from !== undefined) this.#ended.push({ from, to: at });
+    this.#running.delete(replica);
+  }
+
+  /** Returns all outages until now. */
+  all(now: number): readonly Outage[] {
+    return [...this.#ended, ...Array.from(this.#running.values(), (from) => ({ from, to: now }))];
+  }
+}
 
 /**
- * A replica asks Redis again every second during an outage, and each replica notices it at its next request. Warnings
- * within this time are therefore about the same outage.
- */
-const sameOutageMs = 1_500;
-
-/**
- * Returns one disruption per fault of Redis, and one per outage that only warnings show: on a busy machine, an answer
- * may take more than the 50 ms after which Redis counts as unreachable. `warnings`: times of the warnings of all
- * replicas.
+ * Returns one disruption per loss of data, and one per time in which replicas could not reach Redis, because of a fault
+ * or because an answer took more than the 50 ms after which Redis counts as unreachable. A replica asks Redis again
+ * every second, so some may still use their shares when others have reached it: their outages are one.
  */
 export function redisDisruptions(
   done: readonly Pick<DoneFault, "kind" | "begunAt" | "repairedAt">[],
-  warnings: readonly number[],
+  outages: readonly Outage[],
 ): Disruption[] {
-  const faults = done.filter(({ kind }) => extras[kind] !== undefined);
-  const outages = faults.filter(({ kind }) => kind !== "empty Redis");
-  const unexplained = warnings
-    .filter((at) => {
-      const isIn = ({ begunAt, repairedAt }: (typeof outages)[number]): boolean =>
-        at >= begunAt && at <= repairedAt + sameOutageMs;
-      return !outages.some(isIn);
-    })
-    .toSorted((left, right) => left - right);
-  const begins: number[] = [];
-  for (const at of unexplained) {
-    if (at - (begins.at(-1) ?? -Infinity) > sameOutageMs) begins.push(at);
+  const merged: { from: number; to: number }[] = [];
+  for (const { from, to } of outages.toSorted((left, right) => left.from - right.from)) {
+    const last = merged.at(-1);
+    if (last !== undefined && from - reportMs <= last.to) last.to = Math.max(last.to, to);
+    else merged.push({ from: from - reportMs, to });
   }
   return [
-    ...faults.map(({ kind, begunAt, repairedAt }) => {
-      return { from: begunAt, to: repairedAt + 1_000, extra: extras[kind] ?? 0 };
-    }),
-    ...begins.map((at) => ({ from: at - 1_000, to: at + sameOutageMs + 2_000, extra: ofOutage })),
+    ...done
+      .filter(({ kind }) => losses.includes(kind))
+      .map(({ begunAt, repairedAt }) => {
+        return { from: begunAt, to: repairedAt + heldMs, extra: ofLostData };
+      }),
+    ...merged.map((outage) => ({ ...outage, extra: ofOutage })),
   ];
 }

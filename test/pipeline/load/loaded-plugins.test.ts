@@ -1,4 +1,4 @@
-/** What the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
+/** Tests what the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";

@@ -1,4 +1,4 @@
-/** What the host of one plugin instance gives, and what ends with the instance. */
+/** Tests what the host of one plugin instance gives, and what ends with the instance. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Host, Log } from "../../../src/plugin.ts";

@@ -1,4 +1,4 @@
-/** What `start` of a plugin returns is checked, and how long it may take. */
+/** Tests the checks of what `start` of a plugin returns, and of how long it takes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { defineService, defineStep, defineSurface, type StepHooks } from "../../../src/plugin.ts";

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
@@ -82,6 +84,19 @@ test("older code works with newer tables until a script excludes it", async (t) 
   await upgradeSchema(pool, [first, second, breaking], seal);
   await assert.rejects(checkSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
   await assert.rejects(upgradeSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
+});
+
+test("the documented commands enter another secret of the deployment", async (t) => {
+  const pool = await open(t);
+  await upgradeSchema(pool, [first], seal);
+  const page = readFileSync(new URL("../../../docs/operations.md", import.meta.url), "utf8");
+  const [, compute = "", statement = ""] =
+    /^(check=.+)\npsql "\$DATABASE_URL" -c (".+")$/m.exec(page) ?? [];
+  const env = { ...process.env, GATEWAY_SECRET: "a new secret of this deployment" };
+  const sql = execFileSync("sh", ["-c", `${compute}\nprintf %s ${statement}`], { env });
+  await pool.query("main", sql.toString());
+  await checkSchema(pool, [first], createSeal(env.GATEWAY_SECRET));
+  await assert.rejects(checkSchema(pool, [first], seal), { code: "SLUICE_STORE_SECRET" });
 });
 
 test("another deployment secret is a fault", async (t) => {

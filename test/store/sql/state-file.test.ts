@@ -86,7 +86,7 @@ test("what an earlier release wrote is there after the first start, and after th
     const [hour] = await history.read({ ...all, span: "hour", kind: "all" });
     assert.deepEqual([hour?.at, hour?.sum], [Date.UTC(2026, 10, 26), '{"n":1}']);
     assert.equal((await history.read({ ...all, span: "minute", kind: "route" })).length, 1);
-    // What is deleted does not come back.
+    // Deleted rows do not come back.
     await entries.delete("acme", "größe/2");
     await sql.close();
   }

@@ -13,7 +13,7 @@ const done: Reply = { status: 200, body: "done" };
 
 interface SlowStore {
   readonly idempotency: Idempotency;
-  /** What was done with the slot. */
+  /** Calls of the slot. */
   readonly actions: string[];
 }
 

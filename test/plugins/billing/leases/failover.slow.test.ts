@@ -66,7 +66,7 @@ test("a failover to a synchronous standby loses and doubles nothing", async (t) 
   const charges = rows.map((row) => String(row["request_id"])).toSorted();
   assert.deepEqual(charges, paid.toSorted());
   assert.deepEqual([await wentBack(one), await wentBack(two)], [0, 0]);
-  // What is left of the 142 calls is still there.
+  // The rest of the 142 calls is still there.
   const rest = await spend([one.url, two.url], one.key, 4);
   assert.equal((rest[200] ?? 0) + paid.length, 142);
   assert.deepEqual(await charged(pair.url), { charges: 142, used: 994, requests: 142 });

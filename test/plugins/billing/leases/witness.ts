@@ -66,7 +66,7 @@ export abstract class Witness {
   /** Charges without a lease of their own, by scope: only a forced reservation has them. */
   readonly #uncovered = new Map<string, number>();
   readonly #refused: Refused[] = [];
-  /** What happened, for the report of the campaign. */
+  /** Events for the report of the campaign. */
   readonly seen = {
     reserved: 0,
     posted: 0,

@@ -198,7 +198,7 @@ describe("calls of tools on an encrypted network", () => {
   });
 });
 
-/** What an API shows of the model's calls and of the charge, whole or as the last events of a stream. */
+/** The model's calls and the charge as an API shows them, whole or as the last events of a stream. */
 interface Shown {
   readonly calls: readonly (readonly [name: string, text: string])[];
   readonly usedMilliCu: number;

@@ -46,7 +46,7 @@ interface ExpectedCharge {
   readonly isComplete: boolean;
 }
 
-/** What a worker of a network has sent, and whether it has ended the body properly. */
+/** The bytes that a worker of a network has sent, and whether it has ended the body properly. */
 interface Sent {
   readonly network: NetworkName;
   readonly received: ChatReceived;
@@ -57,7 +57,7 @@ interface Sent {
 /** `cached` is a part of `prompt`, and `reasoning` of `completion`. */
 type Tokens = Prices;
 
-/** What has arrived of an answer. */
+/** The part of an answer that has arrived. */
 interface Arrived {
   chunks: number;
   textBytes: number;

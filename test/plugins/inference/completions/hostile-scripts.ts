@@ -1,4 +1,4 @@
-/** What a hostile model server does with a request for at most `maxTokens` tokens and the tool `f`. */
+/** Answers of a hostile model server to a request for at most `maxTokens` tokens and the tool `f`. */
 import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import type { Script } from "../networks/scripted-worker.ts";
 import {

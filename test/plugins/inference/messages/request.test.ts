@@ -1,4 +1,4 @@
-/** What reaches the worker of requests as agents send them (agents.md section 1), and what is refused or ignored. */
+/** Tests what reaches the worker of requests as agents send them (agents.md section 1), and what is refused or ignored. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { model, type Answer } from "../chat/gateway.ts";

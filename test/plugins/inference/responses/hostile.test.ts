@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-/** What the calls of a response are, in order. */
+/** Returns the calls of a response, in order. */
 async function callsAfter(script: Script): Promise<unknown[]> {
   gateway.worker.script(script);
   const { output, status } = assertEvents(await gateway.events(members));

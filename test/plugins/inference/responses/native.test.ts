@@ -270,7 +270,7 @@ describe("the reservation for a worker with the Responses API", inTime, () => {
     assert.equal(await statusOf({ input: [sealed, text] }), 429);
     assert.equal(await statusOf({ input: [{ ...text, x: "x".repeat(6000) }] }), 429);
     assert.equal(await statusOf(asUser(image)), 200);
-    // What looks like an image at another place counts as text.
+    // A part that looks like an image at another place counts as text.
     assert.equal(await statusOf({ ...asUser(image), tools: [{ ...edit, x: image }] }), 429);
     const odd = { type: { toString: 1 }, image_url: "x" };
     assert.equal(await statusOf({ ...asUser(image), tools: [{ ...edit, x: odd }] }), 200);

@@ -1,4 +1,4 @@
-/** What a request carries to the worker, what is ignored and named, and what is refused with its path. */
+/** Tests what a request carries to the worker, what is ignored and named, and what is refused with its path. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { model, startResponses, type ResponsesGateway } from "./gateway.ts";

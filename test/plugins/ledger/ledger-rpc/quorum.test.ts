@@ -54,7 +54,7 @@ after(async () => {
 
 interface Asked {
   readonly text: string;
-  /** What the call has cost. */
+  /** Cost of the call. */
   readonly used: number;
 }
 type Ask = (path: string, body: string) => Promise<Asked>;

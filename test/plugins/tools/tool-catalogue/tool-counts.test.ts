@@ -1,4 +1,4 @@
-/** What the metrics of a plugin contain about the calls of its tools. */
+/** Tests what the metrics of a plugin contain about the calls of its tools. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toolFailure, type ToolResult } from "sluice-gateway/services";
