@@ -23,6 +23,8 @@ export interface ProvedResult {
   readonly result: string;
   /** The root against which it was proved. Undefined if the hash of the block alone proves it. */
   readonly root?: string;
+  /** The nodes of the trie that prove it. */
+  readonly nodes?: readonly Uint8Array[];
 }
 
 /** An answer for which there is no proof. The message is the reason. */

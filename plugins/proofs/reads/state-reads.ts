@@ -131,7 +131,8 @@ async function readState(
   const proof = new TrieProof(await nodesOf(node, hash, await keys(source), child));
   try {
     const root = bytesOf(stateRoot) ?? Buffer.alloc(0);
-    return { result: answer(trieIn(proof, root, child), hash), root: stateRoot };
+    const result = answer(trieIn(proof, root, child), hash);
+    return { result, root: stateRoot, nodes: [...proof.used.values()] };
   } catch (error) {
     if (error instanceof ProofError) throw new NodeError(error.message, true);
     throw error;

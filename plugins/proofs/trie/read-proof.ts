@@ -31,6 +31,8 @@ export function hashOf(bytes: Uint8Array): Uint8Array {
 }
 
 export class TrieProof {
+  /** The nodes and values that were read so far, by their hashes. */
+  readonly used = new Map<string, Uint8Array>();
   readonly #nodes: ReadonlyMap<string, Uint8Array>;
 
   /** `nodes`: in any order. */
@@ -101,8 +103,10 @@ export class TrieProof {
   }
 
   #bytes(hash: Uint8Array): Uint8Array {
-    const bytes = this.#nodes.get(hexOf(hash));
+    const name = hexOf(hash);
+    const bytes = this.#nodes.get(name);
     if (bytes === undefined) throw new ProofError("a node of the trie is missing");
+    this.used.set(name, bytes);
     return bytes;
   }
 }

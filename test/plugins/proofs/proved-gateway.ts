@@ -54,6 +54,10 @@ routes:
     methods: [POST]
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
     to: { ledger-rpc: { upstream: main } }
+  - path: /rpc
+    websocket: true
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: { ledger-ws: { upstream: main } }
 `,
   });
   t.after(() => gateway[Symbol.asyncDispose]());
