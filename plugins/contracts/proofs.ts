@@ -19,10 +19,12 @@ export interface Prover {
    */
   prove(call: UnprovedCall): ProvedRpc | undefined;
   /**
-   * Returns the JSON-RPC error for a subscription or a follow, which cannot be proved, as JSON text. Undefined if they
-   * are allowed. `wanted`: see `UnprovedCall`.
+   * Returns the JSON-RPC error for a subscription or a follow, which cannot be proved, as JSON text with its code for
+   * logs. Undefined if they are allowed. `wanted`: see `UnprovedCall`.
    */
-  refusal(wanted: string | undefined): string | undefined;
+  refusal(
+    wanted: string | undefined,
+  ): { readonly code: string; readonly error: string } | undefined;
 }
 
 export interface UnprovedCall {

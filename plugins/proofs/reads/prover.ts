@@ -19,7 +19,7 @@ export function createProver(deps: ProverDeps, ownMode: Mode): Prover {
     },
     refusal(wanted) {
       return modeOf(ownMode, wanted) === "require"
-        ? notProved("subscriptions are not proved")
+        ? { code: "NOT_PROVED", error: notProved("subscriptions are not proved") }
         : undefined;
     },
   };

@@ -93,6 +93,29 @@ describe("a network that passes everything", inTime, () => {
     );
   });
 
+  it("estimates a stream by every text that the client gets, in whatever form", async () => {
+    await using chat = await startChat({ network: everything });
+    const text = "x".repeat(400);
+    const written = { function: { arguments: text } };
+    for (const delta of [
+      { tool_calls: [7, written] },
+      { tool_calls: [text] },
+      { tool_calls: [[], { custom: { input: text } }] },
+      { function_call: { arguments: text } },
+      { content: [{ text }] },
+      { refusal: text },
+    ]) {
+      chat.worker.script(async (exchange) => {
+        exchange.begin();
+        await exchange.push(eventOf(chunkOf(delta)));
+        exchange.cut();
+      });
+      await chat.ask({ stream: true });
+    }
+    const rows = await chat.charged(6);
+    for (const row of rows) assert.deepEqual([row.estimated, row.outputTokens], [true, 100]);
+  });
+
   it("ends endless arguments of a tool at max_tokens", async () => {
     await using chat = await startChat({ network: everything });
     const delta = { tool_calls: [{ index: 0, function: { arguments: "x" } }] };

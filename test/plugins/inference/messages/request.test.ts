@@ -193,6 +193,32 @@ describe("Claude Code", inTime, () => {
   });
 });
 
+it(
+  "the worker gets results of tools directly after their calls; what came in between follows",
+  inTime,
+  async () => {
+    const use = (id: string): object => ({ type: "tool_use", id, name: "Read", input: {} });
+    const result = (id: string): object => ({
+      type: "tool_result",
+      tool_use_id: id,
+      content: `result ${id}`,
+    });
+    const messages = [
+      { role: "user", content: "Go" },
+      { role: "assistant", content: [use("1"), use("2")] },
+      { role: "system", content: "A" },
+      user(result("1"), { type: "text", text: "B" }),
+      user(result("2")),
+    ];
+    assert.equal((await gateway.create({ tools: [read], messages })).status, 200);
+    assert.deepEqual(gateway.lastBody().messages.slice(2), [
+      { role: "tool", content: "result 1", tool_call_id: "1" },
+      { role: "tool", content: "result 2", tool_call_id: "2" },
+      { role: "user", content: "A\n\nB" },
+    ]);
+  },
+);
+
 describe("Qwen Code", inTime, () => {
   it("gets its thinking with a budget, its temperature and its tools to the worker", async () => {
     const answer = await gateway.create({
