@@ -2,6 +2,7 @@
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
+import { LyingNodes } from "../reads/lying-nodes.ts";
 import { createProver } from "../reads/prover.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
@@ -22,11 +23,12 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     const ledger = host.use("ledger").pool(upstream);
     if (ledger === undefined) continue;
     const nodes = ledger.nodes.map(headNode);
-    const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, host);
+    const liars = new LyingNodes(upstream, ledger.nodes, host);
+    const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, liars, host);
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
-    const deps = { ledger, nodes, headers, chain: watch?.chain, count };
+    const deps = { ledger, liars, nodes, headers, chain: watch?.chain, count };
     provers.set(upstream, createProver(deps, ownMode));
   }
   return {

@@ -14,6 +14,7 @@ import { headNode } from "../proofs/ledger-node.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
 import type { Headers } from "./headers.ts";
+import type { LyingNodes } from "./lying-nodes.ts";
 import { proofText, withProof, type CallProof } from "./proof-member.ts";
 import { provableRead } from "./provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "./read.ts";
@@ -26,6 +27,7 @@ export interface ProverDeps {
   /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
+  readonly liars: LyingNodes;
   /** Called once per call. */
   readonly count: (outcome: CallProof["state"]) => void;
 }
@@ -161,7 +163,7 @@ export class ProvedCall implements ProvedRpc {
 
   /** Returns the reason if the answer cannot be proved. */
   async #prove(): Promise<{ readonly result: string; readonly proof: CallProof } | string> {
-    const { chain, ledger, nodes, headers } = this.#deps;
+    const { chain, ledger, nodes, headers, liars } = this.#deps;
     const { mode, member } = this.#wanted;
     if (this.#method === undefined) return "this is no call of a known method";
     if (this.#read === undefined) return "this call cannot be proved";
@@ -184,6 +186,7 @@ export class ProvedCall implements ProvedRpc {
       } catch (error) {
         if (error instanceof UnprovableError) return error.message;
         if (!(error instanceof NodeError)) throw error;
+        if (error.isLie) void liars.search(run, hash);
         reason = error.message;
       }
     }

@@ -8,6 +8,7 @@ import type { TestChain } from "./test-chain.ts";
 export interface Setup {
   readonly gateway: TestGateway;
   readonly chain: TestChain;
+  readonly urls: readonly string[];
 }
 
 export interface Answer {
@@ -61,7 +62,7 @@ routes:
 `,
   });
   t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain };
+  return { gateway, chain, urls };
 }
 
 export async function post(
