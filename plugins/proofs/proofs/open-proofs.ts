@@ -4,9 +4,13 @@ import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
 import { LyingNodes } from "../reads/lying-nodes.ts";
 import { createProver } from "../reads/prover.ts";
+import { KeptNodes } from "../trie/kept-nodes.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
 import type { Options } from "./options.ts";
+
+/** Maximum size of the nodes of tries that are kept per upstream. */
+const keptBytes = 32 * 1_048_576;
 
 export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Proofs> {
   const provers = new Map<string, Prover>();
@@ -28,7 +32,8 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
-    const deps = { ledger, liars, nodes, headers, chain: watch?.chain, count };
+    const kept = new KeptNodes(keptBytes);
+    const deps = { kept, ledger, liars, nodes, headers, chain: watch?.chain, count };
     provers.set(upstream, createProver(deps, ownMode));
   }
   return {

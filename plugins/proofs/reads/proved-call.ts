@@ -13,6 +13,7 @@ import type { Header } from "../proofs/header.ts";
 import { headNode } from "../proofs/ledger-node.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
+import type { KeptNodes } from "../trie/kept-nodes.ts";
 import type { Headers } from "./headers.ts";
 import type { LyingNodes } from "./lying-nodes.ts";
 import { proofText, withProof, type CallProof } from "./proof-member.ts";
@@ -27,6 +28,7 @@ export interface ProverDeps {
   /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
+  readonly kept: KeptNodes;
   readonly liars: LyingNodes;
   /** Called once per call. */
   readonly count: (outcome: CallProof["state"]) => void;
@@ -163,7 +165,7 @@ export class ProvedCall implements ProvedRpc {
 
   /** Returns the reason if the answer cannot be proved. */
   async #prove(): Promise<{ readonly result: string; readonly proof: CallProof } | string> {
-    const { chain, ledger, nodes, headers, liars } = this.#deps;
+    const { chain, ledger, nodes, headers, kept, liars } = this.#deps;
     const { mode, member } = this.#wanted;
     if (this.#method === undefined) return "this is no call of a known method";
     if (this.#read === undefined) return "this call cannot be proved";
@@ -177,7 +179,7 @@ export class ProvedCall implements ProvedRpc {
     for (const node of [throughLedger(ledger), ...nodes]) {
       try {
         const header = (): Promise<Header> => headers.get(node, hash);
-        const { result, root, nodes: used = [] } = await run({ node, hash, header });
+        const { result, root, nodes: used = [] } = await run({ node, hash, kept, header });
         const state = isFinalized() ? "finalized" : "included";
         const proof: CallProof = { state, block: hash, root };
         if (member !== "return") return { result, proof };

@@ -1,6 +1,7 @@
 /** A call whose answer can be proved. */
 import type { Header } from "../proofs/header.ts";
 import type { HeadNode } from "../proofs/node.ts";
+import type { KeptNodes } from "../trie/kept-nodes.ts";
 
 export interface ProvableRead {
   /** Hash (in lower case) or number of the block. Undefined if the call names none. */
@@ -14,6 +15,8 @@ export interface Source {
   readonly node: HeadNode;
   /** Hash of the block. */
   readonly hash: string;
+  /** The nodes of tries that are known. Undefined to ask the node for all. */
+  readonly kept?: KeptNodes | undefined;
   /** Returns the header with this hash. Throws a NodeError. */
   readonly header: () => Promise<Header>;
 }

@@ -262,3 +262,24 @@ test("a node with a wrong proof is left, and the evidence is kept", async (t) =>
     answer: { proof: [] },
   });
 });
+
+test("a read whose path in the trie is known is answered without the node", async (t) => {
+  let proofs = 0;
+  const setup = await start(t, upstream, [
+    (method) => void (method.endsWith("ReadProof") && proofs++),
+  ]);
+  // The blocks have the same state.
+  const readAll = async (number: number): Promise<void> => {
+    const { hash } = setup.chain.at(number);
+    for (const [method, params, result] of stateCases) {
+      const read = await call(setup, method, [...params, hash]);
+      assert.deepEqual([read.result, read.error], [result, undefined], method);
+      assert.equal(read.proof, `finalized; block=${hash}; root=${root}`);
+    }
+  };
+  await readAll(8);
+  const before = proofs;
+  assert.ok(before > 5);
+  await readAll(7);
+  assert.equal(proofs, before);
+});
