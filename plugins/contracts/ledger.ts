@@ -58,6 +58,13 @@ export interface LedgerNode {
    * Never rejects.
    */
   call(method: string, params: string): Promise<LedgerAnswer>;
+  /**
+   * Stops using the node for 10 minutes, and each following time for twice as long, because its answer was proved to be
+   * wrong. It is used nevertheless while no other node is usable.
+   */
+  distrust(): void;
+  /** True while the node is not used for that reason. */
+  readonly isDistrusted: boolean;
 }
 
 export interface Ledger {

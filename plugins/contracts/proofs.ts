@@ -18,14 +18,22 @@ export interface Prover {
    * upstream nor the client.
    */
   prove(call: UnprovedCall): ProvedRpc | undefined;
+  /**
+   * Returns the JSON-RPC error for a subscription or a follow, which cannot be proved, as JSON text with its code for
+   * logs. Undefined if they are allowed. `wanted`: see `UnprovedCall`.
+   */
+  refusal(
+    wanted: string | undefined,
+  ): { readonly code: string; readonly error: string } | undefined;
 }
 
 export interface UnprovedCall {
-  readonly ledger: Ledger;
-  /** The result of `ledger.rpc(body)`. It has not run. */
+  /** The result of `ledger.rpc(body, over)`. It has not run. */
   readonly rpc: LedgerRpc;
   readonly body: Buffer;
-  /** The value of the request header `X-Sluice-Proof`. */
+  /** Default `http`. */
+  readonly over?: Parameters<Ledger["rpc"]>[1];
+  /** The value of the header `X-Sluice-Proof` of the request or the handshake. */
   readonly wanted: string | undefined;
 }
 

@@ -55,7 +55,6 @@ export default defineSurface<Options>({
         const body = x.body ?? noBody;
         const rpc = ledger.rpc(body);
         const proved = prover?.prove({
-          ledger,
           rpc,
           body,
           wanted: x.request.headers["x-sluice-proof"]?.toString(),

@@ -11,7 +11,7 @@ import {
   type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Accounts, Ledger } from "sluice-gateway/services";
+import type { Accounts, Ledger, Prover } from "sluice-gateway/services";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
 import { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
@@ -37,6 +37,7 @@ interface SurfaceDeps {
   readonly log: Log;
   readonly memory: Memory;
   readonly write: boolean;
+  readonly prover: Prover | undefined;
 }
 
 /** Returns the schema of an option that limits how many things of one kind each key can have open. */
@@ -80,6 +81,7 @@ export default defineSurface<Options>({
   needs: { principal: "answer", charge: "answer" },
   wants: { ticket: "answer" },
   uses: ["accounts", "ledger"],
+  usesIfInstalled: ["proofs"],
   operation: () => operation,
   start({ upstream, write, ...perKeyLimits }, host) {
     const ledger = host.use("ledger").pool(upstream);
@@ -94,7 +96,8 @@ export default defineSurface<Options>({
       submissions: new KeyLimit(perKeyLimits.submissionsPerKey),
     };
     const { log, memory } = host;
-    const deps: SurfaceDeps = { ledger, accounts, connections, limits, log, memory, write };
+    const prover = host.use("proofs", { ifInstalled: true })?.prover(upstream);
+    const deps: SurfaceDeps = { ledger, accounts, connections, limits, log, memory, write, prover };
     return {
       answer(x) {
         x.note("upstream", upstream);
@@ -106,7 +109,7 @@ export default defineSurface<Options>({
 
 async function answer(
   x: Exchange,
-  { ledger, accounts, connections, limits, log, memory, write }: SurfaceDeps,
+  { accounts, connections, ...shared }: SurfaceDeps,
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
@@ -118,7 +121,8 @@ async function answer(
   stack.defer(() => places.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
-  const deps = { ledger, caller, charge, x, limits, log, memory, write };
+  const wantedProof = x.request.headers["x-sluice-proof"]?.toString();
+  const deps = { ...shared, caller, charge, x, wantedProof };
   await new Session(connection, deps).finished;
   return undefined;
 }

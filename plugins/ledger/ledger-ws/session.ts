@@ -11,7 +11,7 @@ import {
   type Memory,
   type Reply,
 } from "sluice-gateway/plugin";
-import type { Charge, Ledger, LedgerRpc, RpcAnswer } from "sluice-gateway/services";
+import type { Charge, Ledger, LedgerRpc, Prover, RpcAnswer } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/toolkit";
 import { ArchiveCalls } from "./archive-calls.ts";
 import { CallReplies, type RpcCall } from "./call-replies.ts";
@@ -66,6 +66,10 @@ export interface SessionDeps {
   readonly limits: KeyLimits;
   /** True if keys with `ledger:write` may submit extrinsics. */
   readonly write: boolean;
+  /** Undefined if nothing is proved. */
+  readonly prover: Prover | undefined;
+  /** `X-Sluice-Proof` of the handshake. */
+  readonly wantedProof: string | undefined;
 }
 
 export class Session {
@@ -167,18 +171,21 @@ export class Session {
   }
 
   async #answer(data: Buffer, isHeld: boolean): Promise<void> {
-    const { ledger, caller, x } = this.#deps;
+    const { ledger, caller, x, prover, wantedProof: wanted } = this.#deps;
     const refused = await x.admit();
     const refusal = isHeld ? refused && errorOf(refused) : tooManyRequests;
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
     const canWrite = this.#deps.write && mentions(data, writingNames) && (await mayWrite(caller));
     const call = isComplex ? undefined : this.#connectionCall(data, canWrite);
-    if (call !== undefined && refusal !== undefined) return this.#replies.refuse(call, refusal);
+    const callRefusal = refusal ?? (call?.isRead === true ? prover?.refusal(wanted) : undefined);
+    if (call !== undefined && callRefusal !== undefined)
+      return this.#replies.refuse(call, callRefusal);
     if (call !== undefined) return call.run();
     const over = canWrite ? "websocket-write" : "websocket";
-    const rpc = ledger.rpc(isComplex ? invalidRequest : data, over);
-    if (refusal === undefined) return this.#run(rpc);
-    return this.#refuse(rpc, refusal);
+    const body = isComplex ? invalidRequest : data;
+    const rpc = ledger.rpc(body, over);
+    if (refusal !== undefined) return this.#refuse(rpc, refusal);
+    return this.#run(prover?.prove({ rpc, body, over, wanted }) ?? rpc);
   }
 
   /**
@@ -194,7 +201,8 @@ export class Session {
     const { item } = body;
     const writing = canWrite ? [this.#submissions] : [];
     for (const handler of [this.#follows, this.#subscriptions, this.#archive, ...writing]) {
-      if (handler.handles(item.method)) return { ...item, run: () => handler.answer(item) };
+      if (!handler.handles(item.method)) continue;
+      return { ...item, isRead: handler !== this.#submissions, run: () => handler.answer(item) };
     }
     return undefined;
   }
@@ -339,6 +347,8 @@ function mentions(data: Buffer, names: readonly string[]): boolean {
 }
 
 interface ConnectionCall extends RpcCall {
+  /** True if it reads from the chain. */
+  readonly isRead: boolean;
   run(): Promise<void>;
 }
 

@@ -1,6 +1,7 @@
 /** Checks the finalized heads of the nodes of an upstream, and reports the result. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
 import { FinalizedChain, type Checkpoint } from "./finalized-chain.ts";
+import type { LyingNodes } from "../reads/lying-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
 import type { HeadNode } from "./node.ts";
 
@@ -13,6 +14,7 @@ export class HeadWatch {
   readonly chain: FinalizedChain;
   readonly #name: string;
   readonly #nodes: readonly HeadNode[];
+  readonly #liars: LyingNodes;
   readonly #host: Pick<Host, "clock" | "log">;
   readonly #differs: readonly Gauge[];
   readonly #block: Gauge;
@@ -21,8 +23,15 @@ export class HeadWatch {
   /** Time of the last check that proved a higher block, in milliseconds since 1970. */
   #provedAtMs: number;
 
-  constructor(name: string, checkpoint: Checkpoint, nodes: readonly HeadNode[], host: Host) {
+  constructor(
+    name: string,
+    checkpoint: Checkpoint,
+    nodes: readonly HeadNode[],
+    liars: LyingNodes,
+    host: Host,
+  ) {
     this.#name = name;
+    this.#liars = liars;
     this.#nodes = nodes;
     this.chain = new FinalizedChain(checkpoint);
     this.#host = host;
@@ -56,7 +65,8 @@ export class HeadWatch {
     const { number, hash, setId, ended } = this.chain;
     const differing = this.#heads.filter(({ state }) => state === "differs").length;
     const reason =
-      ended ?? (differing > 0 ? `${differing} of ${this.#nodes.length} nodes differ` : undefined);
+      ended ??
+      (differing > 0 ? `${differing} of ${this.#nodes.length} nodes differ` : this.#liars.reason);
     return {
       kind: "head",
       title: `finalized head of ${this.#name}`,

@@ -8,6 +8,8 @@ export interface Header {
   readonly number: number;
   /** The hash that was computed from the other members. */
   readonly hash: string;
+  /** The whole header in SCALE. */
+  readonly scale: Uint8Array;
   readonly parentHash: string;
   readonly stateRoot: string;
   readonly extrinsicsRoot: string;
@@ -37,10 +39,11 @@ export function readHeader(reader: ScaleReader): Header {
   const stateRoot = hexOf(reader.take(32));
   const extrinsicsRoot = hexOf(reader.take(32));
   const changes = reader.list(1, readDigestItem);
-  const hash = hexOf(blake2b(reader.bytes.subarray(start, reader.at), { dkLen: 32 }));
+  const scale = reader.bytes.subarray(start, reader.at);
+  const hash = hexOf(blake2b(scale, { dkLen: 32 }));
   const isForced = changes.some((change) => change?.isForced === true);
   const change = changes.find((each) => each?.isForced === false);
-  return { number, hash, parentHash, stateRoot, extrinsicsRoot, change, isForced };
+  return { number, hash, scale, parentHash, stateRoot, extrinsicsRoot, change, isForced };
 }
 
 /** Reads the answer of `chain_getHeader`. Undefined if it is not a header. */

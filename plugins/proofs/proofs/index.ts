@@ -8,6 +8,7 @@ export default defineService<Options, Proofs>({
   description: "Proves the finalized head of the nodes and reads of the state.",
   extends: { upstreams: { checkpoint: checkpointSchema, proof: proofSchema } },
   uses: ["ledger"],
+  permissions: { deployment: ["store"] },
   dryRun: () => noProofs,
   async start(options, host) {
     const isUsed = Object.values(options.upstreams).some(

@@ -2,10 +2,15 @@
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
-import { ProvedCall } from "../reads/proved-call.ts";
+import { LyingNodes } from "../reads/lying-nodes.ts";
+import { createProver } from "../reads/prover.ts";
+import { KeptNodes } from "../trie/kept-nodes.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
-import { modes, type Mode, type Options } from "./options.ts";
+import type { Options } from "./options.ts";
+
+/** Maximum size of the nodes of tries that are kept per upstream. */
+const keptBytes = 32 * 1_048_576;
 
 export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Proofs> {
   const provers = new Map<string, Prover>();
@@ -19,19 +24,17 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     if (entry === null) continue;
     const { checkpoint, proof: ownMode } = entry;
     if (checkpoint === undefined && ownMode === "off") continue;
-    const nodes = host.use("ledger").pool(upstream)?.nodes.map(headNode);
-    if (nodes === undefined) continue;
-    const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, host);
+    const ledger = host.use("ledger").pool(upstream);
+    if (ledger === undefined) continue;
+    const nodes = ledger.nodes.map(headNode);
+    const liars = new LyingNodes(upstream, ledger.nodes, host);
+    const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, liars, host);
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
-    provers.set(upstream, {
-      prove({ wanted, ...call }) {
-        const mode = modeOf(ownMode, wanted);
-        if (mode === "off") return undefined;
-        return new ProvedCall({ ...call, mode, nodes, headers, chain: watch?.chain, count });
-      },
-    });
+    const kept = new KeptNodes(keptBytes);
+    const deps = { kept, ledger, liars, nodes, headers, chain: watch?.chain, count };
+    provers.set(upstream, createProver(deps, ownMode));
   }
   return {
     service: { prover: (upstream) => provers.get(upstream) },
@@ -40,11 +43,4 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     },
     backends: () => watches.map((watch) => watch.status()),
   };
-}
-
-/** A client can ask for more than the upstream requires, but not for less. Undefined if `wanted` is no mode. */
-function modeOf(required: Mode, wanted: string | undefined): Mode | undefined {
-  if (wanted === undefined) return required;
-  const mode = modes.find((each) => each === wanted);
-  return mode !== undefined && required === "require" ? required : mode;
 }

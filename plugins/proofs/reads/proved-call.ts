@@ -1,5 +1,5 @@
-/** A JSON-RPC body whose answer is proved where that is possible (decisions.md section 18). */
-import { readJsonRpc, type CallReporter, type Memory } from "sluice-gateway/plugin";
+/** A JSON-RPC call whose answer is proved where that is possible (decisions.md section 18). */
+import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   Ledger,
   LedgerFailure,
@@ -9,28 +9,43 @@ import type {
   RpcCaller,
 } from "sluice-gateway/services";
 import type { FinalizedChain } from "../proofs/finalized-chain.ts";
-import { headNode } from "../proofs/ledger-node.ts";
 import type { Header } from "../proofs/header.ts";
+import { headNode } from "../proofs/ledger-node.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
+import type { KeptNodes } from "../trie/kept-nodes.ts";
 import type { Headers } from "./headers.ts";
+import type { LyingNodes } from "./lying-nodes.ts";
+import { proofText, withProof, type CallProof } from "./proof-member.ts";
 import { provableRead } from "./provable-reads.ts";
-import { UnprovableError, type ProvableRead, type ProvedResult } from "./read.ts";
+import { UnprovableError, type ProvableRead } from "./read.ts";
 
-export interface ProvedCallDeps {
-  /** Undefined if the client asked for something else, which is refused. */
-  readonly mode: Mode | undefined;
+/** What proves the answers of an upstream. */
+export interface ProverDeps {
   readonly ledger: Ledger;
-  readonly rpc: LedgerRpc;
-  readonly body: Buffer;
   /** Undefined without a checkpoint. */
   readonly chain: FinalizedChain | undefined;
   /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
+  readonly kept: KeptNodes;
+  readonly liars: LyingNodes;
   /** Called once per call. */
-  readonly count: (outcome: "finalized" | "included" | "none") => void;
+  readonly count: (outcome: CallProof["state"]) => void;
 }
+
+/** What the client asked for. */
+export interface Wanted {
+  /** Undefined if the client asked for something else, which is refused. */
+  readonly mode: Mode | undefined;
+  /** Whether the answer has the member `proof`. `return`: with what a client needs in order to check it. */
+  readonly member: boolean | "return";
+}
+
+/** A call of the body, or what is none. */
+export type Item =
+  | { readonly kind: "call"; readonly id: string; readonly method: string; readonly params: string }
+  | { readonly kind: "other" };
 
 /** Facts about chain and node, which have no proof. */
 const constants: ReadonlySet<string> = new Set([
@@ -47,94 +62,112 @@ const constants: ReadonlySet<string> = new Set([
   "chainSpec_v1_genesisHash",
   "chainSpec_v1_properties",
 ]);
+/** Says nothing about the chain. */
+const submits = "author_submitExtrinsic";
 const unknownMode = JSON.stringify({
   code: -32600,
   message: "Invalid Request",
-  data: { reason: "X-Sluice-Proof: expected off, prefer or require" },
+  data: { reason: "X-Sluice-Proof: expected off, prefer, require or return" },
 });
 
+export function notProved(reason: string): string {
+  return `{"code":-32052,"message":"Not Proved","data":${JSON.stringify({ reason })}}`;
+}
+
 export class ProvedCall implements ProvedRpc {
-  proof = "";
-  readonly #deps: ProvedCallDeps;
-  readonly #call: { readonly id: string; readonly method: string } | undefined;
+  /** After `run`. */
+  outcome: CallProof = { state: "none", reason: "the call was not sent" };
+  readonly #deps: ProverDeps;
+  readonly #wanted: Wanted;
+  readonly #rpc: LedgerRpc;
+  readonly #id: string;
+  /** Undefined if this is not a call of a whitelisted method. */
+  readonly #method: string | undefined;
   readonly #read: ProvableRead | undefined;
-  #outcome: "proved" | "refused" | undefined;
+  #ended: "proved" | "refused" | undefined;
   #isReleased = false;
 
-  constructor(deps: ProvedCallDeps) {
+  /** `rpc`: answers the item without a proof. */
+  constructor(deps: ProverDeps, wanted: Wanted, rpc: LedgerRpc, item: Item) {
     this.#deps = deps;
-    const parsed = readJsonRpc(deps.body, 1);
-    if (parsed.kind !== "single" || parsed.item.kind !== "call") return;
-    const { id, method, params } = parsed.item;
-    if (!deps.ledger.methods.has(method)) return;
-    this.#call = { id, method };
-    this.#read = provableRead(method, params);
+    this.#wanted = wanted;
+    this.#rpc = rpc;
+    const isCall = item.kind === "call";
+    this.#id = isCall ? item.id : "null";
+    if (!isCall || (!deps.ledger.methods.has(item.method) && item.method !== submits)) return;
+    this.#method = item.method;
+    this.#read = provableRead(item.method, item.params);
+  }
+
+  get proof(): string {
+    return proofText(this.outcome);
   }
 
   get costMilliCu(): number {
-    return this.#deps.rpc.costMilliCu;
+    return this.#rpc.costMilliCu;
   }
 
   get lines(): LedgerRpc["lines"] {
-    if (this.#outcome === undefined) return this.#deps.rpc.lines;
-    const method = this.#call?.method ?? "";
-    return this.#outcome === "proved" ? [{ method, costMilliCu: this.costMilliCu }] : [];
+    if (this.#ended === undefined) return this.#rpc.lines;
+    const method = this.#method ?? "";
+    return this.#ended === "proved" ? [{ method, costMilliCu: this.costMilliCu }] : [];
   }
 
   get failure(): LedgerFailure | undefined {
-    return this.#deps.rpc.failure;
+    return this.#rpc.failure;
   }
 
   async run(caller?: RpcCaller, memory?: Memory): Promise<RpcAnswer> {
-    const { mode, rpc, count } = this.#deps;
-    if (mode === undefined) {
-      this.#outcome = "refused";
-      this.proof = "none; reason=unknown value of X-Sluice-Proof";
-      return rpc.refuse(unknownMode);
-    }
-    const proved = await this.#prove();
-    if (typeof proved !== "string") {
-      const { result, hash, root, state } = proved;
-      this.#outcome = "proved";
-      this.proof = `${state}; block=${hash}${root === undefined ? "" : `; root=${root}`}`;
-      count(state);
-      return `{"jsonrpc":"2.0","id":${this.#call?.id ?? "null"},"result":${result}}`;
-    }
-    this.proof = `none; reason=${proved}`;
-    count("none");
-    if (this.#isReleased) {
-      this.#outcome = "refused";
-      return undefined;
-    }
-    if (mode !== "require" || constants.has(this.#call?.method ?? "")) {
-      return await rpc.run(caller, memory);
-    }
-    this.#outcome = "refused";
-    const data = JSON.stringify({ reason: proved });
-    return rpc.refuse(`{"code":-32052,"message":"Not Proved","data":${data}}`);
+    const answer = await this.#answer(caller, memory);
+    return this.#wanted.member === false ? answer : withProof(answer, this.outcome);
   }
 
   refuse(error: string): string | undefined {
-    return this.#deps.rpc.refuse(error);
+    return this.#rpc.refuse(error);
   }
 
   release(): void {
     this.#isReleased = true;
-    this.#deps.rpc.release();
+    this.#rpc.release();
   }
 
   report(to: CallReporter, refusedWith?: string): void {
-    if (this.#outcome === "proved")
-      to.called({ kind: "node", name: this.#call?.method ?? "", isListed: true });
-    else this.#deps.rpc.report(to, this.#outcome === "refused" ? "NOT_PROVED" : refusedWith);
+    if (this.#ended === "proved")
+      to.called({ kind: "node", name: this.#method ?? "", isListed: true });
+    else this.#rpc.report(to, this.#ended === "refused" ? "NOT_PROVED" : refusedWith);
+  }
+
+  async #answer(caller?: RpcCaller, memory?: Memory): Promise<RpcAnswer> {
+    const { mode } = this.#wanted;
+    if (mode === undefined) {
+      this.#ended = "refused";
+      this.outcome = { state: "none", reason: "unknown value of X-Sluice-Proof" };
+      return this.#rpc.refuse(unknownMode);
+    }
+    const proved = await this.#prove();
+    const isProved = typeof proved !== "string";
+    this.outcome = isProved ? proved.proof : { state: "none", reason: proved };
+    this.#deps.count(this.outcome.state);
+    if (isProved) {
+      this.#ended = "proved";
+      return `{"jsonrpc":"2.0","id":${this.#id},"result":${proved.result}}`;
+    }
+    if (this.#isReleased) {
+      this.#ended = "refused";
+      return undefined;
+    }
+    const method = this.#method ?? "";
+    if (mode !== "require" || constants.has(method) || method === submits)
+      return await this.#rpc.run(caller, memory);
+    this.#ended = "refused";
+    return this.#rpc.refuse(notProved(proved));
   }
 
   /** Returns the reason if the answer cannot be proved. */
-  async #prove(): Promise<
-    (ProvedResult & { readonly hash: string; readonly state: "finalized" | "included" }) | string
-  > {
-    const { mode, chain, ledger, nodes, headers } = this.#deps;
-    if (this.#call === undefined) return "only a single call of a known method is proved";
+  async #prove(): Promise<{ readonly result: string; readonly proof: CallProof } | string> {
+    const { chain, ledger, nodes, headers, kept, liars } = this.#deps;
+    const { mode, member } = this.#wanted;
+    if (this.#method === undefined) return "this is no call of a known method";
     if (this.#read === undefined) return "this call cannot be proved";
     const { block = mode === "require" ? chain?.hash : undefined, run } = this.#read;
     if (block === undefined) return "the call names no block";
@@ -146,11 +179,16 @@ export class ProvedCall implements ProvedRpc {
     for (const node of [throughLedger(ledger), ...nodes]) {
       try {
         const header = (): Promise<Header> => headers.get(node, hash);
-        const proved = await run({ node, hash, header });
-        return { ...proved, hash, state: isFinalized() ? "finalized" : "included" };
+        const { result, root, nodes: used = [] } = await run({ node, hash, kept, header });
+        const state = isFinalized() ? "finalized" : "included";
+        const proof: CallProof = { state, block: hash, root };
+        if (member !== "return") return { result, proof };
+        const { scale } = await header();
+        return { result, proof: { ...proof, nodes: used, headers: [scale] } };
       } catch (error) {
         if (error instanceof UnprovableError) return error.message;
         if (!(error instanceof NodeError)) throw error;
+        if (error.isLie) void liars.search(run, hash);
         reason = error.message;
       }
     }

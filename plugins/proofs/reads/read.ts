@@ -1,6 +1,7 @@
 /** A call whose answer can be proved. */
 import type { Header } from "../proofs/header.ts";
 import type { HeadNode } from "../proofs/node.ts";
+import type { KeptNodes } from "../trie/kept-nodes.ts";
 
 export interface ProvableRead {
   /** Hash (in lower case) or number of the block. Undefined if the call names none. */
@@ -14,6 +15,8 @@ export interface Source {
   readonly node: HeadNode;
   /** Hash of the block. */
   readonly hash: string;
+  /** The nodes of tries that are known. Undefined to ask the node for all. */
+  readonly kept?: KeptNodes | undefined;
   /** Returns the header with this hash. Throws a NodeError. */
   readonly header: () => Promise<Header>;
 }
@@ -23,6 +26,8 @@ export interface ProvedResult {
   readonly result: string;
   /** The root against which it was proved. Undefined if the hash of the block alone proves it. */
   readonly root?: string;
+  /** The nodes of the trie that prove it. */
+  readonly nodes?: readonly Uint8Array[];
 }
 
 /** An answer for which there is no proof. The message is the reason. */

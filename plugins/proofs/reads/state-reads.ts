@@ -3,6 +3,7 @@ import { isObject } from "sluice-gateway/toolkit";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, hexOf } from "../proofs/scale.ts";
 import { hashBytes } from "../trie/node.ts";
+import { nameOf } from "../trie/kept-nodes.ts";
 import { childTries, hashOf, ProofError, TrieProof, type KeyRange } from "../trie/read-proof.ts";
 import { Params, ParamsError } from "./params.ts";
 import { UnprovableError, type ProvedResult, type ReadCall, type Source } from "./read.ts";
@@ -126,12 +127,24 @@ async function readState(
   source: Source,
   { child, keys, answer }: StateRead,
 ): Promise<ProvedResult> {
-  const { node, hash } = source;
+  const { node, hash, kept } = source;
   const { stateRoot } = await source.header();
-  const proof = new TrieProof(await nodesOf(node, hash, await keys(source), child));
+  const root = bytesOf(stateRoot) ?? Buffer.alloc(0);
+  const readFrom = (proof: TrieProof): ProvedResult => {
+    const result = answer(trieIn(proof, root, child), hash);
+    for (const [name, bytes] of proof.used) kept?.add(name, bytes);
+    return { result, root: stateRoot, nodes: [...proof.used.values()] };
+  };
+  if (kept?.get(nameOf(root)) !== undefined) {
+    try {
+      return readFrom(new TrieProof([], kept));
+    } catch (error) {
+      if (!(error instanceof ProofError)) throw error;
+    }
+  }
+  const nodes = await nodesOf(node, hash, await keys(source), child);
   try {
-    const root = bytesOf(stateRoot) ?? Buffer.alloc(0);
-    return { result: answer(trieIn(proof, root, child), hash), root: stateRoot };
+    return readFrom(new TrieProof(nodes, kept));
   } catch (error) {
     if (error instanceof ProofError) throw new NodeError(error.message, true);
     throw error;

@@ -1,6 +1,7 @@
 /** Reads values and keys from the nodes of a trie, each of which is known by its hash. */
 import { blake2b } from "@noble/hashes/blake2.js";
-import { hexOf, ScaleError } from "../proofs/scale.ts";
+import { ScaleError } from "../proofs/scale.ts";
+import { nameOf, type KeptNodes } from "./kept-nodes.ts";
 import {
   bytesOfNibbles,
   emptyNode,
@@ -30,12 +31,20 @@ export function hashOf(bytes: Uint8Array): Uint8Array {
   return blake2b(bytes, { dkLen: hashBytes });
 }
 
-export class TrieProof {
-  readonly #nodes: ReadonlyMap<string, Uint8Array>;
+const emptyName = nameOf(hashOf(emptyNode));
 
-  /** `nodes`: in any order. */
-  constructor(nodes: readonly Uint8Array[]) {
-    this.#nodes = new Map([emptyNode, ...nodes].map((node) => [hexOf(hashOf(node)), node]));
+export class TrieProof {
+  /** The nodes and values that were read so far, by their hashes. */
+  readonly used = new Map<string, Uint8Array>();
+  readonly #kept: KeptNodes | undefined;
+  readonly #nodes = new Map<string, Uint8Array>([[emptyName, emptyNode]]);
+  /** The nodes whose hash is not needed yet. */
+  readonly #unhashed: Uint8Array[];
+
+  /** `nodes`: in any order. `kept`: nodes that are known already. */
+  constructor(nodes: readonly Uint8Array[], kept?: KeptNodes) {
+    this.#unhashed = [...nodes];
+    this.#kept = kept;
   }
 
   /**
@@ -101,9 +110,21 @@ export class TrieProof {
   }
 
   #bytes(hash: Uint8Array): Uint8Array {
-    const bytes = this.#nodes.get(hexOf(hash));
+    const name = nameOf(hash);
+    const bytes = this.#kept?.get(name) ?? this.#nodes.get(name) ?? this.#find(name);
     if (bytes === undefined) throw new ProofError("a node of the trie is missing");
+    this.used.set(name, bytes);
     return bytes;
+  }
+
+  /** Hashes nodes until one has the name. */
+  #find(name: string): Uint8Array | undefined {
+    for (let node = this.#unhashed.pop(); node !== undefined; node = this.#unhashed.pop()) {
+      const found = nameOf(hashOf(node));
+      this.#nodes.set(found, node);
+      if (found === name) return node;
+    }
+    return undefined;
   }
 }
 

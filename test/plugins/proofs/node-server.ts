@@ -9,20 +9,26 @@ export interface NodeServer extends AsyncDisposable {
   readonly url: string;
 }
 
+interface Call {
+  readonly id: number;
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
 /** `node`: its rejections are answered with the error -32601. */
 export async function serveNode({ call }: Pick<HeadNode, "call">): Promise<NodeServer> {
   const server = createServer((request, response) => {
-    const answer = async (): Promise<void> => {
-      const { id, method, params } = JSON.parse(await text(request)) as {
-        readonly id: number;
-        readonly method: string;
-        readonly params: readonly unknown[];
-      };
+    const one = async ({ id, method, params }: Call): Promise<object> => {
       const outcome = await call(method, params).then(
         (result) => ({ result }),
         () => ({ error: { code: -32601, message: "Method not found" } }),
       );
-      response.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
+      return { jsonrpc: "2.0", id, ...outcome };
+    };
+    const answer = async (): Promise<void> => {
+      const asked = JSON.parse(await text(request)) as Call | readonly Call[];
+      const answered = "map" in asked ? Promise.all(asked.map(one)) : one(asked);
+      response.end(JSON.stringify(await answered));
     };
     answer().catch((error: unknown) => response.destroy(error as Error));
   });

@@ -8,6 +8,7 @@ import type { TestChain } from "./test-chain.ts";
 export interface Setup {
   readonly gateway: TestGateway;
   readonly chain: TestChain;
+  readonly urls: readonly string[];
 }
 
 export interface Answer {
@@ -54,10 +55,14 @@ routes:
     methods: [POST]
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
     to: { ledger-rpc: { upstream: main } }
+  - path: /rpc
+    websocket: true
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: { ledger-ws: { upstream: main } }
 `,
   });
   t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain };
+  return { gateway, chain, urls };
 }
 
 export async function post(

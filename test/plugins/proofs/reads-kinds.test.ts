@@ -1,10 +1,13 @@
 /** Each kind of read with its proof: the right answer, and that each lie of a node is caught. */
 import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { blake2AsHex, blake2AsU8a } from "@polkadot/util-crypto";
 import { hexOf } from "../../../plugins/proofs/proofs/scale.ts";
 import { orderedRoot, type Layout } from "../../../plugins/proofs/trie/trie-root.ts";
 import { call, charged, startProved, type Lie, type Setup } from "./proved-gateway.ts";
+import { until } from "../ledger/until.ts";
 import { registry, TestChain, voters } from "./test-chain.ts";
 import { childKey, TestState } from "./test-state.ts";
 
@@ -230,3 +233,53 @@ for (const [name, [[method, params, result], lie]] of Object.entries(lies))
     const read = await call(both, method, [...params, hash]);
     assert.deepEqual(read.result, result);
   });
+
+test("a node with a wrong proof is left, and the evidence is kept", async (t) => {
+  const liar: Lie = (method) => (method === "state_getReadProof" ? { proof: [] } : undefined);
+  const setup = await start(t, upstream, [liar, () => {}]);
+  const { gateway, chain } = setup;
+  const unused = async (): Promise<string> =>
+    await (await fetch(`${gateway.adminUrl}/readyz`)).text();
+  // Reads of different keys, because the node that answers first can be either one.
+  for (let at = 0; !(await unused()).includes("wrong proof"); at++) {
+    assert.ok(at < 40);
+    const read = await call(setup, "state_getStorage", [keyAt(at), chain.at(8).hash]);
+    assert.equal(read.result, valueAt(at % 40));
+  }
+  assert.ok((await unused()).includes(`wrong proofs of ${new URL(setup.urls[0] ?? "").host}`));
+  const folder = join(gateway.folder, "data", "wrong-proofs");
+  await until(async () => (await readdir(folder)).length > 0);
+  const [name = ""] = await readdir(folder);
+  const evidence = JSON.parse(await readFile(join(folder, name), "utf8")) as Record<
+    string,
+    unknown
+  >;
+  assert.equal(evidence["block"], chain.at(8).hash);
+  assert.equal(evidence["reason"], "a node of the trie is missing");
+  assert.deepEqual((evidence["calls"] as unknown[]).at(-1), {
+    method: "state_getReadProof",
+    params: [[keyAt(0)], chain.at(8).hash],
+    answer: { proof: [] },
+  });
+});
+
+test("a read whose path in the trie is known is answered without the node", async (t) => {
+  let proofs = 0;
+  const setup = await start(t, upstream, [
+    (method) => void (method.endsWith("ReadProof") && proofs++),
+  ]);
+  // The blocks have the same state.
+  const readAll = async (number: number): Promise<void> => {
+    const { hash } = setup.chain.at(number);
+    for (const [method, params, result] of stateCases) {
+      const read = await call(setup, method, [...params, hash]);
+      assert.deepEqual([read.result, read.error], [result, undefined], method);
+      assert.equal(read.proof, `finalized; block=${hash}; root=${root}`);
+    }
+  };
+  await readAll(8);
+  const before = proofs;
+  assert.ok(before > 5);
+  await readAll(7);
+  assert.equal(proofs, before);
+});

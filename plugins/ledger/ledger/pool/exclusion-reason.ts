@@ -18,6 +18,8 @@ export const exclusionReasons = [
   "finalized_backwards",
   /** The node answers probes, but several consecutive calls failed. */
   "tripped",
+  /** An answer of the node was proved to be wrong. */
+  "wrong_proof",
   /** The node answers probes, but not as a node should: an HTTP error, a web page, a header without a number. */
   "bad_answer",
   /** The node does not answer probes. */

@@ -1,6 +1,7 @@
 /** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import { exclusionReasons, reasonToExclude, type ExclusionReason } from "./exclusion-reason.ts";
+import { failures } from "./failure.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -79,6 +80,12 @@ export class NodeHealth {
     if (!node.ejection.failed() || node.exclusionReason !== undefined || this.usable.length < 2)
       return;
     node.ejection.eject(cause);
+    this.review();
+  }
+
+  /** See `LedgerNode.distrust`. */
+  distrust(node: PooledNode): void {
+    node.distrust.eject({ kind: failures.unusable.kind, address: node.label });
     this.review();
   }
 

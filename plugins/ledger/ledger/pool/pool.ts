@@ -70,6 +70,10 @@ class Pool implements OpenPool, AttemptListener {
     this.nodes = nodes.map((node) => ({
       name: node.label,
       call: (method, params) => this.#callNode(node, { method, params }),
+      distrust: () => this.#health.distrust(node),
+      get isDistrusted() {
+        return node.distrust.isEjected;
+      },
     }));
     this.reference = new Reference({
       nodes,

@@ -32,6 +32,15 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0.25,
 };
 
+/** decisions.md section 18. */
+const distrustPolicy: EjectionPolicy = {
+  failures: 1,
+  failuresAfterReturn: 1,
+  firstMs: 600_000,
+  maxMs: 86_400_000,
+  jitter: 0,
+};
+
 export interface NodeDeps {
   readonly index: number;
   /** Host and port, without credentials. */
@@ -53,6 +62,8 @@ export class PooledNode implements Backend {
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
   readonly ejection: Ejection;
+  /** Ejects the node after an answer that was proved to be wrong. Good answers do not end it. */
+  readonly distrust: Ejection;
   /** The reason why the node is not used. Undefined if it is usable. Set by `NodeHealth`. */
   exclusionReason: ExclusionReason | undefined = "unprobed";
   /** Time of the last change of `exclusionReason`, in milliseconds since 1970. Set by `NodeHealth`. */
@@ -106,7 +117,9 @@ export class PooledNode implements Backend {
     this.#clock = deps.clock;
     this.#probeTimeoutMs = deps.probeTimeoutMs;
     this.excludedAt = deps.clock.now();
-    this.ejection = new Ejection(ejectionPolicy, deps.clock, () => void this.probe());
+    const retry = (): void => void this.probe();
+    this.ejection = new Ejection(ejectionPolicy, deps.clock, retry);
+    this.distrust = new Ejection(distrustPolicy, deps.clock, retry);
   }
 
   get isEjected(): boolean {
@@ -127,6 +140,7 @@ export class PooledNode implements Backend {
   get ownExclusionReason(): ExclusionReason | undefined {
     if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
+    if (this.distrust.isEjected) return "wrong_proof";
     if (this.ejection.isEjected) return "tripped";
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
@@ -162,6 +176,7 @@ export class PooledNode implements Backend {
     if (reason === undefined) return undefined;
     return {
       ...(reason === "tripped" && this.ejection.absence),
+      ...(reason === "wrong_proof" && this.distrust.absence),
       reason: this.absenceDetail ?? reason.replaceAll("_", " "),
       since: new Date(this.excludedAt).toISOString(),
     };
@@ -181,6 +196,7 @@ export class PooledNode implements Backend {
 
   async close(): Promise<void> {
     this.ejection.close();
+    this.distrust.close();
     this.onProbed = () => {};
     await Promise.all([this.client.close(), this.probeClient.close()]);
     await this.#probing;
@@ -193,6 +209,7 @@ export class PooledNode implements Backend {
     else this.#missProbe(result, this.#answers > answersBefore);
     this.probed = true;
     this.ejection.probed(result.kind === "observed");
+    this.distrust.probed(result.kind === "observed");
     this.onProbed();
   }
 

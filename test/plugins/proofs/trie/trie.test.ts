@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { calculate_state_root, decode_proof } from "@acala-network/chopsticks-executor";
 import * as fc from "fast-check";
 import { hashOf, ProofError, TrieProof } from "../../../../plugins/proofs/trie/read-proof.ts";
+import { KeptNodes } from "../../../../plugins/proofs/trie/kept-nodes.ts";
 import { orderedRoot, trieRoot } from "../../../../plugins/proofs/trie/trie-root.ts";
 import { bytesOf, hexOf } from "../../../../plugins/proofs/proofs/scale.ts";
 import { registry } from "../test-chain.ts";
@@ -87,6 +88,26 @@ test("a proof without one of its nodes, or with a damaged one, shows nothing wro
       }
     }),
   );
+});
+
+test("nodes are kept up to a number of bytes, and give the same values", () => {
+  const entries = Array.from({ length: 100 }, (_, at): [Uint8Array, Uint8Array] => [
+    Buffer.from(`${at} key ${"x".repeat(40)}`),
+    Buffer.alloc(100, at),
+  ]);
+  const { root, nodes } = trieOf(entries, "V1");
+  const large = new KeptNodes(1_000_000);
+  const small = new KeptNodes(2_000);
+  for (const [each, stored] of entries) {
+    const proof = new TrieProof(nodes);
+    assert.deepEqual(Buffer.from(proof.value(root, each) ?? []), stored);
+    for (const kept of [large, small]) for (const used of proof.used) kept.add(...used);
+    assert.ok(small.bytes <= 2_000);
+  }
+  for (const [each, stored] of entries) {
+    assert.deepEqual(Buffer.from(new TrieProof([], large).value(root, each) ?? []), stored);
+    assert.throws(() => new TrieProof([], small).value(root, entries[0]?.[0] ?? each), ProofError);
+  }
 });
 
 test("pages of keys are complete", () => {

@@ -221,6 +221,27 @@ test("a node whose finalized block goes back is left out until it has caught up"
   assert.equal(under.pool.epoch, epoch);
 });
 
+test("a node that is distrusted is left for 10 minutes, then for 20, and good answers do not end that", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b");
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  for (const minutes of [10, 20]) {
+    under.pool.nodes?.[1]?.distrust();
+    assert.deepEqual(under.exclusionReasons(), [undefined, "wrong_proof"]);
+    assert.equal((await under.pool.nodes?.[1]?.call("system_chain", "[]"))?.kind, "result");
+    under.clock.advance(minutes * 60_000 - 1);
+    await under.pool.probe();
+    assert.deepEqual(under.exclusionReasons(), [undefined, "wrong_proof"]);
+    under.clock.advance(1);
+    await under.pool.probe();
+    assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
+  }
+  under.pool.nodes?.[1]?.distrust();
+  under.pool.nodes?.[0]?.distrust();
+  assert.equal(typeof (await under.outcome()), "string", "they are used if there is no other");
+});
+
 test("a restarted chain is accepted after some probes and raises the epoch", async () => {
   await using node = await startChainNode("a");
   await using under = startPool([node.url]);

@@ -1,0 +1,158 @@
+/** Proofs of calls in arrays and over WebSocket, and what a client gets in order to check an answer. */
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { hexOf } from "../../../plugins/proofs/proofs/scale.ts";
+import { connectWs, type WsClient } from "../ledger/ledger-ws/ws-client.ts";
+import { call, charged, post, startProved, type Setup } from "./proved-gateway.ts";
+import { registry, TestChain, voters } from "./test-chain.ts";
+import { TestState } from "./test-state.ts";
+
+const state = new TestState(new Map([["0x01", "0x02"]]));
+const root = hexOf(state.root);
+
+async function start(t: TestContext, options: object = {}): Promise<Setup> {
+  const chain = new TestChain(voters(4)).add({ stateRoot: state.root }, 10).finalize(9);
+  return await startProved(t, chain, options, [() => {}], async (method, params) =>
+    method.startsWith("system_") ? {} : await state.answer(method, params),
+  );
+}
+
+interface Answered {
+  readonly id: unknown;
+  readonly result?: unknown;
+  readonly error?: { readonly code: number; readonly data?: unknown };
+  readonly proof?: unknown;
+}
+
+const bodyOf = (id: number, method: string, ...params: unknown[]): object => ({
+  jsonrpc: "2.0",
+  id,
+  method,
+  params,
+});
+
+/** A finalized read, one at a block that is not finalized, a constant, a read without a proof, and what is no call. */
+const arrayOf = ({ chain }: Setup): readonly unknown[] => [
+  bodyOf(1, "state_getStorage", "0x01", chain.at(8).hash),
+  bodyOf(2, "state_getStorage", "0x01", chain.at(10).hash),
+  { jsonrpc: "2.0", method: "system_chain" },
+  bodyOf(3, "system_chain"),
+  bodyOf(4, "state_call", "Core_version", "0x", chain.at(8).hash),
+  bodyOf(5, "no_method"),
+  1,
+];
+
+const partsOf = ({ id, result, error, proof }: Answered): unknown[] => [
+  id,
+  result ?? error?.code,
+  proof,
+];
+
+test("the header of an array counts what was proved, and only a client that asks gets more", async (t) => {
+  const setup = await start(t, { proof: "prefer" });
+  const response = await post(setup.gateway, arrayOf(setup));
+  assert.equal(response.headers.get("x-sluice-proof"), "partial; finalized=1; included=1; none=4");
+  const answers = (await response.json()) as Answered[];
+  const none = undefined;
+  assert.deepEqual(answers.map(partsOf), [
+    [1, "0x02", none],
+    [2, "0x02", none],
+    [3, {}, none],
+    [4, "0x", none],
+    [5, -32601, none],
+    [null, -32600, none],
+  ]);
+  const asked = await post(setup.gateway, arrayOf(setup), "prefer");
+  const proofs = ((await asked.json()) as Answered[]).map(({ proof }) => proof);
+  const unproved = { state: "none", reason: "this call cannot be proved" };
+  const noCall = { state: "none", reason: "this is no call of a known method" };
+  assert.deepEqual(proofs, [
+    { state: "finalized", block: setup.chain.at(8).hash, root },
+    { state: "included", block: setup.chain.at(10).hash, root },
+    unproved,
+    unproved,
+    noCall,
+    noCall,
+  ]);
+});
+
+test("require refuses the calls of an array that are not proved, and does not charge them", async (t) => {
+  const setup = await start(t, { proof: "require" });
+  const response = await post(setup.gateway, arrayOf(setup));
+  const answers = (await response.json()) as Answered[];
+  assert.deepEqual(
+    answers.map(({ id, result, error }) => [id, result ?? error?.code]),
+    [
+      [1, "0x02"],
+      [2, -32052],
+      [3, {}],
+      [4, -32052],
+      [5, -32601],
+      [null, -32600],
+    ],
+  );
+  assert.equal(await charged(setup), 600);
+});
+
+async function connect({ gateway }: Setup, t: TestContext, wanted?: string): Promise<WsClient> {
+  const headers: Record<string, string> = wanted === undefined ? {} : { "x-sluice-proof": wanted };
+  const client = await connectWs(`${gateway.url}/rpc`, { key: gateway.key, headers });
+  t.after(() => client[Symbol.asyncDispose]());
+  return client;
+}
+
+async function ask(client: WsClient, body: unknown): Promise<Answered> {
+  return JSON.parse(await client.ask(JSON.stringify(body))) as Answered;
+}
+
+test("answers over WebSocket have the member proof if the handshake asked for it", async (t) => {
+  const setup = await start(t);
+  const read = bodyOf(1, "state_getStorage", "0x01", setup.chain.at(8).hash);
+  const silent = await connect(setup, t);
+  assert.deepEqual(partsOf(await ask(silent, read)), [1, "0x", undefined]);
+  const client = await connect(setup, t, "prefer");
+  const proof = { state: "finalized", block: setup.chain.at(8).hash, root };
+  assert.deepEqual(partsOf(await ask(client, read)), [1, "0x02", proof]);
+  const array = (await ask(client, [read])) as unknown as Answered[];
+  assert.deepEqual(array.map(partsOf), [[1, "0x02", proof]]);
+});
+
+test("require refuses subscriptions and follows over WebSocket, and what is not proved", async (t) => {
+  const setup = await start(t);
+  const client = await connect(setup, t, "require");
+  for (const [method, ...params] of [
+    ["chainHead_v1_follow", true],
+    ["chain_subscribeNewHeads"],
+    ["archive_v1_storage", setup.chain.at(8).hash, []],
+    ["state_getStorage", "0x01", setup.chain.at(10).hash],
+  ] as const) {
+    const { error } = await ask(client, bodyOf(1, method, ...params));
+    assert.equal(error?.code, -32052, method);
+  }
+  const { result } = await ask(client, bodyOf(2, "state_getStorage", "0x01"));
+  assert.equal(result, "0x02");
+});
+
+test("a client that asks with return gets the nodes of the trie and the header", async (t) => {
+  const setup = await start(t);
+  const { hash, header } = setup.chain.at(8);
+  const read = await call(setup, "state_getStorage", ["0x01", hash], "return");
+  const proof = (await post(
+    setup.gateway,
+    bodyOf(1, "state_getStorage", "0x01", hash),
+    "return",
+  ).then((response) => response.json())) as { readonly proof: object };
+  assert.equal(read.proof, `finalized; block=${hash}; root=${root}`);
+  const { nodes } = proof.proof as { readonly nodes: readonly string[] };
+  assert.deepEqual(proof.proof, {
+    state: "finalized",
+    block: hash,
+    root,
+    nodes,
+    headers: [registry.createType("Header", header).toHex()],
+  });
+  assert.deepEqual(
+    nodes,
+    ((await state.answer("state_getReadProof", [["0x01"]])) as { proof: unknown }).proof,
+  );
+});
