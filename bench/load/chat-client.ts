@@ -4,6 +4,7 @@
  * followed by another, so that the requested number of streams runs from then on. The time to the first token begins
  * when the request is written.
  */
+import { agentPrompt } from "./agent-request.ts";
 import { connect, type Socket } from "node:net";
 
 /** The APIs for models, with the path of each and the end of a complete answer. */
@@ -24,6 +25,8 @@ export interface StreamsOptions {
   readonly seconds: number;
   /** Number of tokens of each stream, at 50 per second. */
   readonly tokens: number;
+  /** Whether the requests are those of an agent, which the model answers with a call of a tool. Default: false. */
+  readonly isAgent?: boolean;
 }
 
 export interface StreamsResult {
@@ -150,8 +153,9 @@ function promptOf(api: Api, tokens: number): object {
   return { messages: [{ role: "system", content: system }, user], max_tokens: tokens };
 }
 
-function requestOf({ api, headers, tokens }: StreamsOptions): Buffer {
-  const body = JSON.stringify({ model: "Bench/Echo-1", stream: true, ...promptOf(api, tokens) });
+function requestOf({ api, headers, tokens, isAgent = false }: StreamsOptions): Buffer {
+  const prompt = isAgent ? agentPrompt(api, tokens) : promptOf(api, tokens);
+  const body = JSON.stringify({ model: "Bench/Echo-1", stream: true, ...prompt });
   const lines = [
     `POST ${apis[api].path} HTTP/1.1`,
     "host: 127.0.0.1",

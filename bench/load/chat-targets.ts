@@ -82,34 +82,45 @@ function script(name: string, file: string, ...args: readonly string[]): ChatTar
   };
 }
 
-/** Headers name the address of the model. This proxy stores nothing and checks no key. */
-const portkey: ChatTarget = {
-  name: "@portkey-ai/gateway",
-  missing: existsSync(portkeyEntry) ? undefined : "@portkey-ai/gateway is not installed",
-  async start(model) {
-    const port = await freePort();
-    const command = [node, portkeyEntry, `--port=${port}`, "--headless"];
-    const peer = await startPeer(command, { core: proxyCore, port });
-    await listening(port);
-    return {
-      peer,
-      headers: [
-        "x-portkey-provider: openai",
-        `x-portkey-custom-host: ${urlOf(model)}/v1`,
-        "authorization: Bearer bench",
-      ],
-    };
-  },
-};
+/**
+ * Headers name the address of the model. This proxy stores nothing and checks no key. It forwards the Responses API to a
+ * worker with that API, and the Messages API to one of the provider `anthropic`. It translates neither into chat
+ * completions (`messages is not supported by openai`, `createModelResponse is not supported by anthropic`).
+ */
+function portkey(name: string, api: Api): ChatTarget {
+  return {
+    name,
+    api,
+    missing: existsSync(portkeyEntry) ? undefined : "@portkey-ai/gateway is not installed",
+    async start(model) {
+      const port = await freePort();
+      const command = [node, portkeyEntry, `--port=${port}`, "--headless"];
+      const peer = await startPeer(command, { core: proxyCore, port });
+      await listening(port);
+      return {
+        peer,
+        headers: [
+          `x-portkey-provider: ${api === "messages" ? "anthropic" : "openai"}`,
+          `x-portkey-custom-host: ${urlOf(model)}/v1`,
+          "authorization: Bearer bench",
+        ],
+      };
+    },
+  };
+}
 
-/** All features are on: key, limits, metering with fsync, and an access log in a file. */
-function sluice(name: string, api: Api): ChatTarget {
+/**
+ * All features are on: key, limits, metering with fsync, and an access log in a file. `isNative`: the worker is asked in
+ * the same API, and not for chat completions.
+ */
+function sluice(name: string, api: Api, isNative = false): ChatTarget {
   return {
     name,
     api,
     async start(model, folder) {
       const file = join(folder, "pipeline.yaml");
-      writeFileSync(file, chatPipeline(urlOf(model), folder, api));
+      const network = { passes: ["tools"], ...(isNative && { speaks: [api] }) };
+      writeFileSync(file, chatPipeline(urlOf(model), folder, api, network));
       const env = { PORT: "0", ADMIN_PORT: "0" };
       const key = issueKey(file, env);
       const command = [...builtSluice(), "start", "--json", "--config", file];
@@ -124,8 +135,12 @@ export const chatTargets: readonly ChatTarget[] = [
   nginx,
   script("raw node:http + undici", "raw-proxy.ts", String(connections)),
   script(yardstick, "fastify-proxy.ts", apis.chat.path, String(connections)),
-  portkey,
+  portkey("@portkey-ai/gateway", "chat"),
+  portkey("@portkey-ai/gateway, Responses API", "responses"),
+  portkey("@portkey-ai/gateway, Messages API", "messages"),
   sluice("sluice", "chat"),
   sluice("sluice, Responses API", "responses"),
+  sluice("sluice, Responses API of the worker", "responses", true),
   sluice("sluice, Messages API", "messages"),
+  sluice("sluice, Messages API of the worker", "messages", true),
 ];

@@ -3,7 +3,7 @@
  * to the first token, the CPU time of the proxy's process per token and per stream, the memory per stream, and the
  * number of streams that completed. The proxy runs on core 0. The model and the client, one process each, share core 1.
  *
- *   node bench/load/chat.ts [--streams 500 --streams 1000] [--seconds 8] [--tokens 100] [--rounds 1] [--only sluice]
+ *   node bench/load/chat.ts [--streams 500 --streams 1000] [--seconds 8] [--tokens 100] [--rounds 1] [--agent] [--only sluice]
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,6 +22,8 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "8" },
     tokens: { type: "string", default: "100" },
     rounds: { type: "string", default: "1" },
+    // The traffic of agents instead of short questions.
+    agent: { type: "boolean", default: false },
     only: { type: "string", multiple: true },
     // This script sets it for the process that makes the load.
     drive: { type: "string" },
@@ -73,7 +75,13 @@ async function measure(target: ChatTarget, model: Peer, streams: number): Promis
   try {
     const { peer, headers } = await target.start(model, folder);
     await using _ = peer;
-    const options = { port: peer.port, api: target.api ?? "chat", headers, tokens };
+    const options = {
+      port: peer.port,
+      api: target.api ?? "chat",
+      headers,
+      tokens,
+      isAgent: values.agent,
+    };
     // This compiles the code before the measurement. So few streams do not change the memory of an idle process.
     await drive({ ...options, streams: 10, seconds: 1.5, tokens: 25 });
     const idleMiB = peer.rssMiB();

@@ -1,17 +1,21 @@
 /**
- * A model server that needs little CPU: it serves HTTP on raw sockets, and one timer writes the next token to all
- * streams that are due. Each stream has its own moment in the 20 ms between two tokens. The first token is sent with
- * the head, so the time to it is that of the path alone. Prints its port.
+ * A model server with the three APIs for models, which calls a tool if the request has any. It needs little CPU: it
+ * serves HTTP on raw sockets, and one timer writes the next token to all streams that are due. Each stream has its own
+ * moment in the 20 ms between two tokens. The first token is sent with the head, so the time to it is that of the path
+ * alone. Prints its port.
  *
  * The tokens of `Bench/Paced-1` contain the time at which they were sent (nanoseconds of the machine's monotonic
- * clock). Those of `Bench/Burst-1` are all sent at once.
+ * clock). Those of `Bench/Burst-1` are all sent at once. Both answer with a text over chat completions.
  */
+import { apis, type Api } from "./chat-client.ts";
+import { answerEvents, textToken } from "./model-answers.ts";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 
 interface Stream {
   readonly socket: Socket;
   /** Number of tokens that have not been sent yet. */
   left: number;
+  readonly token: Buffer;
   readonly end: string;
   readonly isTimed: boolean;
 }
@@ -20,12 +24,9 @@ interface Stream {
 const tokenMs = 20;
 const model = "Bench/Echo-1";
 const models = [model, "Bench/Paced-1", "Bench/Burst-1"];
-const shared = `"id":"chatcmpl-0b7c1d5e-6a55-4b3e-9d0c-0d7a3f1c9e42","object":"chat.completion.chunk","created":1767225600,"model":"${model}"`;
 const head = Buffer.from(
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
 );
-const token = tokenOf(" token");
-const firstToken = Buffer.concat([head, token]);
 const documents = new Map([
   [
     "/v1/models",
@@ -43,22 +44,8 @@ const documents = new Map([
   ],
 ]);
 
-/** Returns one event as one chunk of HTTP. */
-function framed(data: string): string {
-  const event = `data: ${data}\n\n`;
-  return `${event.length.toString(16)}\r\n${event}\r\n`;
-}
-
-function tokenOf(content: string): Buffer {
-  return Buffer.from(
-    framed(
-      `{${shared},"choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}`,
-    ),
-  );
-}
-
 function timedToken(): Buffer {
-  return tokenOf(` ${process.hrtime.bigint()}`);
+  return Buffer.from(textToken(` ${process.hrtime.bigint()}`));
 }
 
 /** The streams by the millisecond at which they are due, modulo `tokenMs`. */
@@ -76,14 +63,14 @@ function sendTokens(streams: Stream[]): void {
     if (stream.socket.destroyed) continue;
     if (stream.left > 0) {
       stream.left--;
-      stream.socket.write(stream.isTimed ? timedToken() : token);
+      stream.socket.write(stream.isTimed ? timedToken() : stream.token);
       streams[kept++] = stream;
     } else stream.socket.write(stream.end);
   }
   streams.length = kept;
 }
 
-function answer(socket: Socket, requestHead: string, body: string): void {
+function respond(socket: Socket, requestHead: string, body: string): void {
   if (requestHead.startsWith("GET ")) {
     const document = documents.get(requestHead.split(" ", 2)[1] ?? "");
     const text = document ?? "{}";
@@ -93,23 +80,50 @@ function answer(socket: Socket, requestHead: string, body: string): void {
     );
     return;
   }
-  const tokens = Number(/"max_tokens":\s*(\d+)/.exec(body)?.[1] ?? 16);
-  const usage = `{"prompt_tokens":12,"completion_tokens":${tokens},"total_tokens":${tokens + 12}}`;
-  const end =
-    framed(`{${shared},"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`) +
-    (/"include_usage":\s*true/.test(body)
-      ? framed(`{${shared},"choices":[],"usage":${usage}}`)
-      : "") +
-    framed("[DONE]") +
-    "0\r\n\r\n";
+  const answer = answerTo(requestHead, body);
   if (body.includes("Bench/Burst-1")) {
-    socket.write(Buffer.concat([head, ...Array.from({ length: tokens }, () => token)]));
-    socket.write(end);
+    socket.write(
+      Buffer.concat([answer.first, ...Array.from({ length: answer.left }, () => answer.token)]),
+    );
+    socket.write(answer.end);
     return;
   }
   const isTimed = body.includes("Bench/Paced-1");
-  socket.write(isTimed ? Buffer.concat([head, timedToken()]) : firstToken);
-  wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left: tokens - 1, end, isTimed });
+  socket.write(isTimed ? Buffer.concat([head, timedToken()]) : answer.first);
+  const { left, token, end } = answer;
+  wheel[(turns + tokenMs - 1) % tokenMs]!.push({ socket, left, token, end, isTimed });
+}
+
+interface PreparedAnswer {
+  /** The head, the events before the first token, and that token. */
+  readonly first: Buffer;
+  /** Number of tokens between the first one and `end`. */
+  readonly left: number;
+  readonly token: Buffer;
+  readonly end: string;
+}
+
+const prepared = new Map<string, PreparedAnswer>();
+
+function answerTo(requestHead: string, body: string): PreparedAnswer {
+  const path = requestHead.split(" ", 2)[1] ?? "";
+  const [api = "chat"] = Object.keys(apis).filter((name) => path === apis[name as Api].path);
+  const tokens = Number(/"max_(?:output_)?tokens":\s*(\d+)/.exec(body)?.[1] ?? 16);
+  const isCall = body.includes('"tools":');
+  const hasUsage = /"include_usage":\s*true/.test(body);
+  const key = `${api} ${tokens} ${isCall} ${hasUsage}`;
+  const known = prepared.get(key);
+  if (known !== undefined) return known;
+  const events = answerEvents(api as Api, tokens, isCall, hasUsage);
+  const answer: PreparedAnswer = {
+    first: Buffer.concat([head, Buffer.from(events.opening + events.first)]),
+    // The last token of a call closes its arguments.
+    left: tokens - (isCall ? 2 : 1),
+    token: Buffer.from(events.token),
+    end: `${isCall ? events.last : ""}${events.end}0\r\n\r\n`,
+  };
+  prepared.set(key, answer);
+  return answer;
 }
 
 /** A connection has one request at a time. Its body has a length, or chunks that end with an empty one. */
@@ -125,7 +139,7 @@ function take(socket: Socket): (chunk: Buffer) => void {
     const length = Number(/\r\ncontent-length: *(\d+)/i.exec(requestHead)?.[1] ?? 0);
     if (isChunked ? !body.endsWith("0\r\n\r\n") : body.length < length) return;
     pending = "";
-    answer(socket, requestHead, body);
+    respond(socket, requestHead, body);
   };
 }
 

@@ -83,8 +83,13 @@ export function mcpPipeline(folder: string, meter: "meter" | "free" = "meter"): 
   });
 }
 
-/** Returns pipeline.yaml for chat completions. `model`: URL of the model server. */
-export function chatPipeline(model: string, folder: string, api: Api = "chat"): string {
+/** Returns pipeline.yaml for an API for models. `model`: URL of the model server. `network`: options of its network. */
+export function chatPipeline(
+  model: string,
+  folder: string,
+  api: Api = "chat",
+  network: object = {},
+): string {
   const edge = [
     "request-id",
     { "access-log": { file: join(folder, "access.log") } },
@@ -97,7 +102,9 @@ export function chatPipeline(model: string, folder: string, api: Api = "chat"): 
     admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
     store: { data: join(folder, "data") },
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    networks: { bench: { kind: "openai", url: model, status: { url: `${model}/status` } } },
+    networks: {
+      bench: { kind: "openai", url: model, status: { url: `${model}/status` }, ...network },
+    },
     rate: "0.05",
     lists: { edge },
     unmatched: ["request-id"],

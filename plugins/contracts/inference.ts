@@ -17,22 +17,23 @@ export interface CoefficientBands {
   readonly priority: number;
 }
 
-/**
- * One model in the catalogue. Prices are per token in integer milli-CU, at the median coefficient of its active
- * workers.
- */
-export interface ModelEntry {
+/** Prices per token in integer milli-CU. */
+export interface ListedPrices {
+  readonly promptPriceCUMilli: number;
+  readonly completionPriceCUMilli: number;
+  readonly cachedPriceCUMilli: number;
+  /** Undefined if all tokens have one price. */
+  readonly reasoningPriceCUMilli?: number | undefined;
+}
+
+/** One model in the catalogue. Prices are at the median coefficient of its active workers. */
+export interface ModelEntry extends ListedPrices {
   readonly network: string;
   readonly modelId: string;
   readonly ownedBy: string;
   /** Time at which the network first listed the model in this gateway, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly activeWorkers: number;
-  readonly promptPriceCUMilli: number;
-  readonly completionPriceCUMilli: number;
-  readonly cachedPriceCUMilli: number;
-  /** Undefined if all tokens have one price. */
-  readonly reasoningPriceCUMilli?: number | undefined;
   /** Undefined while no worker is active. */
   readonly coefficients: CoefficientBands | undefined;
   readonly evidence: EvidenceKind;

@@ -7,6 +7,7 @@ import type {
   AttemptFailure,
   EvidenceKind,
   InferenceRequest,
+  ListedPrices,
   ModelEntry,
   Offer,
   PromptOptions,
@@ -102,6 +103,8 @@ export interface ListedWorker {
   readonly state: WorkerState;
   /** Base URL. Undefined for the URL of the network. */
   readonly url: string | undefined;
+  /** The prices that lists of models show. Default: those of the network. */
+  readonly prices?: ListedPrices | undefined;
 }
 
 /** The connections to all workers of one network. */

@@ -19,6 +19,10 @@ export interface MemoryHold extends Disposable {
  * returns at once needs no count.
  */
 export interface Memory {
-  /** Starts to count for a caller, with 0 bytes. `caller`: the id of its key. */
-  hold(caller: string, use: MemoryUse): MemoryHold;
+  /**
+   * Starts to count for a caller, with 0 bytes. `caller`: the id of its key. `onRefused`: called when the memory is
+   * needed for another caller. The hold has been disposed of then, and the plugin must release the bytes. Without it,
+   * the hold is never chosen.
+   */
+  hold(caller: string, use: MemoryUse, onRefused?: () => void): MemoryHold;
 }

@@ -5,7 +5,13 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
-import type { CuRefusal, KeyPrincipal, Metering, Reservation } from "sluice-gateway/services";
+import type {
+  Agent,
+  CuRefusal,
+  KeyPrincipal,
+  Metering,
+  Reservation,
+} from "sluice-gateway/services";
 import { about, agentOf, line, principalOf } from "../plugins/billing/metering/principals.ts";
 
 export type ContractMeter = Omit<Metering, "usage" | "outageMs">;
@@ -152,6 +158,24 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       );
       await Promise.all([first?.settle([line(1)]), ...settled]);
       assert.equal((await charges()).length, 1);
+    });
+
+    test("members of an agent that cannot be recorded are omitted, and the charges are recorded", async (t) => {
+      const { one, charges } = await open(t);
+      const circular: unknown[] = [];
+      circular.push(circular);
+      const wrong = [null, "Planner", { name: 1n }, { name: "Planner", capabilities: circular }];
+      for (const agent of wrong) {
+        // A plugin may set anything.
+        const described = { ...about, agent: agent as unknown as Agent };
+        const taken = await one.reserve(principalOf(), 1, described);
+        assert.equal(taken.kind, "reserved");
+        await taken.settle([line(1)]);
+      }
+      assert.deepEqual(
+        (await charges()).map(({ agentName }) => agentName),
+        [undefined, undefined, undefined, "Planner"],
+      );
     });
 
     test("if several scopes refuse, the plan is reported first, and nothing is reserved in any", async (t) => {

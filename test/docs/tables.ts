@@ -1,6 +1,6 @@
 /** Renders the tables of docs/ that repeat facts of the code. tables.test.ts compares them. */
 import assert from "node:assert/strict";
-import { globSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
 import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
@@ -13,6 +13,8 @@ import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { escape, optionTable } from "./option-table.ts";
 import { agents } from "../agents/programs.ts";
+import { clients } from "../clients/clients.ts";
+import { embedders } from "../clients/embedders.ts";
 import { createDatabase } from "../store/servers.ts";
 
 export const root = join(import.meta.dirname, "../..");
@@ -47,43 +49,25 @@ export function findTable(page: string, name: string): { at: number; lines: stri
   return { at: marker + 2, lines: end === -1 ? rest : rest.slice(0, end) };
 }
 
-/** The agents and SDKs that tests run against the gateway, with the APIs for models that each uses there. */
+/**
+ * The clients with the APIs for models over which they were judged. The tests in test/clients and test/agents run every
+ * entry of the same lists, so no client is here without a test that has passed.
+ */
 function clientTable(): Table {
-  const uses = new Map<string, Set<string>>(agents.map(({ name, apis }) => [name, new Set(apis)]));
-  for (const [api, pattern] of Object.entries(testsOfApi)) {
-    const sources = globSync(pattern, { cwd: root }).map((file) => readFileSync(join(root, file)));
-    for (const sdk of sdks) {
-      if (!sources.some((source) => source.includes(`from "${sdk}"`))) continue;
-      uses.set(`\`${sdk}\``, (uses.get(`\`${sdk}\``) ?? new Set()).add(api));
-    }
-  }
-  const apis = Object.keys(testsOfApi);
+  const apis = ["chat", "responses", "messages", "embeddings"];
+  const judged = [
+    ...agents.flatMap(({ name, apis: spoken }) => spoken.map((api) => [name, api] as const)),
+    ...clients.map(({ name, api }) => [`\`${name}\``, api] as const),
+    ...embedders.map(({ name }) => [`\`${name}\``, "embeddings"] as const),
+  ];
   const repeats = new Map(agents.map((agent) => [agent.name, agent.repeats.join(", ")]));
-  const rows = [...uses].map(([name, used]) => [
+  const rows = [...Map.groupBy(judged, ([name]) => name)].map(([name, found]) => [
     name,
-    ...apis.map((api) => (used.has(api) ? "yes" : "")),
+    ...apis.map((api) => (found.some(([, used]) => used === api) ? "yes" : "")),
     repeats.get(name) ?? "",
   ]);
   return [["client", ...apis, "asks again after a broken stream"], ...rows];
 }
-
-const testsOfApi = {
-  chat: "test/e2e/chat-*.ts",
-  responses: "test/plugins/inference/responses/*.ts",
-  messages: "test/plugins/inference/messages/*.ts",
-  embeddings: "test/e2e/embeddings-*.ts",
-};
-const sdks = [
-  "openai",
-  "@anthropic-ai/sdk",
-  "@ai-sdk/openai",
-  "@ai-sdk/openai-compatible",
-  "@ai-sdk/open-responses",
-  "@ai-sdk/anthropic",
-  "@langchain/openai",
-  "@langchain/anthropic",
-  "@openai/agents",
-];
 
 function gatewayTable(): Table {
   const rows = Object.entries(gatewayErrors)

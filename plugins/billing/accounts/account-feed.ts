@@ -23,6 +23,9 @@ interface Look {
   readonly startedAt: number;
 }
 
+/** A look that has not been answered after this time waits for a commit, which a read does not. */
+const lateMs = 300;
+
 export class AccountFeed {
   readonly #deps: AccountFeedDeps;
   #isHealthy = true;
@@ -56,6 +59,11 @@ export class AccountFeed {
   isStale(): boolean {
     const { maxStaleMs, clock } = this.#deps;
     return maxStaleMs !== undefined && clock.monotonic() - this.#readAt > maxStaleMs;
+  }
+
+  /** Reads the changes without waiting for the look in flight if it is late. A revocation must be seen within one second. */
+  refreshIfLate(): void {
+    if (this.#deps.clock.monotonic() - this.#readAt > lateMs) void this.refresh();
   }
 
   /** False if a load balancer should send requests to other replicas, because this one refuses, or is about to refuse. */

@@ -163,6 +163,7 @@ class StoredAccounts implements AccountsService {
       }),
       clock.every(tidyMs, () => {
         this.#digests.clear();
+        this.#feed.refreshIfLate();
         if (this.#useLeft) void this.#saveUse(saveUseRows);
       }),
       clock.every(saveUseMs, () => void this.#saveUse(saveUseRows)),

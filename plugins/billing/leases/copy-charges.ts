@@ -1,5 +1,5 @@
 /** Copies the charges of a data folder to PostgreSQL, for a gateway that ran without a database. */
-import type { Postgres } from "sluice-gateway/plugin";
+import type { Postgres, RunSql } from "sluice-gateway/plugin";
 import { postgresError } from "sluice-gateway/postgres";
 import { number, openDataFolder } from "sluice-gateway/store";
 import { numberOf, parseChargeId, placesPerCommit } from "../metering/charge-number.ts";
@@ -67,10 +67,10 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   const posted = number(replica, "posted");
   let end = posted;
   let copied = 0;
-  const post = async (rows: readonly string[], upTo: number): Promise<void> => {
+  const post = async (run: RunSql, rows: readonly string[], upTo: number): Promise<void> => {
     const statement = "SELECT sluice.credit_post($1, $2, $3, $4) AS reply";
     const values = [number(replica, "id"), end + 1, upTo, `[${rows.join(",")}]`];
-    const [row = {}] = await database.query("migrate", statement, values);
+    const [row = {}] = await run(statement, values);
     // Only the function in schema.ts writes the reply.
     if ((row["reply"] as Standing).posted !== upTo) {
       throw postgresError(
@@ -88,17 +88,21 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
     addDrawn(months, row.workspaceId, periodOf(row.time).start, row);
     const seq = seqOf(row);
     if (seq <= posted) continue;
+    if (rows.length === batchCharges) {
+      await post((...statement) => database.query("migrate", ...statement), rows, seq - 1);
+      rows = [];
+    }
     rows.push(encoded(row, seq));
-    if (rows.length < batchCharges) continue;
-    await post(rows, seq);
-    rows = [];
   }
-  // The journal may end with commits that have no charges.
-  if (last > end) await post(rows, last);
   const [clock = {}] = await database.query("migrate", "SELECT sluice.now_ms() AS now");
   const { start } = periodOf(number(clock, "now"));
   const scopes = [...months].map(([id, of]) => scopeOf(id, of, start));
-  await database.query("migrate", keepMonths, [JSON.stringify(scopes)]);
+  // The folder counts as copied after its last batch, so the months are committed with it.
+  await database.transaction("migrate", async (run) => {
+    // The journal may end with commits that have no charges.
+    if (last > end) await post(run, rows, last);
+    await run(keepMonths, [JSON.stringify(scopes)]);
+  });
   return copied;
 }
 

@@ -3,6 +3,7 @@
  * an inference, and the amounts that leases cover. Missing lines at the end are omitted.
  */
 import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/toolkit";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;
@@ -76,16 +77,22 @@ export function tagOf(text: string): string {
 }
 
 /**
- * Returns the agent as JSON. If it is too long, the capabilities are omitted first. If it is still too long, because
- * the agent's step did not limit its texts, the line is empty.
+ * Returns the agent as JSON. A plugin can set anything, so members of the wrong type are omitted: one charge that cannot
+ * be written would fail all charges of its commit. If the JSON is too long, the capabilities are omitted first. If it is
+ * still too long, because the agent's step did not limit its texts, the line is empty.
  */
-function agentLine({ name, version, sessionId, provider, capabilities }: Agent): string {
-  const texts = [name, version, sessionId, provider];
-  const whole = JSON.stringify([...texts, capabilities]);
+function agentLine(agent: Agent): string {
+  if (!isObject(agent)) return "";
+  const { name, version, sessionId, provider, capabilities } = agent;
+  const texts = [name, version, sessionId, provider].map((each) => (isText(each) ? each : null));
+  const known = Array.isArray(capabilities) && capabilities.every(isText) ? capabilities : null;
+  const whole = JSON.stringify([...texts, known]);
   if (whole.length <= maxAgentChars) return whole;
   const short = JSON.stringify([...texts, null]);
   return short.length <= maxAgentChars ? short : "";
 }
+
+const isText = (value: unknown): boolean => typeof value === "string";
 
 function readAgent(line: string): Agent | undefined {
   if (!line.endsWith("]")) return undefined;

@@ -2,13 +2,17 @@
 import { readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
+import { ConfidentialError } from "./failure.ts";
 
 export interface FetchJsonOptions {
   readonly signal: AbortSignal;
   readonly headers?: Record<string, string>;
 }
 
-/** Fetches a document. Returns undefined if it is missing, too long or not strict JSON. Rejects only with the signal's reason. */
+/**
+ * Fetches a document. Returns undefined if it is missing, too long or not strict JSON. Rejects with CONNECTION_FAILED
+ * if the server does not answer, or answers that it cannot serve the document now; or with the signal's reason.
+ */
 export async function fetchJson(
   url: string,
   maxBytes: number,
@@ -16,12 +20,16 @@ export async function fetchJson(
 ): Promise<JsonObject | undefined> {
   try {
     const response = await fetch(url, { signal, headers, redirect: "error", cache: "no-store" });
-    if (!response.ok || response.body === null) return undefined;
-    const bytes = await readUpTo(response.body, maxBytes);
+    const { ok, status, body } = response;
+    if (status === 429 || status >= 500) throw new Error(`status ${status}`);
+    if (!ok || body === null) return undefined;
+    const bytes = await readUpTo(body, maxBytes);
     return bytes && readJsonObject(bytes, maxBytes);
   } catch {
     signal.throwIfAborted();
-    return undefined;
+    const why = `${url} cannot be fetched now`;
+    const checks = [{ name: "connection", result: "fail", why }] as const;
+    throw new ConfidentialError("CONNECTION_FAILED", why, { checks });
   }
 }
 

@@ -12,7 +12,7 @@ import type { HandshakeAttempt, HandshakeCheck, OpenSession } from "./handshake-
 import { closeCodeOf, ConfidentialError } from "./failure.ts";
 import type { Settings } from "./options.ts";
 import { openSocket } from "./socket.ts";
-import type { StreamSocket } from "./socket.ts";
+import type { SocketRequest, StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**
@@ -79,7 +79,8 @@ async function connectSocket(
 ): Promise<StreamSocket> {
   try {
     const { protocols, headers } = await settings.credential();
-    const socket = await openSocket({ url: settings.streamUrl, protocols, headers, signal });
+    const request = { url: settings.streamUrl, protocols, headers, signal };
+    const socket = await openInTime(settings, request);
     if (socket.protocol !== clientSubprotocol) {
       socket.close(closeCodeOf("SUITE_UNSUPPORTED"));
       const message = `the server did not select the subprotocol ${clientSubprotocol}`;
@@ -92,6 +93,24 @@ async function connectSocket(
     if (!(error instanceof ConfidentialError)) throw error;
     checks.record("connection", error.message);
     throw new ConfidentialError(error.code, error.message, { checks: checks.list() });
+  }
+}
+
+async function openInTime(
+  { clock, connectMs }: Settings,
+  request: SocketRequest,
+): Promise<StreamSocket> {
+  if (connectMs === undefined) return openSocket(request);
+  const late = new AbortController();
+  const why = `the connection was not open after ${connectMs} ms`;
+  const stop = clock.after(connectMs, () =>
+    late.abort(new ConfidentialError("CONNECTION_FAILED", why)),
+  );
+  try {
+    const signal = AbortSignal.any([request.signal, late.signal]);
+    return await openSocket({ ...request, signal });
+  } finally {
+    stop();
   }
 }
 

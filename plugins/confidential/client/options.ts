@@ -57,6 +57,8 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
    * TDX: Intel's collateral, for evidence that does not include it. It is signed by Intel, so any source can be used.
    */
   readonly collateral?: TdxCollateral;
+  /** Time limit for opening the connection, in milliseconds. Default: that of the whole handshake. */
+  readonly connectMs?: number;
   /** Data that the client keeps between sessions. Default: one memory that all sessions of the process share. */
   readonly memory?: ClientMemory;
   /** Clock and timers. Default: the system's. */
@@ -93,6 +95,7 @@ export interface Settings {
   readonly memory: ClientMemory;
   readonly clock: ClientClock;
   readonly signal: AbortSignal | undefined;
+  readonly connectMs: number | undefined;
   readonly openChannel: OpenChannel;
   /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
@@ -141,6 +144,7 @@ export function readOptions(options: ConnectOptions): Settings {
     memory: memory ?? (sharedMemory ??= createClientMemory()),
     clock,
     signal,
+    connectMs: options.connectMs,
     openChannel: options.openChannel ?? createWebChannel,
     ...readCredential(options),
   };

@@ -54,9 +54,9 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
   const stream = readMessages(socket);
   await new Promise<void>((resolve, reject) => {
     const abort = (): void => {
-      socket.close();
-      // The reason may have any type.
+      // Rejected first, because the event `close` may follow at once. The reason may have any type.
       reject(signal.reason as Error);
+      socket.close();
     };
     const fail = (): void => {
       signal.removeEventListener("abort", abort);

@@ -41,7 +41,7 @@ function verification(one) {
       ? element("td", "SIMULATED: no hardware attests this enclave", "warn")
       : element("td", "verified: " + assurance + " hardware attests this enclave", "good");
   const facts = [
-    ["network", one.network], ["encryption ends at", one.termination && "the " + one.termination], ["machine", one.machine],
+    ["gateway", one.gateway], ["network", one.network], ["encryption ends at", one.termination && "the " + one.termination], ["machine", one.machine],
     ["firmware", one.firmware], ["image", one.image], ["keys", one.keyset], ["verified since", one.since && time(one.since)],
     ["checked again before", one.until && time(one.until)], ["checks passed", names(one.checks, "pass")],
     ["checks skipped", names(one.checks, "skipped")],

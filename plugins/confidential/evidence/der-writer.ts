@@ -1,7 +1,20 @@
 /** Writes the subset of DER that the certificates and revocation lists of a simulated platform need. */
-import { derTags } from "../verify/der.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
+
+/** The identifier octets of the types that are written. */
+export const derTags = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  objectId: 0x06,
+  enumerated: 0x0a,
+  ia5String: 0x16,
+  utcTime: 0x17,
+  sequence: 0x30,
+  set: 0x31,
+} as const;
 
 /** Writes a value: the identifier octet, the length, and the parts as content. */
 export function writeDer(tag: number, ...parts: readonly Uint8Array[]): Bytes {

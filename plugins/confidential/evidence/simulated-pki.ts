@@ -4,7 +4,6 @@
  */
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
-import { derTags } from "../verify/der.ts";
 import { simulatedRootName } from "../verify/simulation.ts";
 import * as der from "./der-writer.ts";
 import { deriveBytes, deriveKey } from "./simulated-keys.ts";
@@ -116,11 +115,13 @@ function seal(body: Bytes, key: SigningKey): Bytes {
 function writeName(commonName: string): Bytes {
   const utf8String = 0x0c;
   const value = der.writeDer(utf8String, new TextEncoder().encode(commonName));
-  return der.sequence(der.writeDer(derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
+  return der.sequence(der.writeDer(der.derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
 }
 
 function extension(id: string, isCritical: boolean, value: Bytes): Bytes {
-  const flag = isCritical ? der.writeDer(derTags.boolean, Uint8Array.of(0xff)) : new Uint8Array(0);
+  const flag = isCritical
+    ? der.writeDer(der.derTags.boolean, Uint8Array.of(0xff))
+    : new Uint8Array(0);
   return der.sequence(der.objectId(id), flag, der.octetString(value));
 }
 
@@ -129,17 +130,19 @@ function extension(id: string, isCritical: boolean, value: Bytes): Bytes {
  * revocation lists.
  */
 function authorityExtensions(pathLength: number): readonly Bytes[] {
-  const isAuthority = der.writeDer(derTags.boolean, Uint8Array.of(0xff));
+  const isAuthority = der.writeDer(der.derTags.boolean, Uint8Array.of(0xff));
   const constraints = der.sequence(isAuthority, der.smallInteger(pathLength));
   return [
     extension("2.5.29.19", true, constraints),
-    extension("2.5.29.15", true, der.writeDer(derTags.bitString, Uint8Array.of(1, 0x06))),
+    extension("2.5.29.15", true, der.writeDer(der.derTags.bitString, Uint8Array.of(1, 0x06))),
   ];
 }
 
 /** The key usage: digital signatures. */
 function leafExtensions(): readonly Bytes[] {
-  return [extension("2.5.29.15", true, der.writeDer(derTags.bitString, Uint8Array.of(7, 0x80)))];
+  return [
+    extension("2.5.29.15", true, der.writeDer(der.derTags.bitString, Uint8Array.of(7, 0x80))),
+  ];
 }
 
 /** The SGX extension of Intel's certificates: PPID, TCB, PCE id, FMSPC and type. */
@@ -158,7 +161,7 @@ function sgxValue(seed: Uint8Array): Bytes {
     field("2", tcb),
     field("3", der.octetString(Buffer.from(pceId, "hex"))),
     field("4", der.octetString(Buffer.from(fmspc, "hex"))),
-    field("5", der.writeDer(derTags.enumerated, Uint8Array.of(0))),
+    field("5", der.writeDer(der.derTags.enumerated, Uint8Array.of(0))),
   );
 }
 

@@ -135,15 +135,30 @@ export class SealedAttempt implements RunningAttempt {
 
   /** Passes the deltas on. Returns at the end of the answer, or when it is cancelled. */
   async #forward(answer: Answer): Promise<void> {
+    const { request, network } = this.#call;
+    const { idleMs, answerMs } = network.config;
+    let limit = this.#limit(request.streamed ? idleMs : answerMs, "answerTimeout");
     try {
       for await (const delta of answer) {
+        limit[Symbol.dispose]();
         this.#onDelta(delta);
         await this.#paused?.promise;
+        limit = this.#limit(idleMs, "idleTimeout");
       }
     } catch (error) {
       const isOfEnclave = error instanceof ConfidentialError && error.code === "REQUEST_FAILED";
       if (!isOfEnclave && !this.#cancel.signal.aborted) throw error;
+    } finally {
+      limit[Symbol.dispose]();
     }
+  }
+
+  /** Ends an answer that is late, and asks for its bill. */
+  #limit(ms: number, kind: "answerTimeout" | "idleTimeout"): Disposable {
+    return this.#sessions.deps.clock.after(ms, () => {
+      this.#fail({ cause: { kind } });
+      this.wrapUp();
+    });
   }
 
   #onDelta(delta: Delta): void {
@@ -210,6 +225,7 @@ export class SealedAttempt implements RunningAttempt {
       final?.usage ?? {};
     record({
       at: clock.now(),
+      gateway: this.#call.network.config.url,
       model: this.#call.modelId,
       promptTokens,
       completionTokens,

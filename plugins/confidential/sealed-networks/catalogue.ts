@@ -1,6 +1,7 @@
 /** The models that a gateway offers over the encrypted stream, read from its list of models. */
-import type { ListedWorker, NetworkStatus } from "sluice-gateway/services";
+import type { ListedPrices, ListedWorker, NetworkStatus } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/toolkit";
+import { isCount } from "../protocol/strict-json.ts";
 
 const maxModels = 10_000;
 
@@ -27,14 +28,32 @@ export function readCatalogue(
   if (!isObject(value) || !Array.isArray(value["data"])) return undefined;
   const workers = new Map<string, ListedWorker>();
   for (const entry of value["data"].slice(0, maxModels) as unknown[]) {
-    const { id: model, network: listed, evidence } = isObject(entry) ? entry : {};
+    const { id: model, network: listed, evidence, pricing } = isObject(entry) ? entry : {};
     if (!isName(model) || !isName(listed) || workers.has(model)) continue;
     const hasEvidence = evidence !== undefined && evidence !== "none";
     if (network === undefined ? !hasEvidence : listed !== network) continue;
     const id = workerId(listed, model);
-    workers.set(model, { id, model, coefficient: 1000, state: "active", url: undefined });
+    const prices = readPrices(pricing);
+    workers.set(model, { id, model, coefficient: 1000, state: "active", url: undefined, prices });
   }
   return { prices: undefined, workers: [...workers.values()] };
+}
+
+/** Reads the prices that the local list shows, too. Each bill is checked against the offer of its session instead. */
+function readPrices(pricing: unknown): ListedPrices | undefined {
+  const {
+    prompt_cu_milli: prompt,
+    completion_cu_milli: completion,
+    ...other
+  } = isObject(pricing) ? pricing : {};
+  const { cached_cu_milli: cached, reasoning_cu_milli: reasoning } = other;
+  if (!isCount(prompt) || !isCount(completion) || !isCount(cached)) return undefined;
+  return {
+    promptPriceCUMilli: prompt,
+    completionPriceCUMilli: completion,
+    cachedPriceCUMilli: cached,
+    reasoningPriceCUMilli: isCount(reasoning) ? reasoning : undefined,
+  };
 }
 
 function isName(value: unknown): value is string {

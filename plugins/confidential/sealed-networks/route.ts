@@ -129,7 +129,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
 
   async #open(maxOutputTokens: number): Promise<ReservedSession> {
     const { clock, memory, log } = this.deps;
-    const { url, headers } = this.#config;
+    const { url, headers, connectMs } = this.#config;
     const { accepted, stream } = this.#sealed;
     const about = { network: networkOf(this.#listed), model: this.model };
     try {
@@ -139,6 +139,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         url,
         apiKey: keyOf(headers),
         maxOutputTokens,
+        connectMs,
         clock: clientClock(clock),
         memory,
         openChannel: openNodeChannel,
@@ -159,7 +160,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
           log.warn({ ...about, failedCheck }, "an enclave is refused");
         }
         const checks = error.checks ?? [];
-        this.verification = { ...about, failedCheck, assurance: "none", checks };
+        this.verification = { gateway: url, ...about, failedCheck, assurance: "none", checks };
       }
       throw error;
     }
@@ -178,7 +179,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     }
     this.#price = price;
     const since = known?.keyset === keyset ? known.since : undefined;
-    this.#accepted = verificationOf(session, since ?? clock.now());
+    this.#accepted = verificationOf(session, this.#config.url, since ?? clock.now());
     this.verification = this.#accepted;
     return this.#accepted;
   }

@@ -35,15 +35,15 @@ export function openSealedNetworks(
     () => ({
       memory: createClientMemory(),
       requests: [] as RequestRecord[],
-      /** The open routes by model. */
+      /** The open routes by network and model. */
       routes: new Map<string, SealedRoute>(),
     }),
     () => undefined,
   );
   const record = (request: RequestRecord): void => {
-    const { rate } = request;
+    const { gateway, rate } = request;
     const before = requests.find(
-      (one) => one.model === request.model && one.rate !== undefined,
+      (one) => one.gateway === gateway && one.model === request.model && one.rate !== undefined,
     )?.rate;
     if (rate !== undefined && before !== undefined && rate !== before) {
       log.warn({ model: request.model, before, now: rate }, "the rate of a bill has changed");
@@ -74,14 +74,14 @@ export function openSealedNetworks(
       if (sealed === undefined) throw new TypeError(`${config.name} is not a sealed network`);
       return {
         routeTo(listed) {
-          const { model } = listed;
+          const key = JSON.stringify([config.name, listed.model]);
           const closed: SealedDeps["closed"] = (one) => {
             // After a reload, another route serves the model.
-            if (routes.get(model) === one) routes.delete(model);
+            if (routes.get(key) === one) routes.delete(key);
           };
           const deps = { clock, log, memory, record, closed };
           const route = new SealedRoute(config, sealed, listed, deps);
-          routes.set(model, route);
+          routes.set(key, route);
           return route;
         },
         close: () => Promise.resolve(),

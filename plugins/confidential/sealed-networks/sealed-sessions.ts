@@ -7,6 +7,8 @@ import type { Verification } from "./verification.ts";
 export interface RequestRecord {
   /** Milliseconds since 1970. */
   readonly at: number;
+  /** URL of the gateway that has served it. */
+  readonly gateway: string;
   readonly model: string;
   readonly promptTokens: number;
   readonly completionTokens: number;

@@ -3,6 +3,8 @@ import type { Check, ConfidentialError, Session } from "../client/client.ts";
 
 /** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */
 export interface Verification {
+  /** URL of the gateway that offers the model. */
+  readonly gateway: string;
   readonly network: string;
   readonly model: string;
   /** The check that failed, and why. Undefined if the enclave is accepted. */
@@ -24,10 +26,11 @@ export interface Verification {
   readonly checks: readonly Check[];
 }
 
-export function verificationOf(session: Session, since: number): Verification {
+export function verificationOf(session: Session, gateway: string, since: number): Verification {
   const { network, model, termination, assurance, evidence, keyset, checks } = session;
   const { imageHash, platform, tcb } = evidence;
   return {
+    gateway,
     network,
     model,
     assurance,

@@ -1,8 +1,17 @@
 /** X.509 certificates (RFC 5280), limited to what Intel's and AMD's attestation chains need. */
+import {
+  BasicConstraints,
+  Certificate as X509Certificate,
+  id_ce_basicConstraints as basicConstraints,
+  id_ce_keyUsage as keyUsage,
+  KeyUsage,
+  KeyUsageFlags,
+  Version,
+} from "@peculiar/asn1-x509";
+import type { AlgorithmIdentifier, Extension, Name } from "@peculiar/asn1-x509";
+import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
 import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import { derBitString, derIntegerHex, derObjectId, derTags, derTime, readDer } from "./der.ts";
-import type { DerNode } from "./der.ts";
 
 /** Bytes with a signature that has not been verified yet. */
 export interface Signed {
@@ -31,89 +40,75 @@ export interface Certificate {
   readonly extensions: ReadonlyMap<string, Bytes>;
 }
 
-const objectIds = {
-  commonName: "2.5.4.3",
-  keyUsage: "2.5.29.15",
-  basicConstraints: "2.5.29.19",
-} as const;
-
-/** RFC 5280, 4.2.1.3: keyCertSign is bit 5, counted from the most significant. */
-const keyCertSign = 0x04;
+const commonNameId = "2.5.4.3";
 
 /** Reads a certificate. Undefined unless it has version 3 and no critical extension that this file does not know. */
 export function readCertificate(der: Bytes): Certificate | undefined {
-  const outer = readDer(der);
-  const signed = outer && readSigned(outer);
-  const body = outer?.children[0];
-  if (outer === undefined || signed === undefined || body?.children.length !== 8) return undefined;
-  const [version, serial, algorithm, issuer, validity, subject, publicKey, wrapped] = body.children;
-  if (version?.tag !== 0xa0 || toHex(version.content) !== "020102") return undefined;
-  // The algorithm is listed inside and outside the signed part, and both must be equal (RFC 5280, 4.1.1.2).
-  if (algorithm === undefined || toHex(algorithm.raw) !== signed.algorithm) return undefined;
-  const number = derIntegerHex(serial);
-  const [notBefore, notAfter] = (validity?.children ?? []).map(derTime);
-  const extensions = wrapped?.tag === 0xa3 ? readExtensions(wrapped.children[0]) : undefined;
-  if (number === undefined || notBefore === undefined || notAfter === undefined) return undefined;
-  if (issuer === undefined || subject === undefined || publicKey === undefined) return undefined;
-  if (extensions === undefined || !knowsCritical(extensions)) return undefined;
+  const read = readAsn1(der, X509Certificate);
+  const body = read?.tbsCertificate;
+  if (read === undefined || body?.version !== Version.v3) return undefined;
+  const { subject, validity } = body;
+  const signed = readSigned(body.signature, {
+    message: read.tbsCertificateRaw,
+    algorithm: read.signatureAlgorithm,
+    signature: read.signatureValue,
+  });
+  const extensions = readExtensions(body.extensions);
+  if (signed === undefined || extensions === undefined || !knowsCritical(extensions)) {
+    return undefined;
+  }
   return {
-    raw: outer.raw,
+    raw: der,
     signed,
-    serial: number,
-    issuer: toHex(issuer.raw),
-    subject: toHex(subject.raw),
+    serial: octetsHex(body.serialNumber),
+    issuer: toHex(writeAsn1(body.issuer)),
+    subject: toHex(writeAsn1(subject)),
     commonName: commonName(subject),
-    notBefore,
-    notAfter,
-    publicKey: publicKey.raw,
+    notBefore: validity.notBefore.getTime().getTime(),
+    notAfter: validity.notAfter.getTime().getTime(),
+    publicKey: writeAsn1(body.subjectPublicKeyInfo),
     isAuthority: isAuthority(extensions),
     extensions: new Map([...extensions].map(([id, { value }]) => [id, value])),
   };
 }
 
-/** Reads the common structure of certificates and revocation lists: SEQUENCE { body, algorithm, signature }. */
-export function readSigned(outer: DerNode): Signed | undefined {
-  const [body, algorithm, bits] = outer.children;
-  const signature = derBitString(bits);
-  if (outer.tag !== derTags.sequence || outer.children.length !== 3) return undefined;
-  if (body?.tag !== derTags.sequence || algorithm === undefined || signature === undefined) {
-    return undefined;
-  }
-  return { message: body.raw, algorithm: toHex(algorithm.raw), signature };
+/**
+ * Reads the signature of a certificate or revocation list. The algorithm is listed inside and outside the signed part,
+ * and both must be equal (RFC 5280, 4.1.1.2). Undefined if they differ.
+ */
+export function readSigned(
+  inner: AlgorithmIdentifier,
+  outer: {
+    readonly message: ArrayBuffer | undefined;
+    readonly algorithm: AlgorithmIdentifier;
+    readonly signature: ArrayBuffer;
+  },
+): Signed | undefined {
+  const algorithm = toHex(writeAsn1(outer.algorithm));
+  if (outer.message === undefined || toHex(writeAsn1(inner)) !== algorithm) return undefined;
+  const [message, signature] = [new Uint8Array(outer.message), new Uint8Array(outer.signature)];
+  return { message, algorithm, signature };
 }
 
-export interface Extension {
+interface ReadExtension {
   readonly critical: boolean;
   readonly value: Bytes;
 }
 
-/** Reads a list of extensions. Undefined if it is malformed or contains an extension twice. */
-export function readExtensions(
-  list: DerNode | undefined,
-): ReadonlyMap<string, Extension> | undefined {
-  if (list?.tag !== derTags.sequence) return undefined;
-  const extensions = new Map<string, Extension>();
-  for (const item of list.children) {
-    const id = derObjectId(item.children[0]);
-    const flag = item.children.length === 3 ? item.children[1] : undefined;
-    const value = item.children.at(-1);
-    if (id === undefined || value?.tag !== derTags.octetString || extensions.has(id)) {
-      return undefined;
-    }
-    if (item.children.length > 3 || (flag !== undefined && flag.tag !== derTags.boolean)) {
-      return undefined;
-    }
-    extensions.set(id, {
-      critical: flag !== undefined && flag.content[0] !== 0,
-      value: value.content,
-    });
+/** Returns the extensions by their identifiers. Undefined if one occurs twice. */
+function readExtensions(
+  list: readonly Extension[] = [],
+): ReadonlyMap<string, ReadExtension> | undefined {
+  const extensions = new Map<string, ReadExtension>();
+  for (const { extnID, critical, extnValue } of list) {
+    extensions.set(extnID, { critical, value: new Uint8Array(extnValue.buffer) });
   }
-  return extensions;
+  return extensions.size === list.length ? extensions : undefined;
 }
 
-function knowsCritical(extensions: ReadonlyMap<string, Extension>): boolean {
+function knowsCritical(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   for (const [id, { critical }] of extensions) {
-    if (critical && id !== objectIds.keyUsage && id !== objectIds.basicConstraints) return false;
+    if (critical && id !== keyUsage && id !== basicConstraints) return false;
   }
   return true;
 }
@@ -121,30 +116,25 @@ function knowsCritical(extensions: ReadonlyMap<string, Extension>): boolean {
 /**
  * Returns true if the basic constraints mark an authority and the key usage, if present, allows signing certificates.
  */
-function isAuthority(extensions: ReadonlyMap<string, Extension>): boolean {
-  const constraints = extensions.get(objectIds.basicConstraints);
-  const flag = constraints && readDer(constraints.value)?.children[0];
-  if (flag?.tag !== derTags.boolean || flag.content[0] !== 0xff) return false;
-  const usage = extensions.get(objectIds.keyUsage);
+function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
+  const constraints = extensions.get(basicConstraints);
+  if (constraints === undefined) return false;
+  if (readAsn1(constraints.value, BasicConstraints)?.cA !== true) return false;
+  const usage = extensions.get(keyUsage);
   if (usage === undefined) return true;
-  const bits = readDer(usage.value);
-  return bits?.tag === derTags.bitString && ((bits.content[1] ?? 0) & keyCertSign) !== 0;
+  const flags = readAsn1(usage.value, KeyUsage)?.toNumber() ?? 0;
+  return (flags & KeyUsageFlags.keyCertSign) !== 0;
 }
 
 /** Maximum length of a common name (RFC 5280, ub-common-name). */
-const maxNameBytes = 64;
+const maxNameLength = 64;
 
 /** Returns the common name in printable ASCII. Empty if there is none. */
-function commonName(name: DerNode): string {
-  for (const set of name.children) {
-    const [id, value] = set.children[0]?.children ?? [];
-    if (derObjectId(id) === objectIds.commonName && value !== undefined) {
-      const text = new TextDecoder().decode(value.content.subarray(0, maxNameBytes));
-      // The name is printed in reports and terminals, and its author is not trusted.
-      return text.replaceAll(/[^\x20-\x7e]/g, "?");
-    }
-  }
-  return "";
+function commonName(name: Name): string {
+  const attribute = [...name].map(([first]) => first).find((each) => each?.type === commonNameId);
+  // The name is printed in reports and terminals, and its author is not trusted.
+  const text = attribute?.value.toString() ?? "";
+  return text.slice(0, maxNameLength).replaceAll(/[^\x20-\x7e]/g, "?");
 }
 
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;

@@ -2,12 +2,13 @@
  * Certificate revocation lists (RFC 5280, 5). A list that is missing, malformed, from another issuer or out of date is
  * a failure.
  */
+import { CertificateList, Version } from "@peculiar/asn1-x509";
+import type { Extension } from "@peculiar/asn1-x509";
+import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import { readExtensions, readSigned } from "./certificate.ts";
+import { readSigned } from "./certificate.ts";
 import type { Certificate, Signed } from "./certificate.ts";
-import { derIntegerHex, derTags, derTime, readDer } from "./der.ts";
-import type { DerNode } from "./der.ts";
 import { isSignedBy } from "./signature.ts";
 
 export interface RevocationList {
@@ -26,42 +27,32 @@ export interface RevocationList {
  * extensions mark lists that cover only a part of the certificates.
  */
 export function readRevocationList(der: Bytes): RevocationList | undefined {
-  const outer = readDer(der);
-  const signed = outer && readSigned(outer);
-  const body = outer?.children[0];
-  if (signed === undefined || body === undefined) return undefined;
-  const [version, algorithm, issuer, thisUpdate, nextUpdate, ...rest] = body.children;
-  if (version === undefined || toHex(version.raw) !== "020101") return undefined;
-  if (algorithm === undefined || toHex(algorithm.raw) !== signed.algorithm) return undefined;
-  const [from, until] = [derTime(thisUpdate), derTime(nextUpdate)];
-  if (issuer === undefined || from === undefined || until === undefined) return undefined;
-  const entries = rest[0]?.tag === derTags.sequence ? rest.shift() : undefined;
-  const revoked = readRevoked(entries?.children ?? []);
-  const extensions = rest[0]?.tag === 0xa0 ? rest.shift() : undefined;
-  if (revoked === undefined || rest.length > 0 || !areOptional(extensions?.children[0])) {
+  const read = readAsn1(der, CertificateList);
+  const body = read?.tbsCertList;
+  if (read === undefined || body?.nextUpdate === undefined || body.version !== Version.v2)
+    return undefined;
+  const signed = readSigned(body.signature, {
+    message: read.tbsCertListRaw,
+    algorithm: read.signatureAlgorithm,
+    signature: read.signature,
+  });
+  const entries = body.revokedCertificates ?? [];
+  const extensions = entries.map(({ crlEntryExtensions }) => crlEntryExtensions);
+  if (signed === undefined || ![body.crlExtensions, ...extensions].every(areOptional)) {
     return undefined;
   }
-  return { signed, issuer: toHex(issuer.raw), thisUpdate: from, nextUpdate: until, revoked };
-}
-
-function readRevoked(entries: readonly DerNode[]): ReadonlySet<string> | undefined {
-  const revoked = new Set<string>();
-  for (const { children } of entries) {
-    const serial = derIntegerHex(children[0]);
-    if (serial === undefined || derTime(children[1]) === undefined || children.length > 3) {
-      return undefined;
-    }
-    if (!areOptional(children[2])) return undefined;
-    revoked.add(serial);
-  }
-  return revoked;
+  return {
+    signed,
+    issuer: toHex(writeAsn1(body.issuer)),
+    thisUpdate: body.thisUpdate.getTime().getTime(),
+    nextUpdate: body.nextUpdate.getTime().getTime(),
+    revoked: new Set(entries.map(({ userCertificate }) => octetsHex(userCertificate))),
+  };
 }
 
 /** Returns false if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
-function areOptional(list: DerNode | undefined): boolean {
-  if (list === undefined) return true;
-  const extensions = readExtensions(list);
-  return extensions !== undefined && [...extensions.values()].every(({ critical }) => !critical);
+function areOptional(extensions: readonly Extension[] = []): boolean {
+  return extensions.every(({ critical }) => !critical);
 }
 
 /**

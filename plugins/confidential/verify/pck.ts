@@ -1,9 +1,9 @@
 /**
  * The facts about a machine in its PCK certificate: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile).
  */
-import { toHex } from "./binary-text.ts";
+import { OctetString } from "@peculiar/asn1-schema";
+import { Fields, octetsHex, readAsn1 } from "./asn1.ts";
 import type { Certificate } from "./certificate.ts";
-import { derObjectId, derTags, readDer } from "./der.ts";
 
 /** Facts about a machine, in lower-case hex. */
 export interface PckPlatform {
@@ -19,13 +19,11 @@ const sgxExtension = "1.2.840.113741.1.13.1";
 
 export function readPckPlatform(certificate: Certificate | undefined): PckPlatform | undefined {
   const value = certificate?.extensions.get(sgxExtension);
-  const list = value && readDer(value);
   const fields = new Map<string, string>();
-  for (const { children } of list?.children ?? []) {
-    const id = derObjectId(children[0]);
-    const field = children[1];
-    if (id === undefined || field === undefined || fields.has(id)) return undefined;
-    if (field.tag === derTags.octetString) fields.set(id, toHex(field.content));
+  for (const { type, value: field } of (value && readAsn1(value, Fields)) ?? []) {
+    if (fields.has(type)) return undefined;
+    const octets = field.anyValue && readAsn1(new Uint8Array(field.anyValue), OctetString);
+    fields.set(type, octets === undefined ? "" : octetsHex(octets.buffer));
   }
   const ppid = fields.get(`${sgxExtension}.1`);
   const pceId = fields.get(`${sgxExtension}.3`);

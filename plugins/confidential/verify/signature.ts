@@ -1,8 +1,9 @@
 /** Verifies signatures of certificates, revocation lists and reports with WebCrypto, in Node and browsers. */
-import { joinBytes, toHex } from "./binary-text.ts";
+import { SubjectPublicKeyInfo } from "@peculiar/asn1-x509";
+import { EcdsaSignature, readAsn1, writeAsn1 } from "./asn1.ts";
+import { fromHex, joinBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { Signed } from "./certificate.ts";
-import { derIntegerHex, derTags, readDer } from "./der.ts";
 
 /** AlgorithmIdentifiers in hex of their DER. An identifier with any other parameter is another algorithm. */
 export const signatureAlgorithms = {
@@ -25,8 +26,8 @@ export type KeyKind = keyof typeof keyAlgorithms;
 
 /** Returns the type of a key. Undefined if it is unknown. `publicKey`: SubjectPublicKeyInfo. */
 export function keyKind(publicKey: Bytes): KeyKind | undefined {
-  const algorithm = readDer(publicKey)?.children[0];
-  const hex = algorithm && toHex(algorithm.raw);
+  const algorithm = readAsn1(publicKey, SubjectPublicKeyInfo)?.algorithm;
+  const hex = algorithm && toHex(writeAsn1(algorithm));
   if (hex === keyAlgorithms.p256) return "p256";
   if (hex === keyAlgorithms.p384) return "p384";
   return hex === keyAlgorithms.rsa ? "rsa" : undefined;
@@ -85,14 +86,10 @@ async function isPss(publicKey: Bytes, signature: Bytes, message: Bytes): Promis
 
 /** Converts a signature from the DER of X.509, SEQUENCE { r, s }, to r and s with `width` bytes each. */
 function rawSignature(der: Bytes, width: number): Bytes | undefined {
-  const sequence = readDer(der);
-  if (sequence?.tag !== derTags.sequence || sequence.children.length !== 2) return undefined;
-  const raw = new Uint8Array(2 * width);
-  for (const [index, node] of sequence.children.entries()) {
-    if (derIntegerHex(node) === undefined || (node.content[0] ?? 0x80) >= 0x80) return undefined;
-    const digits = node.content[0] === 0 ? node.content.subarray(1) : node.content;
-    if (digits.length > width) return undefined;
-    raw.set(digits, (index + 1) * width - digits.length);
-  }
-  return raw;
+  const pair = readAsn1(der, EcdsaSignature);
+  if (pair === undefined) return undefined;
+  const [r, s] = [pair.r, pair.s].map((each) => each.toString(16).padStart(2 * width, "0"));
+  // A negative number begins with a sign, which is not hex.
+  const raw = fromHex(`${r}${s}`);
+  return r?.length === 2 * width && raw?.length === 2 * width ? raw : undefined;
 }

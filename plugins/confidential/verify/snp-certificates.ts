@@ -2,11 +2,11 @@
  * The certificates for a SEV-SNP report: the table that the host passes to the guest, and the facts about the chip in a
  * VCEK certificate.
  */
+import { ChipFact, readAsn1 } from "./asn1.ts";
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readCertificate } from "./certificate.ts";
 import type { Certificate } from "./certificate.ts";
-import { derSmallInteger, derTags, readDer } from "./der.ts";
 import { snpProducts } from "./policy.ts";
 import type { SnpProduct, SnpTcb } from "./policy.ts";
 
@@ -92,8 +92,8 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
   const { extensions } = certificate;
   const level = (id: string): number | undefined => {
     const value = extensions.get(`${amd}.3.${id}`);
-    const number = value && derSmallInteger(readDer(value));
-    return number !== undefined && number <= 255 ? number : undefined;
+    const number = value && readAsn1(value, ChipFact)?.number;
+    return typeof number === "number" && number >= 0 && number <= 255 ? number : undefined;
   };
   const product = readProduct(extensions.get(`${amd}.2`));
   const hardwareId = extensions.get(`${amd}.4`);
@@ -109,8 +109,6 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
 
 /** Reads the product from an IA5String such as `Milan-B0` or `Turin`. */
 function readProduct(value: Bytes | undefined): SnpProduct | undefined {
-  const node = value && readDer(value);
-  if (node?.tag !== derTags.ia5String) return undefined;
-  const [name] = String.fromCharCode(...node.content.subarray(0, 32)).split("-");
+  const [name] = (value && readAsn1(value, ChipFact)?.name)?.split("-") ?? [];
   return snpProducts.find((product) => product === name);
 }

@@ -21,10 +21,7 @@ const renderer: AnswerRenderer = {
 export const chatApi: CompletionApi = {
   method: "chat.completions",
   idPrefix: "chatcmpl-",
-  read(body, promptOptionsOf) {
-    const read = readChatRequest(body, promptOptionsOf);
-    return read.ok ? { ...read, renderer } : read;
-  },
+  read: (body, options) => ({ ...readChatRequest(body, options), renderer }),
   renderError(error) {
     const type = error.status >= 500 ? "internal_error" : "invalid_request_error";
     return { body: errorJson(error, type) };

@@ -4,9 +4,14 @@
  */
 import { defineSurface } from "sluice-gateway/plugin";
 import { completionSurface } from "../completions/answer.ts";
+import { knownMembers } from "../completions/messages.ts";
+import { knownFields } from "../completions/passed-fields.ts";
 import { withoutExtraBody } from "../completions/request.ts";
 import { chatApi } from "./api.ts";
 import { operation } from "./operation.ts";
+
+/** Names of ignored members that are counted. */
+const counted = [...knownFields, ...knownMembers];
 
 export default defineSurface({
   name: "chat",
@@ -16,7 +21,7 @@ export default defineSurface({
   uses: ["networks"],
   operation: () => operation,
   start(_, host) {
-    const { body, answer } = completionSurface(chatApi, host);
+    const { body, answer } = completionSurface(chatApi, host, counted);
     return { body: { ...body, normalize: withoutExtraBody }, answer };
   },
 });

@@ -12,19 +12,19 @@ import {
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen, isObject } from "sluice-gateway/toolkit";
 import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
-import type { CompletionApi, CompletionParts } from "./api.ts";
+import type { Completion, CompletionApi, CompletionParts } from "./api.ts";
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
 import { createCompletion, noteCompletion } from "./completion.ts";
-import { complete } from "./completion-reader.ts";
 import { errorReply } from "./error-reply.ts";
-import { completionError, type CompletionErrorCode } from "./errors.ts";
+import { completionError, type CompletionError } from "./errors.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
-import { tracedOffer } from "./traced-offer.ts";
 import { WholeCompletion } from "./whole-completion.ts";
 
 /** Maximum size of a request in bytes (decisions.md section 4). */
@@ -37,14 +37,11 @@ interface CompletionDeps {
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
-/**
- * Returns the surface of an API. `counted`: the names of ignored members that are counted; by default those of chat
- * completions.
- */
+/** Returns the surface of an API. `counted`: the names of ignored members that are counted. */
 export function completionSurface(
   api: CompletionApi,
   host: Host,
-  counted?: readonly string[],
+  counted: readonly string[],
 ): Required<Pick<SurfaceHooks, "body" | "answer">> {
   const countIgnored = ignoredCounter(host.metrics, counted);
   const deps = { networks: host.use("networks"), clock: host.clock, countIgnored };
@@ -61,20 +58,11 @@ function answer(
   deps: CompletionDeps,
 ): Awaitable<Reply | undefined> {
   const { networks, clock, countIgnored } = deps;
-  const { network } = x.request.params;
-  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
-  const json = x.json();
-  const invalid = (details: Parameters<typeof completionError>[1]): Reply =>
-    errorReply(api, x, completionError("INVALID_REQUEST", details));
-  if (!json.ok) return invalid({ message: "the body is not JSON" });
-  let offer: Offer | undefined;
-  const read = api.read(json.value, (model) => (offer = networks.find(model, network))?.prompt, x);
-  if (!read.ok) {
-    const { message, param, apiCode } = read;
-    return invalid({ message, param, apiCode });
-  }
+  const asked = readBody(api, x, networks, (body, offer) => api.read(body, offer?.prompt, x));
+  if ("status" in asked) return asked;
+  const { body: members, offer, read } = asked;
   const session = offer?.usesSessions === true ? sessionKey(x, read.session) : undefined;
-  const { body, ...rest } = requestFor(offer, api.native, json.value, read.request);
+  const { body, ...rest } = requestFor(offer, api.native, members, read.request);
   // What is sent to the worker counts as the body of the exchange until the worker answers.
   x.replaceBody(body);
   countIgnored(rest.ignored);
@@ -86,28 +74,77 @@ function answer(
   );
 }
 
+/** What the body of a request says. */
+interface ReadBody<T> {
+  readonly body: Json;
+  /** Undefined if no network lists the model. */
+  readonly offer: Offer | undefined;
+  readonly read: T;
+}
+
+/**
+ * Reads the body with `read`, which may throw `InvalidRequest`. Returns the reply with the error if the body is not valid,
+ * or if the path names a network that does not exist.
+ */
+export function readBody<T>(
+  api: Pick<CompletionApi, "renderError">,
+  x: Exchange,
+  networks: Networks,
+  read: (body: Json, offer: Offer | undefined) => T,
+): Reply | ReadBody<T> {
+  const { network } = x.request.params;
+  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
+  const json = x.json();
+  const invalid = (details: Parameters<typeof completionError>[1]): Reply =>
+    errorReply(api, x, completionError("INVALID_REQUEST", details));
+  if (!json.ok) return invalid({ message: "the body is not JSON" });
+  const body = json.value;
+  if (!isObject(body)) {
+    return invalid({ message: "the body must be a JSON object", apiCode: "invalid_value" });
+  }
+  try {
+    const offer = networks.find(check.name(body["model"], "model"), network);
+    return { body, offer, read: read(body, offer) };
+  } catch (error) {
+    if (!(error instanceof check.InvalidRequest)) throw error;
+    const { message, param, code: apiCode } = error;
+    return invalid({ message, param, apiCode });
+  }
+}
+
+/** Returns the error for a model without an offer. `network`: as in the path of the route. */
+export function unlistedError(
+  networks: Networks,
+  model: string,
+  network: string | undefined,
+): CompletionError {
+  return networks.unread(network)
+    ? completionError("MODEL_NOT_AVAILABLE")
+    : completionError("MODEL_NOT_FOUND", { message: notFoundMessage(model, network) });
+}
+
 function reserve(
   accepted: CompletionParts,
   networks: Networks,
   offer: Offer | undefined,
   body: Buffer,
 ): Awaitable<Reply | undefined> {
-  const { x, api, request, clock } = accepted;
-  const { network } = x.request.params;
+  const { x, api, request } = accepted;
   const charge = x.get("charge");
   const report = { kind: "model", name: request.model, isListed: offer !== undefined } as const;
-  const refused = (code: CompletionErrorCode, message?: string): Reply => {
-    x.called({ ...report, code });
-    return errorReply(api, x, completionError(code, message === undefined ? {} : { message }));
+  const refused = (error: CompletionError): Reply => {
+    x.called({ ...report, code: error.code });
+    return errorReply(api, x, error);
   };
-  if (offer === undefined && !networks.unread(network)) {
-    return refused("MODEL_NOT_FOUND", notFoundMessage(request.model, network));
+  if (offer === undefined) {
+    return refused(unlistedError(networks, request.model, x.request.params.network));
   }
-  x.note("upstream", offer?.network);
-  if (offer !== undefined && request.api !== undefined && !offer.speaks.includes(request.api)) {
-    return refused("MODEL_NOT_FOUND", notSpokenMessage(request.api, offer.network));
+  x.note("upstream", offer.network);
+  if (request.api !== undefined && !offer.speaks.includes(request.api)) {
+    const message = notSpokenMessage(request.api, offer.network);
+    return refused(completionError("MODEL_NOT_FOUND", { message }));
   }
-  if (offer === undefined || offer.activeWorkers === 0) return refused("MODEL_NOT_AVAILABLE");
+  if (offer.activeWorkers === 0) return refused(completionError("MODEL_NOT_AVAILABLE"));
   const maxTokens = request.maxTokens ?? offer.maxOutputTokens;
   const maxMilliCu = offer.maxMilliCu(request.maxPromptTokens, maxTokens);
   const reserving = charge.reserve(maxMilliCu, { streamed: request.stream });
@@ -118,12 +155,17 @@ function reserve(
     }
     const completion = createCompletion(accepted, charge);
     noteCompletion(completion, undefined);
-    const trace = x.peek("trace");
-    const chosen = trace === undefined ? offer : tracedOffer(offer, trace, completion, clock);
-    const Reader = request.stream ? StreamedCompletion : WholeCompletion;
-    return complete(Reader, completion, body, chosen).then((reply) => {
+    return complete(completion, body, offer).then((reply) => {
       x.called({ ...report, code: reply?.code ?? completion.brokenBy });
       return reply;
     });
+  });
+}
+
+/** Resolves to a reply if nothing was sent, and to undefined after a stream or if the client has disconnected. */
+function complete(completion: Completion, body: Buffer, offer: Offer): Promise<Reply | undefined> {
+  const Reader = completion.request.stream ? StreamedCompletion : WholeCompletion;
+  return new Promise((resolve, reject) => {
+    new Reader(completion, resolve, reject).begin(body, offer);
   });
 }

@@ -1,7 +1,8 @@
 /** The part of an API for models that differs from the others: how it reads requests and renders answers. */
-import type { Clock, Exchange, Reply } from "sluice-gateway/plugin";
+import type { ChildSpan, Clock, Exchange, Reply } from "sluice-gateway/plugin";
 import type { Charge, InferenceResult, PromptOptions, WholeMessage } from "sluice-gateway/services";
 import type { SessionHints } from "../session-key.ts";
+import type { Json } from "./check.ts";
 import type { CompletionError } from "./errors.ts";
 import type { NativeApi } from "./native-request.ts";
 import type { CompletionRequest } from "./request.ts";
@@ -15,34 +16,20 @@ export interface CompletionApi {
   /** How its requests are sent to workers that speak it. Undefined if they are always translated. */
   readonly native?: NativeApi;
   /**
-   * Reads a request. `body`: the parsed JSON. `promptOptionsOf` returns the options of the network that serves a model;
-   * undefined if no network lists it.
+   * Reads a request. `body`: the parsed JSON. `options`: those of the network that serves the model; undefined if no network
+   * lists it. Throws `InvalidRequest`.
    */
-  read(
-    body: unknown,
-    promptOptionsOf: (model: string) => PromptOptions | undefined,
-    x: Exchange,
-  ): ReadResult;
+  read(body: Json, options: PromptOptions | undefined, x: Exchange): ReadCompletion;
   /** Returns the body of an error, and headers in addition to `content-type` and `retry-after`. */
   renderError(error: CompletionError, x: Exchange): Pick<Reply, "headers"> & { body: string };
 }
 
-export type ReadResult =
-  | {
-      readonly ok: true;
-      readonly request: CompletionRequest;
-      /** Undefined if its requests belong to no session. */
-      readonly session: SessionHints | undefined;
-      readonly renderer: AnswerRenderer;
-    }
-  /** `message`: the reason, for the client. `param`: the member of the request, such as `input[3].type`. */
-  | {
-      readonly ok: false;
-      readonly message: string;
-      readonly param?: string;
-      /** A code of the API that is more precise than `INVALID_REQUEST`. */
-      readonly apiCode?: string;
-    };
+export interface ReadCompletion {
+  readonly request: CompletionRequest;
+  /** Undefined if its requests belong to no session. */
+  readonly session: SessionHints | undefined;
+  readonly renderer: AnswerRenderer;
+}
 
 /** A request without the body for the worker. */
 export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
@@ -63,6 +50,8 @@ export interface Completion extends CompletionParts {
   readonly charge: Charge;
   /** The prefix of the API and a UUID. */
   readonly id: string;
+  /** Undefined if the request is not traced. */
+  readonly span: ChildSpan | undefined;
   /** Time of the request in Unix seconds. */
   readonly created: number;
   /** Monotonic time in milliseconds. */

@@ -18,20 +18,6 @@ export class InvalidRequest extends Error {
   }
 }
 
-/** A request that is not valid, in the form of `ReadResult`. */
-type Invalid = Record<"message" | "param" | "apiCode", string> & { readonly ok: false };
-
-/** Returns the result of a function that reads a request and may throw `InvalidRequest`. */
-export function request<T>(read: () => T): T | Invalid {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof InvalidRequest)) throw error;
-    const { message, param, code } = error;
-    return { ok: false, message, param, apiCode: code };
-  }
-}
-
 export function fail(path: string, problem: string, code: ProblemCode = "invalid_value"): never {
   throw new InvalidRequest(path, problem, code);
 }

@@ -3,10 +3,18 @@
  * ways.
  */
 import type { Reply } from "sluice-gateway/plugin";
-import type { AnswerReader, InferenceCall, Offer } from "sluice-gateway/services";
+import type { AnswerReader, InferenceCall, InferenceResult, Offer } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/toolkit";
 import type { Completion } from "./api.ts";
-import { failureReply } from "./error-reply.ts";
+import { settle } from "./completion.ts";
+import { errorReply } from "./error-reply.ts";
+import {
+  errorOfFailure,
+  failureOutcome,
+  type CompletionError,
+  type FailureOutcome,
+} from "./errors.ts";
+import { endSpan } from "./span.ts";
 
 /** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
@@ -16,8 +24,8 @@ type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
  * this exchange only.
  */
 export abstract class CompletionReader implements AnswerReader {
-  protected abstract readonly streamed: boolean;
   protected readonly completion: Completion;
+  /** Resolves to a reply if nothing was sent, and to undefined after a stream or if the client has disconnected. */
   protected readonly resolve: ResolveReply;
   protected readonly reject: (error: unknown) => void;
   protected call: InferenceCall | undefined;
@@ -29,10 +37,10 @@ export abstract class CompletionReader implements AnswerReader {
   }
 
   begin(body: Buffer, offer: Offer): void {
-    const { x, request } = this.completion;
-    const { api, promptBytes, imageTokens, maxTokens, maxAnswerBytes, session } = request;
-    const { streamed } = this;
-    const headers = x.upstreamHeaders.length === 0 ? undefined : x.upstreamHeaders;
+    const { x, request, span } = this.completion;
+    const { api, stream: streamed, promptBytes, imageTokens, session } = request;
+    const { maxTokens, maxAnswerBytes } = request;
+    const headers = [...x.upstreamHeaders, ...(span?.headers ?? [])];
     const limits = { maxTokens, maxAnswerBytes };
     const sent = { api, body, streamed, promptBytes, imageTokens, session, headers, ...limits };
     this.call = offer.send(sent, this);
@@ -43,22 +51,52 @@ export abstract class CompletionReader implements AnswerReader {
   abstract onRead(): void;
 
   onEnd(...ended: Parameters<AnswerReader["onEnd"]>): void {
-    this.guard(() => this.ended(...ended));
+    this.guard(() => {
+      this.ended(...ended);
+      endSpan(this.completion, ended[0]);
+    });
   }
 
-  /** Overridden for answers that fail after they have begun. */
-  onError(...[failure, , attempt]: Parameters<AnswerReader["onError"]>): void {
+  onError(...[failure, result, attempt]: Parameters<AnswerReader["onError"]>): void {
     this.guard(() => {
-      const { api, x } = this.completion;
+      const { api, x, request } = this.completion;
+      x.note("upstreamFailure", attempt?.cause);
+      const error = errorOfFailure(failure, attempt);
+      const outcome = failureOutcome(failure);
+      endSpan(this.completion, result, failure);
+      if (result !== undefined && request.stream) return this.broke(error, result, outcome);
       x.onAbort = undefined;
-      this.resolve(failureReply(api, x, failure, attempt));
+      const reply = errorReply(api, x, error, attempt?.retryAfterSeconds);
+      this.resolve(error.code === "INVALID_REQUEST" ? reply : { ...reply, outcome });
     });
   }
 
   protected abstract ended(...ended: Parameters<AnswerReader["onEnd"]>): void;
 
+  /** Called when a streamed answer has failed after its beginning. */
+  protected abstract broke(
+    error: CompletionError,
+    result: InferenceResult,
+    outcome: FailureOutcome,
+  ): void;
+
   /** Called when the client has disconnected. */
   abstract aborted(): void;
+
+  /**
+   * Stops the worker because the client has disconnected, and charges the tokens that the worker has read and produced.
+   * Resolves after that.
+   */
+  protected async leave(): Promise<undefined> {
+    const result = await this.call?.abortWithUsage();
+    endSpan(this.completion, result, "aborted");
+    if (result !== undefined) settle(this.completion, result, "clientLeft");
+  }
+
+  /** The headers of an answer in addition to those of its content. */
+  protected get headers(): readonly string[] {
+    return [...(this.completion.renderer.headers ?? []), ...(this.call?.headers ?? [])];
+  }
 
   protected guard(run: () => void): void {
     runGuarded(run, (error) => this.fail(error));
@@ -68,21 +106,6 @@ export abstract class CompletionReader implements AnswerReader {
   fail(error: unknown): void {
     this.completion.x.onAbort = undefined;
     this.reject(error);
-    this.call?.abort();
+    endSpan(this.completion, this.call?.abort(), "aborted");
   }
-}
-
-/**
- * Runs a completion. Resolves to a Reply if nothing was sent, and to undefined after a stream or if the client has
- * disconnected.
- */
-export function complete(
-  Reader: new (...args: ConstructorParameters<typeof CompletionReader>) => CompletionReader,
-  completion: Completion,
-  body: Buffer,
-  offer: Offer,
-): Promise<Reply | undefined> {
-  return new Promise((resolve, reject) => {
-    new Reader(completion, resolve, reject).begin(body, offer);
-  });
 }

@@ -1,14 +1,17 @@
 /** The charge of a completion, and what is recorded about it. */
 import { randomUUID } from "node:crypto";
-import type { Charge, ChargeLine, InferenceCall, InferenceResult } from "sluice-gateway/services";
+import type { Charge, ChargeLine, InferenceResult } from "sluice-gateway/services";
 import type { Completion, CompletionParts } from "./api.ts";
+import { beginSpan } from "./span.ts";
 
 export function createCompletion(parts: CompletionParts, charge: Charge): Completion {
   const { x, api, clock } = parts;
+  const id = api.idPrefix + randomUUID();
   return {
     ...parts,
     charge,
-    id: api.idPrefix + randomUUID(),
+    id,
+    span: beginSpan(parts, id),
     created: Math.floor(x.arrivedAt / 1000),
     startedAt: clock.monotonic(),
     firstTokenMs: undefined,
@@ -39,18 +42,6 @@ export function noteCompletion(
     outputTokens: result?.usage.completionTokens ?? 0,
     firstTokenMs,
   });
-}
-
-/**
- * Stops the worker because the client has disconnected, and charges the tokens that the worker has read and produced.
- * Resolves after that.
- */
-export async function settleClientLeft(
-  completion: Completion,
-  call: InferenceCall | undefined,
-): Promise<undefined> {
-  const result = await call?.abortWithUsage();
-  if (result !== undefined) settle(completion, result, "clientLeft");
 }
 
 function chargeLine(

@@ -30,15 +30,32 @@ interface Draft {
 
 export class Conversation {
   readonly #drafts: Draft[] = [];
+  /** Messages of the user that wait for results of tools, which must follow their calls directly. */
+  readonly #waiting: Draft[] = [];
 
   get last(): Draft | undefined {
-    return this.#drafts.at(-1);
+    return this.#waiting.at(-1) ?? this.#drafts.at(-1);
   }
 
   add(role: string, parts: readonly Part[] = [], callId?: string): Draft {
     const draft = { role, parts: [...parts], thought: "", calls: [], callId };
-    this.#drafts.push(draft);
+    const before = this.#drafts.at(-1);
+    const canResultFollow = before?.role === "tool" || (before?.calls.length ?? 0) > 0;
+    if (role === "assistant") this.#addWaiting();
+    if (role === "user" && canResultFollow) this.#waiting.push(draft);
+    else this.#drafts.push(draft);
     return draft;
+  }
+
+  /** Adds parts to the last message if it is one of the user. */
+  addToUser(parts: readonly Part[]): void {
+    const { last } = this;
+    if (last?.role === "user") last.parts.push(...parts);
+    else if (parts.length > 0) this.add("user", parts);
+  }
+
+  #addWaiting(): void {
+    for (const draft of this.#waiting.splice(0)) this.#drafts.push(draft);
   }
 
   /**
@@ -49,12 +66,13 @@ export class Conversation {
     const { last } = this;
     if (parts.length === 0) return;
     if (last === undefined) this.add("system", parts);
-    else if (last.role === "assistant") this.add("user", parts);
+    else if (last.role === "assistant") this.addToUser(parts);
     else last.parts.push(...parts);
   }
 
-  /** The messages for the worker. */
+  /** The messages for the worker. Nothing can be added after they were read. */
   get messages(): readonly Json[] {
+    this.#addWaiting();
     return this.#drafts.map(({ role, parts, thought, calls, callId }) => ({
       role,
       content: calls.length > 0 && parts.length === 0 ? null : contentOf(parts),

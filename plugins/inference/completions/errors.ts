@@ -52,13 +52,23 @@ export function errorOfFailure(
   failure: InferenceFailure,
   attempt: AttemptFailure | undefined,
 ): CompletionError {
-  const { failedCheck: message, refusal } = attempt ?? {};
-  return message === undefined
-    ? completionError(refusal ?? codeOfFailure[failure])
-    : completionError("VERIFICATION_FAILED", { message });
+  const { failedCheck: message, refusal, contextExceeded } = attempt ?? {};
+  if (message !== undefined) return completionError("VERIFICATION_FAILED", { message });
+  const code = refusal ?? codeOfFailure[failure];
+  if (code !== "INVALID_REQUEST" || contextExceeded === undefined) return completionError(code);
+  return completionError(code, { contextExceeded, message: contextMessage(contextExceeded) });
 }
 
+/** The message of OpenAI for a prompt that is too long. Some clients read its wording. */
+function contextMessage({ limit, requested }: ContextExceeded): string {
+  if (limit === undefined) return "the request is longer than the context of the model";
+  const wanted = requested === undefined ? "is longer" : `needs ${requested} tokens`;
+  return `this model's maximum context length is ${limit} tokens, and the request ${wanted}`;
+}
+
+export type FailureOutcome = "timedOut" | "upstreamFailed";
+
 /** Returns the outcome of an exchange whose answer failed. */
-export function failureOutcome(failure: InferenceFailure): "timedOut" | "upstreamFailed" {
+export function failureOutcome(failure: InferenceFailure): FailureOutcome {
   return failure === "timedOut" ? "timedOut" : "upstreamFailed";
 }

@@ -4,17 +4,18 @@
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
 import { isAbsent } from "sluice-gateway/toolkit";
-import { knownMembers } from "./messages.ts";
-import { knownFields } from "./passed-fields.ts";
 
 const ignoredHeader = "x-sluice-ignored";
 
 const nameForm = /^[a-z0-9_.]{1,40}$/;
-const maxNames = 16;
+/** Maximum number of names that a client has chosen. */
+const maxChosen = 15;
 
 /** Collects the names of what is ignored in a request. */
 export class IgnoredNames {
   readonly #names = new Set<string>();
+  /** Number of names that the client has chosen. */
+  #chosen = 0;
 
   /** Adds a name from a fixed list. It is always kept, because what it names is also removed for a native worker. */
   add(name: string): void {
@@ -26,8 +27,10 @@ export class IgnoredNames {
    * number, is reported as `other`.
    */
   addChosen(name: string): void {
-    const hasRoom = this.#names.size < maxNames - 1;
-    this.#names.add(hasRoom && nameForm.test(name) ? name : "other");
+    if (this.#names.has(name)) return;
+    const isKept = this.#chosen < maxChosen && nameForm.test(name);
+    if (isKept) this.#chosen++;
+    this.#names.add(isKept ? name : "other");
   }
 
   /** Adds the members of an object that are not known. */
@@ -63,7 +66,7 @@ export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Rep
 /** Returns a function that counts the ignored fields of a request by name. `names`: the names that are counted. */
 export function ignoredCounter(
   metrics: Metrics,
-  names: readonly string[] = [...knownFields, ...knownMembers],
+  names: readonly string[],
 ): (ignored: readonly string[]) => void {
   const family = metrics.counter(
     "sluice_chat_ignored_fields_total",

@@ -1,6 +1,9 @@
 /** Reads the messages of a request, keeps the members that the network passes on, and measures what a model reads. */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/toolkit";
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
+import type { IgnoredNames } from "./ignored-fields.ts";
 
 interface TextPart {
   readonly type: "text";
@@ -15,21 +18,10 @@ interface ImagePart {
 /** A part of the content of a message. */
 export type Part = TextPart | ImagePart;
 
-/** A call of a tool in an earlier answer of the model. */
-interface ToolCallMember {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
-}
-
 /** A message as the worker gets it. */
-export interface Message {
+export interface Message extends Json {
   readonly role: string;
   readonly content: string | readonly Part[] | null;
-  readonly name?: string;
-  readonly tool_calls?: readonly ToolCallMember[];
-  readonly tool_call_id?: string;
-  readonly reasoning_content?: string;
 }
 
 /** The size of a prompt. */
@@ -42,122 +34,112 @@ export interface PromptSize {
 }
 
 /** Members of messages that are forwarded if the network passes their part of the request. */
-const partOfMember: Readonly<Record<string, Passable | undefined>> = {
-  tool_calls: "tools",
-  tool_call_id: "tools",
-  reasoning_content: "reasoning",
-  reasoning: undefined,
-  function_call: undefined,
-  refusal: undefined,
-  audio: undefined,
-};
-/** Types of content parts that are named when they are not forwarded. All others are named `other`. */
-const knownParts: ReadonlySet<string> = new Set([
-  "image_url",
-  "input_audio",
-  "video_url",
-  "file",
-  "refusal",
+const partOfMember: ReadonlyMap<string, Passable | undefined> = new Map([
+  ["tool_calls", "tools"],
+  ["tool_call_id", "tools"],
+  ["reasoning_content", "reasoning"],
+  ["reasoning", undefined],
+  ["function_call", undefined],
+  ["refusal", undefined],
+  ["audio", undefined],
 ]);
+const ownMembers: readonly string[] = ["role", "content", "name"];
 
-/** The names that `MessageReader.ignored` can have. */
+/** Names that clients often get as ignored, for metrics. */
 export const knownMembers: readonly string[] = [
-  ...Object.keys(partOfMember).map((name) => `messages.${name}`),
-  ...[...knownParts, "other"].map((type) => `messages.content.${type}`),
+  ...Array.from(partOfMember.keys(), (name) => `messages.${name}`),
+  ...["image_url", "input_audio", "video_url", "file", "refusal"].map(
+    (type) => `messages.content.${type}`,
+  ),
+  "other",
 ];
 
-/** Thrown for a message that is not valid. `message`: the path and the reason, for the client. */
-export class InvalidMessage extends Error {}
-
-/** Reads the messages of one request. */
+/** Reads the messages of one request. Its methods throw `InvalidRequest`. */
 export class MessageReader {
-  readonly #passes: readonly Passable[];
-  /** Names of known members and parts that are not forwarded. */
-  readonly ignored = new Set<string>();
   readonly size: PromptSize = { textBytes: 0, roleBytes: 0, images: 0 };
+  readonly #passes: readonly Passable[];
+  readonly #ignored: IgnoredNames;
 
-  constructor(passes: readonly Passable[]) {
+  constructor(passes: readonly Passable[], ignored: IgnoredNames) {
     this.#passes = passes;
+    this.#ignored = ignored;
   }
 
-  /** Throws `InvalidMessage`. */
   read(value: unknown): readonly Message[] {
-    if (!Array.isArray(value) || value.length === 0) {
-      throw new InvalidMessage("messages must be a list that is not empty");
-    }
-    return value.map((one, index) => this.#message(one, `messages[${index}]`));
+    const messages = check.list(value, "messages");
+    if (messages.length === 0) check.fail("messages", "expected a list that is not empty");
+    return messages.map((one, index) => this.#message(one, `messages[${index}]`));
   }
 
   #message(value: unknown, path: string): Message {
-    if (!isObject(value)) throw new InvalidMessage(`${path} must be an object`);
-    const { role, content, name } = value;
-    if (typeof role !== "string" || role === "") {
-      throw new InvalidMessage(`${path}.role must be a non-empty string`);
-    }
+    const message = check.object(value, path);
+    const { content, name } = message;
+    const role = check.name(message["role"], `${path}.role`);
     this.size.roleBytes += Buffer.byteLength(role);
     return {
       role,
-      content: this.#content(content, path),
+      content: this.#content(content, `${path}.content`),
       ...(!isAbsent(name) && { name: this.#text(name, `${path}.name`) }),
-      ...this.#members(value, path),
+      ...this.#members(message, path),
     };
   }
 
-  #members(value: Readonly<Record<string, unknown>>, path: string): Partial<Message> {
+  #members(message: Json, path: string): Json {
     const passed: Record<string, unknown> = {};
-    for (const [name, part] of Object.entries(partOfMember)) {
-      const member = value[name];
-      if (isAbsent(member) || (Array.isArray(member) && member.length === 0)) continue;
-      if (part === undefined || !this.#passes.includes(part)) this.ignored.add(`messages.${name}`);
-      else if (name === "tool_calls") passed[name] = this.#toolCalls(member, `${path}.tool_calls`);
+    for (const [name, member] of Object.entries(message)) {
+      const isEmpty = isAbsent(member) || (Array.isArray(member) && member.length === 0);
+      if (isEmpty || ownMembers.includes(name)) continue;
+      const part = partOfMember.get(name);
+      if (part === undefined || !this.#passes.includes(part)) {
+        this.#ignored.addChosen(`messages.${name}`);
+      } else if (name === "tool_calls") passed[name] = this.#toolCalls(member, `${path}.${name}`);
       else passed[name] = this.#text(member, `${path}.${name}`);
     }
     return passed;
   }
 
   #text(value: unknown, path: string): string {
-    if (typeof value !== "string") throw new InvalidMessage(`${path} must be a string`);
-    this.size.textBytes += Buffer.byteLength(value);
-    return value;
+    const text = check.text(value, path);
+    this.size.textBytes += Buffer.byteLength(text);
+    return text;
   }
 
   /** Without `images`, only the parts of type `text` of a list are forwarded. */
   #content(value: unknown, path: string): Message["content"] {
     if (isAbsent(value)) return null;
     if (typeof value === "string") return this.#text(value, path);
-    const wrong = new InvalidMessage(`${path}.content must be a string or a list of parts`);
-    if (!Array.isArray(value)) throw wrong;
-    const parts: Part[] = [];
-    for (const part of value as unknown[]) {
-      if (!isObject(part) || typeof part["type"] !== "string") throw wrong;
-      const { type, text, image_url: image } = part;
-      if (type === "text") {
-        if (typeof text !== "string") throw wrong;
-        parts.push({ type, text: this.#text(text, path) });
-      } else if (type === "image_url" && this.#passes.includes("images")) {
-        parts.push({ type, image_url: image });
-        this.size.images++;
-      } else this.ignored.add(`messages.content.${knownParts.has(type) ? type : "other"}`);
-    }
+    const given = Array.isArray(value) ? value : check.fail(path, "expected a string or a list");
+    const parts = given.flatMap((one, index) => this.#part(one, `${path}[${index}]`));
     // The model would answer, and the client pay for, an empty message.
-    if (value.length > 0 && parts.length === 0) {
-      throw new InvalidMessage(
-        `${path}.content has no text, and only text is forwarded to the model`,
-      );
+    if (given.length > 0 && parts.length === 0) {
+      check.fail(path, "expected a text, because only text is forwarded to the model");
     }
     return parts;
   }
 
-  #toolCalls(value: unknown, path: string): ToolCallMember[] {
-    if (!Array.isArray(value)) throw new InvalidMessage(`${path} must be a list`);
-    return value.map((one: unknown, index) => {
-      const called = isObject(one) ? one["function"] : undefined;
-      if (!isObject(one) || !isObject(called)) {
-        throw new InvalidMessage(`${path}[${index}] must be a call of a function`);
-      }
-      const id = this.#text(one["id"], `${path}[${index}].id`);
-      const name = this.#text(called["name"], `${path}[${index}].function.name`);
-      const text = this.#text(called["arguments"], `${path}[${index}].function.arguments`);
+  #part(value: unknown, path: string): readonly Part[] {
+    const part = check.object(value, path);
+    const type = check.text(part["type"], `${path}.type`);
+    if (type !== "text" && !(type === "image_url" && this.#passes.includes("images"))) {
+      this.#ignored.addChosen(`messages.content.${type}`);
+      return [];
+    }
+    this.#ignored.addOthers(part, ["type", type], "messages.content.");
+    if (type === "text") return [{ type, text: this.#text(part["text"], `${path}.text`) }];
+    this.size.images++;
+    return [{ type, image_url: part["image_url"] }];
+  }
+
+  #toolCalls(value: unknown, path: string): readonly object[] {
+    return check.list(value, path).map((one, index) => {
+      const at = `${path}[${index}]`;
+      const call = check.object(one, at);
+      const called = check.object(call["function"], `${at}.function`);
+      this.#ignored.addOthers(call, ["id", "type", "function"], "messages.tool_calls.");
+      this.#ignored.addOthers(called, ["name", "arguments"], "messages.tool_calls.function.");
+      const id = this.#text(call["id"], `${at}.id`);
+      const name = this.#text(called["name"], `${at}.function.name`);
+      const text = this.#text(called["arguments"], `${at}.function.arguments`);
       return { id, type: "function", function: { name, arguments: text } };
     });
   }

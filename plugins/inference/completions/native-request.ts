@@ -25,11 +25,10 @@ export interface NativeApi {
 export function requestFor(
   offer: Offer | undefined,
   native: NativeApi | undefined,
-  body: unknown,
+  body: Json,
   translated: CompletionRequest,
 ): CompletionRequest {
-  const isSpoken = native !== undefined && offer?.speaks.includes(native.name) === true;
-  if (!isSpoken || !isObject(body)) return translated;
+  if (native === undefined || offer?.speaks.includes(native.name) !== true) return translated;
   const { model, stream, imageTokens, passes } = translated;
   const ignored = translated.ignored.filter((name) => !native.isKept(name, passes));
   const passed = withoutIgnored(body, native.members, ignored);

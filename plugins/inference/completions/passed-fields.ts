@@ -1,64 +1,79 @@
 /** The fields of a request that a network can pass on to its workers (`passes`), and those that are ignored. */
 import type { Passable } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
-
-type Json = Readonly<Record<string, unknown>>;
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
+import type { IgnoredNames } from "./ignored-fields.ts";
 
 /**
  * Fields of chat completions that clients send, with the part of a request that they belong to: first those that
  * gateway.md lists as ignored, then newer ones. Fields without a part are never forwarded.
  */
-const partOfField: Readonly<Record<string, Passable | undefined>> = {
-  temperature: "sampling",
-  top_p: "sampling",
-  n: "sampling",
-  stop: "sampling",
-  presence_penalty: "sampling",
-  frequency_penalty: "sampling",
-  seed: "sampling",
-  user: undefined,
-  tools: "tools",
-  tool_choice: "tools",
-  response_format: "format",
-  logprobs: "logprobs",
-  logit_bias: "sampling",
-  top_logprobs: "logprobs",
-  parallel_tool_calls: "tools",
-  functions: undefined,
-  function_call: undefined,
-  reasoning_effort: "reasoning",
-  modalities: undefined,
-  audio: undefined,
-  prediction: undefined,
-  top_k: "sampling",
-  min_p: "sampling",
-  repetition_penalty: "sampling",
-};
+const partOfField: ReadonlyMap<string, Passable | undefined> = new Map([
+  ["temperature", "sampling"],
+  ["top_p", "sampling"],
+  ["n", "sampling"],
+  ["stop", "sampling"],
+  ["presence_penalty", "sampling"],
+  ["frequency_penalty", "sampling"],
+  ["seed", "sampling"],
+  ["user", undefined],
+  ["tools", "tools"],
+  ["tool_choice", "tools"],
+  ["response_format", "format"],
+  ["logprobs", "logprobs"],
+  ["logit_bias", "sampling"],
+  ["top_logprobs", "logprobs"],
+  ["parallel_tool_calls", "tools"],
+  ["functions", undefined],
+  ["function_call", undefined],
+  ["reasoning_effort", "reasoning"],
+  ["modalities", undefined],
+  ["audio", undefined],
+  ["prediction", undefined],
+  ["top_k", "sampling"],
+  ["min_p", "sampling"],
+  ["repetition_penalty", "sampling"],
+  ["metadata", undefined],
+  ["service_tier", undefined],
+  ["store", undefined],
+  ["verbosity", undefined],
+  ["web_search_options", undefined],
+]);
 
-/** The names that `splitFields` can return as ignored. */
-export const knownFields: readonly string[] = Object.keys(partOfField);
+/** The names of these fields. */
+export const knownFields: readonly string[] = [...partOfField.keys()];
 
-/** Returns the fields that are forwarded, as they are, and the names of the known fields that are not. */
-export function splitFields(
-  body: Json,
-  passes: readonly Passable[],
-): { readonly passed: Json; readonly ignored: readonly string[] } {
+/** Members of a request that the gateway reads itself. */
+const ownFields: readonly string[] = [
+  "model",
+  "messages",
+  "stream",
+  "stream_options",
+  "max_tokens",
+  "max_completion_tokens",
+  "chat_template_kwargs",
+  "prompt_cache_key",
+];
+
+/** Returns the fields that are forwarded, as they are. Adds the names of all others to `ignored`. */
+export function passedFields(body: Json, passes: readonly Passable[], ignored: IgnoredNames): Json {
   const passed: Record<string, unknown> = {};
-  const ignored: string[] = [];
-  for (const [name, part] of Object.entries(partOfField)) {
+  for (const [name, part] of partOfField) {
     if (!Object.hasOwn(body, name) || isAbsent(body[name])) continue;
     if (part !== undefined && passes.includes(part)) passed[name] = body[name];
-    else ignored.push(name);
+    else ignored.add(name);
   }
-  return { passed, ignored };
+  ignored.addOthers(body, [...ownFields, ...knownFields], "");
+  checkPassed(passed);
+  return passed;
 }
 
-/** Returns the reason why a forwarded field is invalid. Everything else is left to the worker. */
-export function problemOfPassed({ n = 1, tools = [] }: Json): string | undefined {
-  if (n !== 1) return "n must be 1, because a request has one completion";
-  if (!Array.isArray(tools)) return "tools must be a list";
-  const wrong = tools.findIndex((tool) => !isFunctionTool(tool));
-  return wrong === -1 ? undefined : `tools[${wrong}] must be a function with a name`;
+/** Throws `InvalidRequest` for a forwarded field that cannot be served. Everything else is left to the worker. */
+function checkPassed({ n = 1, tools = [] }: Json): void {
+  if (n !== 1) check.fail("n", "expected 1, because a request has one completion");
+  const wrong = check.list(tools, "tools").findIndex((tool) => !isFunctionTool(tool));
+  if (wrong !== -1) check.fail(`tools[${wrong}]`, "expected a function with a name");
 }
 
 function isFunctionTool(tool: unknown): boolean {

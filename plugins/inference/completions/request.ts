@@ -5,8 +5,11 @@
 import type { InferenceRequest, Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import type { SessionHints } from "../session-key.ts";
-import { InvalidMessage, MessageReader, type Message } from "./messages.ts";
-import { problemOfPassed, splitFields } from "./passed-fields.ts";
+import * as check from "./check.ts";
+import type { Json } from "./check.ts";
+import { IgnoredNames } from "./ignored-fields.ts";
+import { MessageReader } from "./messages.ts";
+import { passedFields } from "./passed-fields.ts";
 
 /** A parsed request of any API. */
 export interface CompletionRequest extends Pick<InferenceRequest, "api" | "maxAnswerBytes"> {
@@ -24,16 +27,15 @@ export interface CompletionRequest extends Pick<InferenceRequest, "api" | "maxAn
   readonly imageTokens: number;
   /** Upper bound for the tokens of the prompt: one per byte that a chat template reads, plus a constant per message. */
   readonly maxPromptTokens: number;
-  /** Names of known fields and members in the request that are not forwarded to workers. */
+  /** Names of the members of the request that are not forwarded to workers. */
   readonly ignored: readonly string[];
 }
 
-export type ChatRequestResult =
-  | { readonly ok: true; readonly request: CompletionRequest; readonly session: SessionHints }
-  /** `message`: the reason, for the client. */
-  | { readonly ok: false; readonly message: string };
-
-type Json = Readonly<Record<string, unknown>>;
+/** A parsed request, and what identifies its session. */
+export interface ReadRequest {
+  readonly request: CompletionRequest;
+  readonly session: SessionHints;
+}
 
 /**
  * Members of chat_template_kwargs that are not variables of a template but parameters of the server that build the
@@ -73,60 +75,41 @@ export function withoutExtraBody(value: unknown): unknown {
 }
 
 /**
- * Reads a request. `body`: the parsed body, after `withoutExtraBody`. `promptOptionsOf` returns the options of the
- * network that serves a model; undefined if no network lists it.
+ * Reads a request. `body`: the parsed body, after `withoutExtraBody`. `options`: those of the network that serves the
+ * model. Throws `InvalidRequest`.
  */
-export function readChatRequest(
-  body: unknown,
-  promptOptionsOf: (model: string) => PromptOptions | undefined = () => undefined,
-): ChatRequestResult {
-  if (!isObject(body)) return wrong("the body must be a JSON object");
-  if (!isAbsent(body["extra_body"])) return wrong("extra_body must be an object");
-  const { model, stream } = body;
-  if (typeof model !== "string" || model === "") return wrong("model must be the id of a model");
-  if (!isAbsent(stream) && typeof stream !== "boolean") return wrong("stream must be a boolean");
-  const options = promptOptionsOf(model) ?? textsOnly;
-  const reader = new MessageReader(options.passes);
-  const messages = readMessages(body["messages"], reader);
-  if (typeof messages === "string") return wrong(messages);
+export function readChatRequest(body: Json, options: PromptOptions = textsOnly): ReadRequest {
+  if (!isAbsent(body["extra_body"])) check.fail("extra_body", "expected an object");
+  const ignored = new IgnoredNames();
+  const model = check.name(body["model"], "model");
+  const stream = check.optional(body["stream"], "stream", check.boolean) ?? false;
   const maxTokens = readMaxTokens(body);
-  if (typeof maxTokens === "string") return wrong(maxTokens);
-  const includeUsage = readIncludeUsage(body["stream_options"]);
-  if (typeof includeUsage === "string") return wrong(includeUsage);
-  const template = body["chat_template_kwargs"];
-  if (!isAbsent(template) && !isObject(template)) {
-    return wrong("chat_template_kwargs must be an object");
-  }
-  if (!isNestedWithin(template, maxTemplateLevels)) {
-    return wrong(`chat_template_kwargs must not be nested deeper than ${maxTemplateLevels} levels`);
-  }
-  const { passed, ignored } = splitFields(body, options.passes);
-  const problem = problemOfPassed(passed);
-  if (problem !== undefined) return wrong(problem);
-  const kwargs = templateVariables(template);
-  const streamed = stream === true;
+  const includeUsage = readIncludeUsage(body["stream_options"], ignored);
+  const kwargs = templateVariables(body["chat_template_kwargs"], ignored);
+  const passed = passedFields(body, options.passes, ignored);
+  const reader = new MessageReader(options.passes, ignored);
+  const messages = reader.read(body["messages"]);
   const forWorker = {
     model,
     messages,
     ...(maxTokens !== undefined && { max_tokens: maxTokens }),
-    stream: streamed,
+    stream,
     // The worker always reports its usage, because only that gives the exact cost of an answer.
-    ...(streamed && { stream_options: { include_usage: true } }),
+    ...(stream && { stream_options: { include_usage: true } }),
     chat_template_kwargs: kwargs,
     ...passed,
   };
   const { textBytes, roleBytes, images } = reader.size;
   // Models read the schemas of tools and of the format. Other fields are only a few bytes.
-  const promptBytes = textBytes + (isEmpty(passed) ? 0 : jsonBytes(passed));
+  const promptBytes = textBytes + (Object.keys(passed).length === 0 ? 0 : jsonBytes(passed));
   const imageTokens = images * options.imageTokens;
   const maxPromptTokens =
     promptBytes + roleBytes + jsonBytes(kwargs) + tokensPerMessage * messages.length + imageTokens;
   return {
-    ok: true,
     session: { name: body["prompt_cache_key"], messages },
     request: {
       model,
-      stream: streamed,
+      stream,
       includeUsage,
       maxTokens,
       passes: options.passes,
@@ -134,23 +117,9 @@ export function readChatRequest(
       promptBytes,
       imageTokens,
       maxPromptTokens: Math.min(maxPromptTokens, options.contextTokens ?? Infinity),
-      ignored: [...ignored, ...reader.ignored],
+      ignored: ignored.names,
     },
   };
-}
-
-/** Returns the messages, or a text with the reason why they are invalid. */
-function readMessages(value: unknown, reader: MessageReader): readonly Message[] | string {
-  try {
-    return reader.read(value);
-  } catch (error) {
-    if (error instanceof InvalidMessage) return error.message;
-    throw error;
-  }
-}
-
-function isEmpty(fields: Json): boolean {
-  return Object.keys(fields).length === 0;
 }
 
 function jsonBytes(value: unknown): number {
@@ -158,43 +127,38 @@ function jsonBytes(value: unknown): number {
 }
 
 /** Returns the client's variables for the chat template, without those that would change how the prompt is built. */
-function templateVariables(template: Json | null | undefined): Json {
+function templateVariables(value: unknown, ignored: IgnoredNames): Json {
+  const path = "chat_template_kwargs";
+  const template = check.object(value ?? {}, path);
+  if (!isNestedWithin(template, maxTemplateLevels)) {
+    check.fail(path, `must not be nested deeper than ${maxTemplateLevels} levels`);
+  }
   const variables: Record<string, unknown> = { enable_thinking: false, ...template };
-  for (const name of promptParameters) delete variables[name];
+  for (const name of promptParameters) {
+    if (Object.hasOwn(template, name)) ignored.addChosen(`${path}.${name}`);
+    delete variables[name];
+  }
   return variables;
 }
 
 /** Reads the token limit. The first of the two names is used, but the second must also be valid. */
-function readMaxTokens(body: Json): number | undefined | string {
-  let wanted: number | undefined;
-  for (const name of ["max_tokens", "max_completion_tokens"]) {
-    const value = body[name];
-    if (isAbsent(value)) continue;
-    if (!isTokenCount(value)) return `${name} must be an integer from 1 to ${maxTokenLimit}`;
-    wanted ??= value;
-  }
-  return wanted;
+function readMaxTokens(body: Json): number | undefined {
+  const [first, second] = ["max_tokens", "max_completion_tokens"].map((name) =>
+    check.optional(body[name], name, check.integer(1, maxTokenLimit)),
+  );
+  return first ?? second;
 }
 
-function isTokenCount(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= maxTokenLimit;
-}
-
-function readIncludeUsage(options: unknown): boolean | string {
-  if (isAbsent(options)) return false;
-  if (!isObject(options)) return "stream_options must be an object";
-  const { include_usage: wanted } = options;
-  if (isAbsent(wanted)) return false;
-  return typeof wanted === "boolean" ? wanted : "stream_options.include_usage must be a boolean";
+function readIncludeUsage(value: unknown, ignored: IgnoredNames): boolean {
+  const options = check.object(value ?? {}, "stream_options");
+  ignored.addOthers(options, ["include_usage"], "stream_options.");
+  const path = "stream_options.include_usage";
+  return check.optional(options["include_usage"], path, check.boolean) ?? false;
 }
 
 function isNestedWithin(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return levels > 0 && Object.values(value).every((each) => isNestedWithin(each, levels - 1));
-}
-
-function wrong(message: string): ChatRequestResult {
-  return { ok: false, message };
 }
 
 /**

@@ -3,10 +3,10 @@
  * arrived. The head is sent with the first chunk, so that an earlier failure gets its own status.
  */
 import type { Sink } from "sluice-gateway/plugin";
-import type { AnswerReader } from "sluice-gateway/services";
-import { settle, settleClientLeft } from "./completion.ts";
+import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
+import { settle } from "./completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
-import { errorOfFailure, failureOutcome } from "./errors.ts";
+import type { CompletionError, FailureOutcome } from "./errors.ts";
 import { ignoredFieldsHeader } from "./ignored-fields.ts";
 import { atEndOfTurn, type TurnWriter } from "./end-of-turn.ts";
 
@@ -25,7 +25,6 @@ const headers: readonly string[] = [
  * event loop, where nothing catches errors. An error in one of them fails this exchange only.
  */
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
-  readonly streamed = true;
   readonly #renderer = this.completion.renderer.stream(this.completion);
   #sink: Sink | undefined;
   /** True while the head passes through the steps. */
@@ -70,37 +69,29 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     this.#finishWith((sink) => sink.end(undefined, last));
   }
 
-  override onError(...failed: Parameters<AnswerReader["onError"]>): void {
-    const [failure, result, attempt] = failed;
-    if (result === undefined) return super.onError(...failed);
-    this.guard(() => {
-      this.completion.x.note("upstreamFailure", attempt?.cause);
-      const outcome = failureOutcome(failure);
-      const usedMilliCu = settle(this.completion, result, outcome);
-      const error = errorOfFailure(failure, attempt);
-      this.completion.brokenBy = error.code;
-      const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
-      this.#finishWith((sink) => sink.end(undefined, last, outcome));
-    });
+  protected override broke(
+    error: CompletionError,
+    result: InferenceResult,
+    outcome: FailureOutcome,
+  ): void {
+    const usedMilliCu = settle(this.completion, result, outcome);
+    this.completion.brokenBy = error.code;
+    const last = Buffer.from(this.#renderer.failed(error, { result, usedMilliCu }));
+    this.#finishWith((sink) => sink.end(undefined, last, outcome));
   }
 
   // Callback of the exchange.
 
   aborted(): void {
-    this.#leaving = settleClientLeft(this.completion, this.call);
+    this.#leaving = this.leave();
     if (!this.#isOpening) this.resolve(this.#leaving);
   }
 
   #open(): void {
     this.#isOpening = true;
-    const { x, request, renderer, clock, startedAt } = this.completion;
+    const { x, request, clock, startedAt } = this.completion;
     if (this.#chunks !== "") this.completion.firstTokenMs = clock.monotonic() - startedAt;
-    const own = [
-      ...(renderer.headers ?? []),
-      ...(this.call?.headers ?? []),
-      ...ignoredFieldsHeader(request.ignored),
-    ];
-    x.stream(200, [...headers, ...own])
+    x.stream(200, [...headers, ...this.headers, ...ignoredFieldsHeader(request.ignored)])
       .then((sink) => this.#opened(sink))
       .catch((error: unknown) => this.fail(error));
   }

@@ -2,19 +2,16 @@
  * Surface `count-tokens`: the prompt tokens of a request of the Messages API. A worker counts them if it can, else they
  * are estimated. Both are free.
  */
-import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { defineSurface, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { InferenceResult, Networks, Offer } from "sluice-gateway/services";
-import { maxRequestBytes } from "../completions/answer.ts";
+import { maxRequestBytes, readBody, unlistedError } from "../completions/answer.ts";
 import { errorReply } from "../completions/error-reply.ts";
-import { completionError, type CompletionErrorCode } from "../completions/errors.ts";
 import { createReasoningSeal, type ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { CompletionRequest } from "../completions/request.ts";
 import { requestFor, type NativeApi } from "../completions/native-request.ts";
 import { renderError, renderRefusal, requestIdHeader } from "../messages/errors.ts";
 import { nativeMessages } from "../messages/native.ts";
 import { readMessagesRequest } from "../messages/request.ts";
-import { notFoundMessage } from "../model-not-found.ts";
-import { isUnknownNetwork } from "../network-in-path.ts";
 import { countOperation } from "./operation.ts";
 
 /** Few texts have more tokens than a third of their bytes. */
@@ -48,23 +45,18 @@ export default defineSurface({
 });
 
 async function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Promise<Reply> {
-  const { network } = x.request.params;
-  if (isUnknownNetwork(network, networks)) return refuse("GATEWAY_NOT_FOUND");
-  const failed = (code: CompletionErrorCode, message?: string): Reply =>
-    errorReply({ renderError }, x, completionError(code, message === undefined ? {} : { message }));
-  const json = x.json();
-  if (!json.ok) return failed("INVALID_REQUEST", "the body is not JSON");
-  let offer: Offer | undefined;
-  const promptOptionsOf = (model: string) => (offer = networks.find(model, network))?.prompt;
-  const read = readMessagesRequest(json.value, x, { promptOptionsOf, seal, isCounted: true });
-  if (!read.ok) return failed("INVALID_REQUEST", read.message);
+  const asked = readBody({ renderError }, x, networks, (body, offered) =>
+    readMessagesRequest(body, x, { options: offered?.prompt, seal, isCounted: true }),
+  );
+  if ("status" in asked) return asked;
+  const { body, offer, read } = asked;
   const { model, promptBytes, imageTokens } = read.request;
   if (offer === undefined) {
-    if (networks.unread(network)) return failed("MODEL_NOT_AVAILABLE");
-    return failed("MODEL_NOT_FOUND", notFoundMessage(model, network));
+    const error = unlistedError(networks, model, x.request.params.network);
+    return errorReply({ renderError }, x, error);
   }
   const headers = ["content-type", "application/json", ...requestIdHeader(x)];
-  const request = requestFor(offer, nativeCount, json.value, read.request);
+  const request = requestFor(offer, nativeCount, body, read.request);
   const counted = request.api === undefined ? undefined : await countAtWorker(x, offer, request);
   if (counted !== undefined) {
     return { status: 200, headers, body: JSON.stringify({ input_tokens: counted }) };

@@ -23,9 +23,8 @@ export const { renderError, renderRefusal } = openaiErrors({ noParam: null, prom
 export const embeddingsApi: CompletionApi = {
   method: "embeddings",
   idPrefix: "embd-",
-  read(body, promptOptionsOf) {
-    const read = readEmbeddingsRequest(body, promptOptionsOf);
-    return read.ok ? { ...read, session: undefined, renderer } : read;
+  read(body, options) {
+    return { request: readEmbeddingsRequest(body, options), session: undefined, renderer };
   },
   renderError,
 };

@@ -1,14 +1,10 @@
 /** Reads a request of OpenAI's embeddings and writes the request for the worker. */
 import type { PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
-import type { ReadResult } from "../completions/api.ts";
+import { isAbsent } from "sluice-gateway/toolkit";
 import * as check from "../completions/check.ts";
+import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { unpooledBytes, type CompletionRequest } from "../completions/request.ts";
-
-type EmbeddingsRequestResult =
-  | { readonly ok: true; readonly request: CompletionRequest }
-  | Extract<ReadResult, { ok: false }>;
 
 /** Maximum number of inputs of a request, as at OpenAI. */
 export const maxInputs = 2048;
@@ -27,22 +23,10 @@ const known: readonly string[] = ["model", "input", "encoding_format", "dimensio
 /** The size of the inputs. `tokens`: the number of tokens in lists of tokens. */
 type Inputs = Readonly<Record<"count" | "textBytes" | "tokens", number>>;
 
-type PromptOptionsOf = (model: string) => PromptOptions | undefined;
-
-/** `promptOptionsOf` returns the options of the network that serves a model. */
+/** `options`: those of the network that serves the model. Throws `InvalidRequest`. */
 export function readEmbeddingsRequest(
-  body: unknown,
-  promptOptionsOf: PromptOptionsOf,
-): EmbeddingsRequestResult {
-  if (!isObject(body)) {
-    return { ok: false, apiCode: "invalid_value", message: "the body must be a JSON object" };
-  }
-  return check.request(() => ({ ok: true, request: requestOf(body, promptOptionsOf) }));
-}
-
-function requestOf(
-  body: Readonly<Record<string, unknown>>,
-  promptOptionsOf: PromptOptionsOf,
+  body: Json,
+  options: PromptOptions | undefined,
 ): CompletionRequest {
   const { input, encoding_format: format, dimensions, user } = body;
   const model = check.name(body["model"], "model");
@@ -54,7 +38,7 @@ function requestOf(
   check.optional(user, "user", check.text);
   const ignored = new IgnoredNames();
   for (const name of Object.keys(body)) if (!known.includes(name)) ignored.addChosen(name);
-  const { contextTokens = Infinity } = promptOptionsOf(model) ?? {};
+  const { contextTokens = Infinity } = options ?? {};
   const { fixed, perInput, total } = maxAnswer;
   const forWorker = Object.fromEntries(known.map((name) => [name, body[name] ?? undefined]));
   return {

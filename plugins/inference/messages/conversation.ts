@@ -57,22 +57,17 @@ export class MessagesReader {
     else throw check.fail(`${path}.role`, "expected user, assistant or system");
   }
 
-  /** All results of tools must follow their calls, so the rest of the message comes after them. */
   #user(content: unknown, path: string): void {
-    const images: Part[] = [];
-    const parts: Part[] = [];
     for (const [at, block] of this.#blocks(content, path)) {
-      if (block["type"] === "tool_result") this.#toolResult(block, at, images);
-      else parts.push(this.#part(block, at));
+      if (block["type"] === "tool_result") this.#toolResult(block, at);
+      else this.#conversation.addToUser([this.#part(block, at)]);
     }
-    const all = [...images, ...parts];
-    const { last } = this.#conversation;
-    if (last?.role === "user") last.parts.push(...all);
-    else if (all.length > 0) this.#conversation.add("user", all);
   }
 
-  #toolResult(block: Json, path: string, images: Part[]): void {
+  /** Images of a result follow all results as a part of the user's message. */
+  #toolResult(block: Json, path: string): void {
     check.needPassed(this.#reading.passes, "tools", "tools");
+    const images: Part[] = [];
     const parts = block["is_error"] === true ? [textPart("Error:")] : [];
     for (const [at, each] of this.#blocks(block["content"] ?? [], `${path}.content`)) {
       const isReference = each["type"] === "tool_reference";
@@ -80,6 +75,7 @@ export class MessagesReader {
       (part.type === "text" ? parts : images).push(part);
     }
     this.#conversation.add("tool", parts, check.name(block["tool_use_id"], `${path}.tool_use_id`));
+    this.#conversation.addToUser(images);
   }
 
   #reference(block: Json, path: string): Part {

@@ -31,9 +31,8 @@ export default defineSurface({
       method: "messages",
       idPrefix: "msg_",
       native: nativeMessages,
-      read(body, promptOptionsOf, x) {
-        const read = readMessagesRequest(body, x, { promptOptionsOf, seal });
-        if (!read.ok) return read;
+      read(body, options, x) {
+        const read = readMessagesRequest(body, x, { options, seal });
         const rendering = { thinking: read.thinking, seal };
         const renderer: AnswerRenderer = {
           headers: requestIdHeader(x),

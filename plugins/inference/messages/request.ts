@@ -4,8 +4,12 @@ import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/toolkit";
 import { readObject } from "../completions/choice.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
-import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
-import type { ChatRequestResult } from "../completions/request.ts";
+import {
+  allPassed,
+  maxTokenLimit,
+  readChatRequest,
+  type ReadRequest,
+} from "../completions/request.ts";
 import * as check from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Json } from "../completions/check.ts";
@@ -15,12 +19,13 @@ import { readTools } from "./tools.ts";
 /** The form in which the client gets the model's reasoning: none, sealed text that it sends back, or plain text. */
 export type Thinking = "none" | "sealed" | "shown";
 
-export type MessagesRequest =
-  | (Extract<ChatRequestResult, { ok: true }> & { readonly thinking: Thinking })
-  | Extract<ChatRequestResult, { ok: false }>;
+export interface MessagesRequest extends ReadRequest {
+  readonly thinking: Thinking;
+}
 
 interface ReadOptions {
-  readonly promptOptionsOf: (model: string) => PromptOptions | undefined;
+  /** Those of the network that serves the model. */
+  readonly options: PromptOptions | undefined;
   readonly seal: ReasoningSeal;
   /** True if `max_tokens` is not needed, because the tokens are only counted. */
   readonly isCounted?: boolean;
@@ -48,30 +53,20 @@ const renamed: ReadonlyMap<string, string> = new Map([
   ["stop", "stop_sequences"],
 ]);
 
-/** `body`: the parsed JSON. */
+/** Throws `InvalidRequest`. */
 export function readMessagesRequest(
-  body: unknown,
-  x: Exchange,
-  options: ReadOptions,
-): MessagesRequest {
-  return check.request(() => read(check.object(body, "body"), x.request.headers, options));
-}
-
-function read(
   body: Json,
-  headers: Exchange["request"]["headers"],
-  { promptOptionsOf, seal, isCounted = false }: ReadOptions,
+  { request: { headers } }: Exchange,
+  { options = allPassed, seal, isCounted = false }: ReadOptions,
 ): MessagesRequest {
-  const model = check.name(body["model"], "model");
-  const prompt = promptOptionsOf(model) ?? allPassed;
   const ignored = new IgnoredNames();
   if (headers["anthropic-beta"] !== undefined) ignored.add("betas");
   const isStrict = headers["anthropic-version"] === strictVersion;
-  const reading: Reading = { passes: prompt.passes, isStrict, ignored, seal };
+  const reading: Reading = { passes: options.passes, isStrict, ignored, seal };
   const conversation = new MessagesReader(reading);
   const thinking = readThinking(body["thinking"], ignored);
   const chat = {
-    model,
+    model: body["model"],
     max_tokens: isCounted ? 1 : readMaxTokens(body["max_tokens"], "max_tokens"),
     stream: check.boolean(body["stream"] ?? false, "stream"),
     messages: conversation.read(body["system"], body["messages"]),
@@ -80,13 +75,12 @@ function read(
     ...readOutput(body, reading),
     ...readSampling(body, reading),
   };
-  const result = readChatRequest(chat, () => prompt);
-  if (!result.ok) return result;
-  for (const name of result.request.ignored) ignored.add(renamed.get(name) ?? name);
+  const translated = readChatRequest(chat, options);
+  for (const name of translated.request.ignored) ignored.add(renamed.get(name) ?? name);
   noteOthers(body, ignored);
-  const request = { ...result.request, ignored: ignored.names };
-  const session = { ...result.session, name: sessionOf(body["metadata"]) };
-  return { ok: true, request, session, thinking };
+  const request = { ...translated.request, ignored: ignored.names };
+  const session = { ...translated.session, name: sessionOf(body["metadata"]) };
+  return { request, session, thinking };
 }
 
 function readThinking(value: unknown, ignored: IgnoredNames): Thinking {

@@ -11,6 +11,8 @@ import {
   rangeIs,
   readMembers,
   skipSpace,
+  skipString,
+  skipValue,
   type ReadMember,
 } from "sluice-gateway/http";
 
@@ -44,6 +46,7 @@ export interface Chunk {
 }
 
 const comma = 0x2c;
+const colon = 0x3a;
 const backslash = 0x5c;
 const unicodeEscape = 0x75;
 
@@ -130,8 +133,12 @@ const readChoiceMember = unescaped((bytes, nameStart, nameEnd, start, end, found
 });
 
 const readDeltaMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
-  if (rangeIs(bytes, nameStart, nameEnd, '"content"')) addText(bytes, start, end, found);
-  else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
+  if (
+    rangeIs(bytes, nameStart, nameEnd, '"content"') ||
+    rangeIs(bytes, nameStart, nameEnd, '"refusal"')
+  ) {
+    addTexts(bytes, start, end, found);
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning_content"')) {
     addReasoning(bytes, start, end, found);
     found.reasoningAt = hasReasoningContent;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"reasoning"')) {
@@ -139,24 +146,35 @@ const readDeltaMember = unescaped((bytes, nameStart, nameEnd, start, end, found)
     if (found.reasoningAt !== hasReasoningContent) found.reasoningAt = nameEnd - 1;
   } else if (rangeIs(bytes, nameStart, nameEnd, '"tool_calls"')) {
     readToolCalls(bytes, start, end, found);
+  } else if (rangeIs(bytes, nameStart, nameEnd, '"function_call"')) {
+    readMembers(bytes, start, end, 0, "trusted", readFunctionMember, found);
   }
 });
 
-/** The names and arguments of tool calls count as texts: the model has written them. */
+/**
+ * The names and arguments of tool calls count as texts: the model has written them. A text in the place of a call counts,
+ * too, because the client gets it.
+ */
 function readToolCalls(bytes: Buffer, start: number, end: number, found: Chunk): void {
   if (bytes[start] !== openBracket) return;
-  let at = skipSpace(bytes, start + 1, end);
-  while (bytes[at] === openBrace) {
-    const after = readMembers(bytes, at, end, 0, "trusted", readToolCallMember, found);
-    if (after === malformed) return;
-    at = skipSpace(bytes, after, end);
-    if (bytes[at] !== comma) return;
+  let at = start;
+  do {
     at = skipSpace(bytes, at + 1, end);
-  }
+    const isCall = bytes[at] === openBrace;
+    const after = isCall
+      ? readMembers(bytes, at, end, 0, "trusted", readToolCallMember, found)
+      : skipValue(bytes, at, end, 0, "trusted");
+    if (after === malformed) return;
+    if (!isCall) addTexts(bytes, at, after, found);
+    at = skipSpace(bytes, after, end);
+  } while (bytes[at] === comma);
 }
 
 const readToolCallMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
-  if (rangeIs(bytes, nameStart, nameEnd, '"function"')) {
+  const isCalled =
+    rangeIs(bytes, nameStart, nameEnd, '"function"') ||
+    rangeIs(bytes, nameStart, nameEnd, '"custom"');
+  if (isCalled) {
     readMembers(bytes, start, end, 0, "trusted", readFunctionMember, found);
   }
 });
@@ -164,12 +182,24 @@ const readToolCallMember = unescaped((bytes, nameStart, nameEnd, start, end, fou
 const readFunctionMember = unescaped((bytes, nameStart, nameEnd, start, end, found) => {
   const isText =
     rangeIs(bytes, nameStart, nameEnd, '"name"') ||
-    rangeIs(bytes, nameStart, nameEnd, '"arguments"');
-  if (isText) addText(bytes, start, end, found);
+    rangeIs(bytes, nameStart, nameEnd, '"arguments"') ||
+    rangeIs(bytes, nameStart, nameEnd, '"input"');
+  if (isText) addTexts(bytes, start, end, found);
 });
 
+/** Adds all texts of a value, without the names of members. */
+function addTexts(bytes: Buffer, start: number, end: number, found: Chunk): void {
+  for (let at = start; at < end; at++) {
+    if (bytes[at] !== quote) continue;
+    const after = skipString(bytes, at, end, "trusted");
+    if (after === malformed) return;
+    if (bytes[skipSpace(bytes, after, end)] !== colon) addText(bytes, at, after, found);
+    at = after - 1;
+  }
+}
+
 function addText(bytes: Buffer, start: number, end: number, found: Chunk): void {
-  if (bytes[start] !== quote || end - start <= 2) return;
+  if (end - start <= 2) return;
   found.textStart = found.hasContent ? multipleTexts : start;
   found.textEnd = end;
   found.textBytes += textBytes(bytes, start, end);
@@ -178,7 +208,7 @@ function addText(bytes: Buffer, start: number, end: number, found: Chunk): void 
 
 function addReasoning(bytes: Buffer, start: number, end: number, found: Chunk): void {
   const before = found.textBytes;
-  addText(bytes, start, end, found);
+  addTexts(bytes, start, end, found);
   found.reasoningBytes += found.textBytes - before;
 }
 

@@ -67,7 +67,7 @@ export class Model implements NetworkModel {
   }
 
   get entry(): ModelEntry {
-    const { override, createdAt } = this.#parts;
+    const { override, createdAt, workers } = this.#parts;
     const coefficients = this.#network.isPriced ? this.#coefficients : undefined;
     // Without a worker there is no coefficient, so the price of the network is shown.
     const price = this.priceAt(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
@@ -85,8 +85,9 @@ export class Model implements NetworkModel {
       ...(price.pricing.classes !== undefined && {
         reasoningPriceCUMilli: price.costMilliCu({ ...written, reasoningTokens: 1 }),
       }),
+      ...workers[0]?.listed.prices,
       coefficients,
-      evidence: this.#parts.workers[0]?.route.evidence ?? "none",
+      evidence: workers[0]?.route.evidence ?? "none",
     };
   }
 

@@ -44,7 +44,7 @@ export function createResponsesApi(seal: ReasoningSeal): CompletionApi {
     method: "responses",
     idPrefix: "resp_",
     native,
-    read: (body, promptOptionsOf) => readResponsesRequest(body, promptOptionsOf, seal),
+    read: (body, options) => readResponsesRequest(body, options, seal),
     renderError: errors.renderError,
   };
 }

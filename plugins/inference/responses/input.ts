@@ -27,8 +27,6 @@ const textTypes = ["input_text", "output_text", "reasoning_text", "text"];
 export class InputReader {
   readonly #reading: Reading;
   readonly #conversation = new Conversation();
-  /** Images of the results of tools. They follow all results of a turn as a message of the user. */
-  #images: Part[] = [];
 
   constructor(reading: Reading) {
     this.#reading = reading;
@@ -41,7 +39,6 @@ export class InputReader {
     else if (!Array.isArray(input) || input.length === 0) {
       check.fail("input", "expected a text, or a list of items that is not empty");
     } else for (const [index, item] of input.entries()) this.#item(item, `input[${index}]`);
-    this.#addImages();
     return this.#conversation.messages;
   }
 
@@ -52,7 +49,6 @@ export class InputReader {
     if (known === undefined || typeof type !== "string") return refuseItem(type, path);
     this.#reading.ignored.addOthers(item, ["type", "id", "status", ...known], "input.");
     if (type.endsWith("_output")) return this.#result(item, path);
-    this.#addImages();
     if (type === "message") this.#message(item, path);
     else if (type === "reasoning") this.#reasoning(item, path);
     else this.#call(type, item, path);
@@ -98,18 +94,13 @@ export class InputReader {
     const images = parts.filter((part) => part.type !== "text");
     const texts = textsOf(parts);
     if (images.length > 0) texts.push("The images of this result follow in the next message.");
-    this.#images.push(...images);
     const callId = check.name(id, `${path}.call_id`);
     this.#conversation.add("tool", [textPart(texts.join("\n"))], callId);
+    this.#conversation.addToUser(images);
   }
 
   #needTools(path: string): void {
     check.needPassed(this.#reading.passes, "tools", `${path}.type`);
-  }
-
-  #addImages(): void {
-    if (this.#images.length > 0) this.#conversation.add("user", this.#images);
-    this.#images = [];
   }
 
   /** The message of the assistant's turn: all its reasoning, texts and calls belong to one message. */

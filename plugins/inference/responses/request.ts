@@ -4,8 +4,8 @@
  * refused, because they are content.
  */
 import type { Passable, PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
-import type { ReadResult } from "../completions/api.ts";
+import { isAbsent } from "sluice-gateway/toolkit";
+import type { ReadCompletion } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
@@ -81,19 +81,12 @@ const renamed: Readonly<Record<string, string | undefined>> = {
   logprobs: "top_logprobs",
 };
 
+/** `options`: those of the network that serves the model. Throws `InvalidRequest`. */
 export function readResponsesRequest(
-  body: unknown,
-  promptOptionsOf: (model: string) => PromptOptions | undefined,
+  body: Json,
+  options: PromptOptions = allPassed,
   seal: ReasoningSeal,
-): ReadResult {
-  if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
-  return check.request(() => {
-    const options = promptOptionsOf(check.name(body["model"], "model")) ?? allPassed;
-    return read(body, options, seal);
-  });
-}
-
-function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResult {
+): ReadCompletion {
   const { passes } = options;
   for (const [name, [accepted, reason]] of Object.entries(refused)) {
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
@@ -126,12 +119,11 @@ function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResu
   for (const [name, [readValue, chatName]] of Object.entries(carried)) {
     chat[chatName] = check.optional(body[name], name, readValue);
   }
-  const result = readChatRequest(chat, () => options);
-  if (!result.ok) return result;
+  const { request, session } = readChatRequest(chat, options);
   if (include.length > Number(isSealed)) ignored.add("include");
   ignored.addOthers(body, knownMembers, "");
   if (body["store"] === true) ignored.add("store");
-  const dropped = result.request.ignored;
+  const dropped = request.ignored;
   for (const name of dropped) ignored.add(renamed[name] ?? name);
   const shown = Object.entries(body).filter(([name]) => !dropped.includes(name));
   const shownEffort = dropped.includes("reasoning_effort") ? null : (effort ?? null);
@@ -146,7 +138,7 @@ function read(body: Json, options: PromptOptions, seal: ReasoningSeal): ReadResu
     customTools: tools.custom,
     seal: isSealed ? seal : undefined,
   });
-  return { ...result, request: { ...result.request, ignored: ignored.names }, renderer };
+  return { session, request: { ...request, ignored: ignored.names }, renderer };
 }
 
 /** Returns the format for the worker, undefined for plain text. A format that is silently ignored would break agents. */

@@ -17,6 +17,7 @@ import { ArchiveCalls } from "./archive-calls.ts";
 import { CallReplies, type RpcCall } from "./call-replies.ts";
 import { mayWrite, type Caller } from "./caller.ts";
 import { FollowCalls } from "./follow-calls.ts";
+import { HeldMessages } from "./held-messages.ts";
 import type { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
 import { PaidNotifications } from "./paid-notifications.ts";
 import { Payer } from "./payer.ts";
@@ -38,7 +39,13 @@ const maxInFlight = 32;
 const maxSimpleBytes = 131_072;
 
 /** Close codes of RFC 6455 section 7.4.1 and its registry. */
-const closeCodes = { goingAway: 1001, unauthorized: 1008, internal: 1011, tooSlow: 1013 } as const;
+const closeCodes = {
+  goingAway: 1001,
+  unauthorized: 1008,
+  internal: 1011,
+  tooBusy: 1013,
+  tooSlow: 1013,
+} as const;
 
 /** The limits per key, on all connections. */
 export interface KeyLimits {
@@ -74,6 +81,7 @@ export class Session {
   readonly #submissions: Submissions;
   readonly #archive: ArchiveCalls;
   readonly #replies: CallReplies;
+  readonly #messages: HeldMessages;
   #inFlight = 0;
   /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
@@ -94,6 +102,9 @@ export class Session {
       this.#close(closeCodes.unauthorized, "the key is not valid"),
     );
     const { ledger, limits, caller } = deps;
+    this.#messages = new HeldMessages(deps.memory, caller.keyId, () =>
+      this.#close(closeCodes.tooBusy, "too many unfinished messages"),
+    );
     this.#replies = new CallReplies((message) => this.#send(message), deps.x);
     this.#notifications = new PaidNotifications({
       payer: this.#payer,
@@ -140,31 +151,34 @@ export class Session {
 
   #onMessage(data: Buffer): void {
     if (this.#isClosed || this.#isGoingAway) return;
-    if (this.#inFlight >= maxInFlight) this.#waiting.push(data);
-    else this.#begin(data);
+    const { length } = data;
+    const isHeld = this.#messages.add(length);
+    if (isHeld && this.#inFlight >= maxInFlight) this.#waiting.push(data);
+    else this.#begin(data, isHeld ? length : 0);
   }
 
-  #begin(data: Buffer): void {
+  /** `heldBytes`: 0 if the message is refused, because it would exceed the limit on the memory of the caller or of all. */
+  #begin(data: Buffer, heldBytes: number): void {
     this.#inFlight++;
     this.#pauseIfBusy();
-    this.#answer(data)
+    this.#answer(data, heldBytes > 0)
       .catch((error: unknown) => this.#fail(error))
-      .finally(() => this.#onAnswered());
+      .finally(() => this.#onAnswered(heldBytes));
   }
 
-  async #answer(data: Buffer): Promise<void> {
+  async #answer(data: Buffer, isHeld: boolean): Promise<void> {
     const { ledger, caller, x } = this.#deps;
-    const refusal = await x.admit();
+    const refused = await x.admit();
+    const refusal = isHeld ? refused && errorOf(refused) : tooManyRequests;
     const isComplex = data.length > maxSimpleBytes && jsonExcess(data.toString()) !== undefined;
     const canWrite = this.#deps.write && mentions(data, writingNames) && (await mayWrite(caller));
     const call = isComplex ? undefined : this.#connectionCall(data, canWrite);
-    if (call !== undefined && refusal !== undefined)
-      return this.#replies.refuse(call, errorOf(refusal));
+    if (call !== undefined && refusal !== undefined) return this.#replies.refuse(call, refusal);
     if (call !== undefined) return call.run();
     const over = canWrite ? "websocket-write" : "websocket";
     const rpc = ledger.rpc(isComplex ? invalidRequest : data, over);
     if (refusal === undefined) return this.#run(rpc);
-    return this.#refuse(rpc, errorOf(refusal));
+    return this.#refuse(rpc, refusal);
   }
 
   /**
@@ -192,7 +206,8 @@ export class Session {
     let answer: RpcAnswer;
     try {
       const { x, memory } = this.#deps;
-      answer = await rpc.run({ clientLeft: this.#hasEnded, facts: x.facts }, memory);
+      const running = rpc.run({ clientLeft: this.#hasEnded, facts: x.facts }, memory);
+      answer = running instanceof Promise ? await this.#messages.waitFor(rpc, running) : running;
     } catch (error) {
       payment.release();
       throw error;
@@ -223,10 +238,11 @@ export class Session {
     this.#close(closeCodes.tooSlow, "the client reads too slowly");
   }
 
-  #onAnswered(): void {
+  #onAnswered(heldBytes: number): void {
     this.#inFlight--;
+    this.#messages.remove(heldBytes);
     const next = this.#isClosed ? undefined : this.#waiting.shift();
-    if (next !== undefined) return this.#begin(next);
+    if (next !== undefined) return this.#begin(next, next.length);
     if (this.#hasEnded && this.#inFlight === 0) return this.#end();
     this.#closeIfDrained();
     this.#pauseIfBusy();
@@ -267,14 +283,14 @@ export class Session {
   #close(code: number, reason: string): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#endSubscriptions().catch((error: unknown) => this.#fail(error));
+    this.#release();
     this.#connection.close(code, reason);
   }
 
   #onClose(): void {
     this.#isClosed = true;
     this.#hasEnded = true;
-    this.#endSubscriptions().catch((error: unknown) => this.#fail(error));
+    this.#release();
     if (this.#inFlight === 0) this.#end();
   }
 
@@ -283,6 +299,13 @@ export class Session {
       this.#fail(error);
       this.#finish();
     });
+  }
+
+  /** Releases what the connection holds. */
+  #release(): void {
+    this.#waiting.length = 0;
+    this.#messages.release();
+    this.#endSubscriptions().catch((error: unknown) => this.#fail(error));
   }
 
   /** Resolves when all charges have been written. */

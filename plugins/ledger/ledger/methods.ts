@@ -127,6 +127,13 @@ const state: Record<string, KnownMethod> = {
     hashParam: 1,
     optional: true,
   },
+  state_getChildReadProof: {
+    params: ["childStorageKey", "keys[]", "blockHash?"],
+    cuMilli: 1000,
+    lifetime: "hash",
+    hashParam: 2,
+    optional: true,
+  },
 };
 
 const child = ["childStorageKey", "storageKey", "blockHash?"];

@@ -48,6 +48,7 @@ export class FinalizedChain {
   /** The next set, and the last block of the current one. */
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
   readonly #hashes = new Map<number, string>();
+  readonly #kept = new Set<string>();
 
   /** Throws an Error if the authorities of the checkpoint have no weight. */
   constructor({ number, hash, setId, authorities }: Checkpoint) {
@@ -60,7 +61,7 @@ export class FinalizedChain {
     const set = authoritySet(BigInt(setId), this.#authorities);
     if (set === undefined) throw new Error("the authorities of the checkpoint have no weight");
     this.#set = set;
-    this.#hashes.set(number, this.hash);
+    this.#keep();
   }
 
   get setId(): bigint {
@@ -82,6 +83,11 @@ export class FinalizedChain {
   /** Returns the proved hash of a block. Undefined if it is above the proved ones, or is not kept. */
   hashAt(number: number): string | undefined {
     return this.#hashes.get(number);
+  }
+
+  /** Returns true if the block with this hash is proved and kept. */
+  has(hash: string): boolean {
+    return this.#kept.has(hash);
   }
 
   /**
@@ -116,6 +122,7 @@ export class FinalizedChain {
     const found = refusal ?? (await this.#refusalOf(justification));
     if (found !== undefined) return found;
     this.#hashes.clear();
+    this.#kept.clear();
     this.#accept(header);
     return undefined;
   }
@@ -136,14 +143,20 @@ export class FinalizedChain {
     return undefined;
   }
 
+  #keep(): void {
+    this.#hashes.set(this.number, this.hash);
+    this.#kept.add(this.hash);
+    for (const [number, hash] of this.#hashes) {
+      if (this.#hashes.size <= maxKept) break;
+      this.#hashes.delete(number);
+      this.#kept.delete(hash);
+    }
+  }
+
   #accept(header: Header): void {
     this.number = header.number;
     this.hash = header.hash;
-    this.#hashes.set(header.number, header.hash);
-    for (const old of this.#hashes.keys()) {
-      if (this.#hashes.size <= maxKept) break;
-      this.#hashes.delete(old);
-    }
+    this.#keep();
     if (header.isForced) this.ended = `block ${header.number} forces another authority set`;
     this.#next ??= nextSet(header);
     if (this.#next?.at !== header.number) return;

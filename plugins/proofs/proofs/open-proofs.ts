@@ -1,6 +1,7 @@
 /** Opens what the entries of `upstreams` ask for: checks of the finalized heads, and proved reads. */
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Prover, Proofs } from "sluice-gateway/services";
+import { Headers } from "../reads/headers.ts";
 import { ProvedCall } from "../reads/proved-call.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
@@ -23,11 +24,12 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     const watch = checkpoint && new HeadWatch(upstream, checkpoint, nodes, host);
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
+    const headers = new Headers();
     provers.set(upstream, {
       prove({ wanted, ...call }) {
         const mode = modeOf(ownMode, wanted);
         if (mode === "off") return undefined;
-        return new ProvedCall({ ...call, mode, nodes, chain: watch?.chain, count });
+        return new ProvedCall({ ...call, mode, nodes, headers, chain: watch?.chain, count });
       },
     });
   }

@@ -18,7 +18,7 @@ export const proofSchema: JsonSchema = {
   enum: [...modes],
   default: "off",
   description:
-    "Whether reads of storage over HTTP are proved. prefer: where possible; require: others are refused. Clients can ask for more with X-Sluice-Proof.",
+    "Whether reads over HTTP are proved. prefer: where possible; require: others are refused. Clients can ask for more with X-Sluice-Proof.",
 };
 
 const hash: JsonSchema = { type: "string", pattern: "^0x[0-9a-fA-F]{64}$" };

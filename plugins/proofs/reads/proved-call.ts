@@ -10,10 +10,12 @@ import type {
 } from "sluice-gateway/services";
 import type { FinalizedChain } from "../proofs/finalized-chain.ts";
 import { headNode } from "../proofs/ledger-node.ts";
+import type { Header } from "../proofs/header.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
-import { hexOf } from "../proofs/scale.ts";
-import { readStorage, storageReadOf, type ProvedValue, type StorageRead } from "./storage-read.ts";
+import type { Headers } from "./headers.ts";
+import { provableRead } from "./provable-reads.ts";
+import { UnprovableError, type ProvableRead, type ProvedResult } from "./read.ts";
 
 export interface ProvedCallDeps {
   /** Undefined if the client asked for something else, which is refused. */
@@ -25,6 +27,7 @@ export interface ProvedCallDeps {
   readonly chain: FinalizedChain | undefined;
   /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
+  readonly headers: Headers;
   /** Called once per call. */
   readonly count: (outcome: "finalized" | "included" | "none") => void;
 }
@@ -39,19 +42,22 @@ const constants: ReadonlySet<string> = new Set([
   "system_version",
   "chain_getRuntimeVersion",
   "state_getRuntimeVersion",
+  "archive_v1_genesisHash",
+  "chainSpec_v1_chainName",
+  "chainSpec_v1_genesisHash",
+  "chainSpec_v1_properties",
 ]);
 const unknownMode = JSON.stringify({
   code: -32600,
   message: "Invalid Request",
   data: { reason: "X-Sluice-Proof: expected off, prefer or require" },
 });
-const storageMethods: ReadonlySet<string> = new Set(["state_getStorage", "state_getStorageAt"]);
 
 export class ProvedCall implements ProvedRpc {
   proof = "";
   readonly #deps: ProvedCallDeps;
   readonly #call: { readonly id: string; readonly method: string } | undefined;
-  readonly #read: StorageRead | undefined;
+  readonly #read: ProvableRead | undefined;
   #outcome: "proved" | "refused" | undefined;
   #isReleased = false;
 
@@ -62,7 +68,7 @@ export class ProvedCall implements ProvedRpc {
     const { id, method, params } = parsed.item;
     if (!deps.ledger.methods.has(method)) return;
     this.#call = { id, method };
-    if (storageMethods.has(method)) this.#read = storageReadOf(params);
+    this.#read = provableRead(method, params);
   }
 
   get costMilliCu(): number {
@@ -88,11 +94,10 @@ export class ProvedCall implements ProvedRpc {
     }
     const proved = await this.#prove();
     if (typeof proved !== "string") {
-      const { value, hash, stateRoot, state } = proved;
+      const { result, hash, root, state } = proved;
       this.#outcome = "proved";
-      this.proof = `${state}; block=${hash}; root=${stateRoot}`;
+      this.proof = `${state}; block=${hash}${root === undefined ? "" : `; root=${root}`}`;
       count(state);
-      const result = value === null ? "null" : `"${hexOf(value)}"`;
       return `{"jsonrpc":"2.0","id":${this.#call?.id ?? "null"},"result":${result}}`;
     }
     this.proof = `none; reason=${proved}`;
@@ -126,21 +131,25 @@ export class ProvedCall implements ProvedRpc {
 
   /** Returns the reason if the answer cannot be proved. */
   async #prove(): Promise<
-    (ProvedValue & { readonly hash: string; readonly state: "finalized" | "included" }) | string
+    (ProvedResult & { readonly hash: string; readonly state: "finalized" | "included" }) | string
   > {
-    const { mode, chain, ledger, nodes } = this.#deps;
+    const { mode, chain, ledger, nodes, headers } = this.#deps;
     if (this.#call === undefined) return "only a single call of a known method is proved";
     if (this.#read === undefined) return "this call cannot be proved";
-    const { key, hash = mode === "require" ? chain?.hash : undefined } = this.#read;
-    if (hash === undefined) return "the call names no block";
+    const { block = mode === "require" ? chain?.hash : undefined, run } = this.#read;
+    if (block === undefined) return "the call names no block";
+    const hash = typeof block === "number" ? chain?.hashAt(block) : block;
+    if (hash === undefined) return "the block with this number is not proved to be finalized";
+    const isFinalized = (): boolean => chain?.has(hash) === true;
+    if (mode === "require" && !isFinalized()) return "the block is not proved to be finalized";
     let reason = "";
     for (const node of [throughLedger(ledger), ...nodes]) {
       try {
-        const proved = await readStorage(node, key, hash);
-        const isFinalized = chain?.hashAt(proved.number) === hash;
-        if (!isFinalized && mode === "require") return "the block is not proved to be finalized";
-        return { ...proved, hash, state: isFinalized ? "finalized" : "included" };
+        const header = (): Promise<Header> => headers.get(node, hash);
+        const proved = await run({ node, hash, header });
+        return { ...proved, hash, state: isFinalized() ? "finalized" : "included" };
       } catch (error) {
+        if (error instanceof UnprovableError) return error.message;
         if (!(error instanceof NodeError)) throw error;
         reason = error.message;
       }

@@ -24,7 +24,7 @@ export interface KeyRange {
 const maxDepth = 512;
 
 /** The keys of the main trie that hold the roots of the child tries begin with this. */
-const childTries = Buffer.from(":child_storage:default:");
+export const childTries = Buffer.from(":child_storage:default:");
 
 export function hashOf(bytes: Uint8Array): Uint8Array {
   return blake2b(bytes, { dkLen: hashBytes });
@@ -59,11 +59,6 @@ export class TrieProof {
       at = end + 1;
     }
     return null;
-  }
-
-  /** Returns the root of a child trie, null if there is no such trie. `storageKey`: the key of the child trie. */
-  childRoot(root: Uint8Array, storageKey: Uint8Array): Uint8Array | null {
-    return this.value(root, Buffer.concat([childTries, storageKey]));
   }
 
   /**

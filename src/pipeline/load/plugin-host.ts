@@ -6,7 +6,7 @@ import {
   PermissionError,
   type DeploymentPart,
 } from "../../contract/permissions.ts";
-import { runGuarded } from "../../guard.ts";
+import { guarded, runGuarded } from "../../guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
 import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
@@ -48,7 +48,12 @@ export function createHost(
     metrics,
     compute,
     storage: storageOf(plugin.name, resources.entries),
-    memory: { hold: (caller, use) => resources.held.hold(caller, use) },
+    memory: {
+      hold(caller, use, onRefused) {
+        const onError = (err: unknown): void => log.error({ err }, "releasing memory failed");
+        return resources.held.hold(caller, use, onRefused && guarded(onRefused, onError));
+      },
+    },
     // The plugin that declares the type of a service under a name is the one that provides it.
     use<Name extends ServiceName>(name: Name, options?: { ifInstalled: true }) {
       const [services, member] =

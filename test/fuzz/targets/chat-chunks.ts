@@ -11,6 +11,12 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
+/** Returns true for a text, or a list or an object with one. */
+function hasText(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return isText(value);
+  return Object.values(value).some(hasText);
+}
+
 /** The content of the chunk as JSON.parse finds it. */
 function judged(text: string): { readonly read: ReadChunk; readonly renamed: unknown } {
   const document = JSON.parse(text) as Json;
@@ -25,7 +31,7 @@ function judged(text: string): { readonly read: ReadChunk; readonly renamed: unk
   return {
     read: {
       choice: isObject(choice) ? JSON.stringify(choice) : undefined,
-      hasContent: [content, thought, reasoning].some(isText),
+      hasContent: [content, thought, reasoning].some(hasText),
       renamed: undefined,
       // The text as it was written, with its escapes.
       finishReason: isText(reason) ? JSON.stringify(reason).slice(1, -1) : undefined,

@@ -1,10 +1,9 @@
 /** Reads of storage over HTTP with proofs: what is answered, what is refused, and that no wrong value passes. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 import { hexOf } from "../../../plugins/proofs/proofs/scale.ts";
 import { trieRoot } from "../../../plugins/proofs/trie/trie-root.ts";
-import { serveNode } from "./node-server.ts";
+import { call, charged, post, startProved, type Lie, type Setup } from "./proved-gateway.ts";
 import { TestChain, voters } from "./test-chain.ts";
 
 const key = Buffer.from("a key");
@@ -19,19 +18,6 @@ const root = hexOf(stateRoot);
 const value = hexOf(entries[0][1]);
 const wrong = hexOf(Buffer.from("wrong"));
 
-interface Setup {
-  readonly gateway: TestGateway;
-  readonly chain: TestChain;
-}
-
-interface Answer {
-  readonly proof: string | null;
-  readonly result?: unknown;
-  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
-}
-
-type Lie = (method: string, param: unknown) => unknown;
-
 /** A chain of ten blocks, the last one of which is not finalized. */
 async function start(
   t: TestContext,
@@ -39,70 +25,11 @@ async function start(
   lies: readonly Lie[] = [() => undefined],
 ): Promise<Setup> {
   const chain = new TestChain(voters(4)).add({ stateRoot }, 10).finalize(9);
-  const urls: string[] = [];
-  for (const lie of lies) {
-    const node = chain.node("a", (method, param) => {
-      const lied = lie(method, param);
-      if (lied !== undefined) return lied;
-      if (method === "state_getStorage") return value;
-      if (method === "state_getReadProof") return { at: chain.head.hash, proof: nodes.map(hexOf) };
-      return method.startsWith("system_") ? {} : undefined;
-    });
-    const server = await serveNode(node);
-    t.after(() => server[Symbol.asyncDispose]());
-    urls.push(server.url);
-  }
-  const upstream = { urls, checkpoint: chain.checkpoint(0), ...options };
-  const gateway = await startTestGateway({
-    pipeline: `
-version: 1
-environment: dev
-secret: at-least-sixteen-characters
-server: { port: "\${PORT}" }
-admin: { port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}" }
-upstreams:
-  main: ${JSON.stringify(upstream)}
-routes:
-  - path: /rpc
-    methods: [POST]
-    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
-    to: { ledger-rpc: { upstream: main } }
-`,
+  return await startProved(t, chain, options, lies, (method) => {
+    if (method === "state_getStorage") return value;
+    if (method === "state_getReadProof") return { at: chain.head.hash, proof: nodes.map(hexOf) };
+    return method.startsWith("system_") ? {} : undefined;
   });
-  t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain };
-}
-
-async function post(gateway: TestGateway, body: unknown, wanted?: string): Promise<Response> {
-  return await fetch(`${gateway.url}/rpc`, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      authorization: `Bearer ${gateway.key}`,
-      ...(wanted !== undefined && { "x-sluice-proof": wanted }),
-    },
-    body: JSON.stringify(body),
-  });
-}
-
-async function call(
-  { gateway }: Setup,
-  method: string,
-  params: readonly unknown[],
-  wanted?: string,
-): Promise<Answer> {
-  const response = await post(gateway, { jsonrpc: "2.0", id: "x", method, params }, wanted);
-  assert.equal(response.status, 200);
-  const answer = (await response.json()) as { readonly id: string };
-  assert.equal(answer.id, "x");
-  return { ...answer, proof: response.headers.get("x-sluice-proof") };
-}
-
-/** Returns the milli-CU that were charged so far. */
-async function charged({ gateway }: Setup): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  return Number(/^sluice_charged_cu_milli_total\{.*\} (\d+)$/m.exec(text)?.[1] ?? 0);
 }
 
 test("a value at a finalized block is proved, and so is an absent one", async (t) => {

@@ -61,6 +61,7 @@ interface NewBlock {
   /** Makes the hash differ from that of other blocks with this parent. */
   readonly salt?: string;
   readonly stateRoot?: Uint8Array;
+  readonly extrinsicsRoot?: Uint8Array;
 }
 
 /** A vote for a block. */
@@ -140,7 +141,10 @@ export class TestChain {
   }
 
   /** Adds `count` blocks; the first one has the changes. */
-  add({ next, forced, delay = 0, salt = "", stateRoot }: NewBlock, count = 1): this {
+  add(
+    { next, forced, delay = 0, salt = "", stateRoot, extrinsicsRoot }: NewBlock,
+    count = 1,
+  ): this {
     for (let index = 0; index < count; index++) {
       const number = this.blocks.length;
       const change = (authorities: readonly TestVoter[]): object => ({
@@ -160,7 +164,7 @@ export class TestChain {
         parentHash: this.blocks.at(-1)?.hash ?? new Uint8Array(32),
         number,
         stateRoot: stateRoot ?? blake2AsU8a(`state ${salt} ${number}`),
-        extrinsicsRoot: blake2AsU8a("extrinsics"),
+        extrinsicsRoot: extrinsicsRoot ?? blake2AsU8a("extrinsics"),
         digest: {
           logs: [{ PreRuntime: ["BABE", "0x0102"] }, ...items, { Seal: ["BABE", "0x03"] }],
         },

@@ -244,7 +244,14 @@ test("charges of a data folder count for gateways that share credit after they w
   const { run, data: dataDir } = commandLine(t, "dev", env);
   cpSync(written, dataDir, { recursive: true });
   const expected = [...readUsage(dataDir)].map(({ id, requestId }) => ({ id, requestId }));
-  await assert.rejects(start(database, { DATA_DIR: dataDir }), /SLUICE_STORE_NOT_MOVED: /);
+  const refused = async (): Promise<void> =>
+    assert.rejects(start(database, { DATA_DIR: dataDir }), /SLUICE_STORE_NOT_MOVED: /);
+  await refused();
+  // The months cannot be written: nothing counts as copied without them.
+  await runSql(database, "ALTER TABLE sluice.scopes ADD CONSTRAINT closed CHECK (false)");
+  assert.equal((await run(await storeCommand(), "copy-charges")).code, 1);
+  await refused();
+  await runSql(database, "ALTER TABLE sluice.scopes DROP CONSTRAINT closed");
   // The second time, nothing is missing.
   for (const count of [3, 0]) {
     const { code, out, err } = await run(await storeCommand(), "copy-charges");

@@ -72,6 +72,10 @@ export interface Script {
   readonly protocol?: string;
   /** Status with which the upgrade is refused. */
   readonly status?: number;
+  /** Keeps the upgrade waiting. */
+  readonly holdsUpgrade?: boolean;
+  /** Status of the answers to HTTP requests that are no upgrades. */
+  readonly httpStatus?: number;
   /** Accepts `hello`, and does not answer. */
   readonly isSilent?: boolean;
   /** Sends only the digest of the evidence, whether or not the client knows it. */
@@ -156,7 +160,8 @@ export async function startFakeGateway(
   http.on("upgrade", (request, socket, head) => {
     const { authorization, "sec-websocket-protocol": protocols = "" } = request.headers;
     gateway.upgrades.push({ protocols, authorization });
-    const { status } = gateway.script;
+    const { status, holdsUpgrade } = gateway.script;
+    if (holdsUpgrade === true) return;
     if (status !== undefined) {
       socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;
@@ -236,7 +241,7 @@ function answerHttp(
     "/v1/models": gateway.models,
   };
   const body = bodies[url] ?? served.evidence.get(`sha256:${digest ?? ""}`);
-  response.statusCode = body === undefined ? 404 : 200;
+  response.statusCode = gateway.script.httpStatus ?? (body === undefined ? 404 : 200);
   response.setHeader("content-type", "application/json");
   if (gateway.allowsOrigins) response.setHeader("access-control-allow-origin", "*");
   response.end(body === undefined ? "{}" : JSON.stringify(body));

@@ -2,11 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import {
-  readPolicy,
-  signPolicy,
-  writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import {
   otherPlatform,
@@ -15,8 +10,8 @@ import {
   type Json,
   type Script,
 } from "../client/fake-gateway.ts";
-import { unwrap } from "../protocol/session.ts";
 import {
+  policyFor,
   question,
   secret,
   simulated,
@@ -87,26 +82,13 @@ describe("before a request", () => {
     const signer = createSigner();
     const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };
     const local = await startLocalGateway(t, { env });
-    const policyWith = async (image: string) => {
-      const now = local.remote.clock.now();
-      const policy = readPolicy({
-        v: 1,
-        serial: 1,
-        issued_at: new Date(now - 1000).toISOString(),
-        expires_at: new Date(now + 3_600_000).toISOString(),
-        networks: {
-          "confidential-alpha": { termination: "worker", worker: { image_hashes: [image] } },
-        },
-      });
-      assert.ok(typeof policy !== "string", JSON.stringify(policy));
-      return signPolicy(unwrap(writePolicy(policy)), signer);
-    };
-    local.remote.policy = await policyWith("ab".repeat(32));
+    const now = local.remote.clock.now();
+    local.remote.policy = await policyFor("ab".repeat(32), signer, now);
     const refused = await local.ask();
     assert.equal(refused.status, 502);
     assert.match(await refused.text(), /image_hash: /);
     assert.equal(local.remote.frames, 0);
-    local.remote.policy = await policyWith(platform.imageHash);
+    local.remote.policy = await policyFor(platform.imageHash, signer, now);
     assert.equal((await local.ask()).status, 200);
   });
 

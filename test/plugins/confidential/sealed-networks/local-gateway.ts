@@ -2,6 +2,12 @@
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, createServer, type AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
+import {
+  readPolicy,
+  signPolicy,
+  writePolicy,
+} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { packageFile } from "../../../../src/package-files.ts";
 import { startBareGateway, type BareGateway } from "../../../../src/testing/gateway.ts";
@@ -11,6 +17,7 @@ import {
   type FakeGateway,
   type Script,
 } from "../client/fake-gateway.ts";
+import { unwrap } from "../protocol/session.ts";
 
 export const localKey = "local_0123456789abcdef";
 /** Text of every prompt. It must never be found in the recorded bytes. */
@@ -20,7 +27,12 @@ export const models = {
   data: [
     { id: "plain", network: "confidential-classic", evidence: "none" },
     { id: "demo\nOTHER=1", network: "confidential-alpha", evidence: "simulated" },
-    { id: "demo", network: "confidential-alpha", evidence: "simulated" },
+    {
+      id: "demo",
+      network: "confidential-alpha",
+      evidence: "simulated",
+      pricing: { prompt_cu_milli: 5, completion_cu_milli: 7, cached_cu_milli: 1 },
+    },
   ],
 };
 
@@ -38,19 +50,36 @@ export interface LocalOptions {
   /** The member `evidence` of the network. Default: simulated evidence of the fake gateway. */
   readonly evidence?: object;
   readonly env?: Readonly<Record<string, string>>;
+  /** Changes the pipeline. */
+  readonly edit?: (pipeline: string) => string;
 }
 
 export const simulated = { kind: "simulated", roots: [platform.root] };
 
+/** Returns a signed policy document that lists one image. `now`: milliseconds since 1970. */
+export async function policyFor(image: string, signer: Signer, now: number): Promise<unknown> {
+  const policy = readPolicy({
+    v: 1,
+    serial: 1,
+    issued_at: new Date(now - 1000).toISOString(),
+    expires_at: new Date(now + 3_600_000).toISOString(),
+    networks: {
+      "confidential-alpha": { termination: "worker", worker: { image_hashes: [image] } },
+    },
+  });
+  if (typeof policy === "string") throw new Error(policy);
+  return signPolicy(unwrap(writePolicy(policy)), signer);
+}
+
 /** Starts the pipeline of `sluice connect`. */
 export async function startTemplate(
   t: TestContext,
-  { evidence, env = {} }: Pick<LocalOptions, "evidence" | "env">,
+  { evidence, env = {}, edit = (pipeline) => pipeline }: Omit<LocalOptions, "script">,
   clock?: Clock,
 ): Promise<BareGateway> {
   const template = readFileSync(packageFile("plugins/confidential/templates/connect.yaml"), "utf8");
   const local = await startBareGateway({
-    pipeline: template.replace("evidence: {}", () => `evidence: ${JSON.stringify(evidence)}`),
+    pipeline: edit(template.replace("evidence: {}", () => `evidence: ${JSON.stringify(evidence)}`)),
     env: { SLUICE_LOCAL_KEY: localKey, ...env },
     ...(clock !== undefined && { clock }),
   });
@@ -60,13 +89,13 @@ export async function startTemplate(
 
 export async function startLocalGateway(
   t: TestContext,
-  { script = {}, evidence = simulated, env = {} }: LocalOptions = {},
+  { script = {}, evidence = simulated, env = {}, ...more }: LocalOptions = {},
 ): Promise<LocalGateway> {
   const remote = await startFakeGateway(t, script);
   remote.models = models;
   const recorder = await startRecorder(t, Number(new URL(remote.url).port));
   const variables = { SLUICE_URL: recorder.url, SLUICE_API_KEY: "gateway_dev_key", ...env };
-  const local = await startTemplate(t, { evidence, env: variables }, remote.clock);
+  const local = await startTemplate(t, { ...more, evidence, env: variables }, remote.clock);
   return {
     ...local,
     remote,

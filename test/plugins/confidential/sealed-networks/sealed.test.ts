@@ -3,11 +3,15 @@ import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
 import { test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { pricing, type Script } from "../client/fake-gateway.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { platform, pricing, startFakeGateway, type Script } from "../client/fake-gateway.ts";
 import {
   localKey,
+  models,
+  policyFor,
   question,
   secret,
+  simulated,
   startLocalGateway,
   type LocalGateway,
 } from "./local-gateway.ts";
@@ -16,6 +20,7 @@ const inTime = { timeout: 30_000 };
 
 interface PageState {
   readonly verifications: readonly {
+    readonly gateway: string;
     readonly model: string;
     readonly assurance: string;
     readonly keyset?: string;
@@ -95,6 +100,106 @@ test("a gateway that cannot be reached does not change what was verified", inTim
   assert.ok(local.lines.some((line) => /rate of a bill has changed/.test(line)));
 });
 
+test(
+  "a policy document that cannot be fetched does not change what was verified",
+  inTime,
+  async (t) => {
+    const signer = createSigner();
+    const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };
+    const local = await startLocalGateway(t, { env });
+    const { remote } = local;
+    remote.policy = await policyFor(platform.imageHash, signer, remote.clock.now());
+    assert.equal((await local.ask()).status, 200);
+    const [before] = (await pageOf(local.url)).verifications;
+    await cutAndWait(local);
+    remote.script = { httpStatus: 503 };
+    const answer = await local.ask();
+    assert.equal(answer.status, 502);
+    assert.match(await answer.text(), /confidential-policy\.json cannot be fetched now/);
+    assert.deepEqual((await pageOf(local.url)).verifications, [before]);
+    assert.equal(remote.hellos.length, 1);
+    remote.script = {};
+    assert.equal((await local.ask()).status, 200);
+    await cutAndWait(local);
+    // A gateway that has withdrawn the document is refused.
+    remote.policy = undefined;
+    assert.equal((await local.ask()).status, 502);
+    assert.match(
+      (await pageOf(local.url)).verifications[0]?.failedCheck ?? "",
+      /^policy: the policy document cannot be fetched/,
+    );
+  },
+);
+
+test("a late answer is cancelled, and billed", inTime, async (t) => {
+  const limits = "connectMs: 3000\n    idleMs: 5000\n    answerMs: 7000\n    passes:";
+  const edit = (pipeline: string): string => pipeline.replace("passes:", limits);
+  const local = await startLocalGateway(t, { edit, script: { holdsAnswer: true } });
+  const { remote } = local;
+  for (const [stream, ms] of [
+    [true, 5000],
+    [false, 7000],
+  ] as const) {
+    const { frames, cancels } = remote;
+    const asked = local.ask({ ...question, stream });
+    await until(() => remote.frames > frames);
+    remote.clock.advance(ms - 1);
+    assert.equal(remote.cancels, cancels);
+    remote.clock.advance(1);
+    const answer = await asked;
+    assert.equal(answer.status, 503, await answer.text());
+    await until(() => remote.cancels > cancels);
+  }
+  await until(async () => (await pageOf(local.url)).requests.length === 2);
+  assert.equal((await pageOf(local.url)).requests[0]?.["billedMilliCu"], 66);
+  await cutAndWait(local);
+  remote.script = { holdsUpgrade: true };
+  const { length } = remote.upgrades;
+  const asked = local.ask();
+  await until(() => remote.upgrades.length > length);
+  remote.clock.advance(3000);
+  const answer = await asked;
+  assert.equal(answer.status, 502);
+  assert.match(await answer.text(), /connection: the connection was not open after 3000 ms/);
+});
+
+test(
+  "two gateways offer the same model: the first answers, or the one in the path",
+  inTime,
+  async (t) => {
+    const signer = createSigner();
+    // Its enclave has keys of its own.
+    const script = { keyset: { hs: signer.publicKey }, handshakeSigner: signer };
+    const other = await startFakeGateway(t, script);
+    other.models = models;
+    const local = await startLocalGateway(t, {
+      edit: (pipeline) =>
+        pipeline
+          .replace("lists:", () => `  other: ${JSON.stringify(networkAt(other.url))}\n\nlists:`)
+          .replace(
+            "routes:",
+            'routes:\n  - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: local }], to: chat }',
+          ),
+    });
+    assert.equal((await local.ask()).status, 200);
+    assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 0]);
+    assert.equal((await local.ask(question, "/other/v1/chat/completions")).status, 200);
+    assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 1]);
+    const { verifications } = await pageOf(local.url);
+    assert.equal(verifications.length, 2);
+    assert.ok(verifications.some(({ gateway }) => gateway === other.url));
+    const listed = await fetch(`${local.url}/v1/models`, {
+      headers: { authorization: `Bearer ${localKey}` },
+    });
+    assert.equal(((await listed.json()) as { data: unknown[] }).data.length, 1);
+  },
+);
+
+function networkAt(url: string): object {
+  const headers = { Authorization: "Bearer gateway_dev_key" };
+  return { kind: "sealed", url, headers, evidence: simulated };
+}
+
 function withRate(tokenUsdRate: string, usedCUMilli: number): NonNullable<Script["done"]> {
   return (frame) => ({ ...frame, usedCUMilli, pricing: { ...pricing, tokenUsdRate } });
 }
@@ -104,6 +209,8 @@ test("lists only models with evidence, in both shapes", inTime, async (t) => {
   const headers = { authorization: `Bearer ${localKey}` };
   const listed = await (await fetch(`${url}/v1/models`, { headers })).text();
   assert.match(listed, /"id":"demo"/);
+  // The prices are those that the other gateway lists.
+  assert.match(listed, /"prompt_cu_milli":5,"completion_cu_milli":7,"cached_cu_milli":1/);
   assert.doesNotMatch(listed, /plain/);
   const anthropic = { ...headers, "anthropic-version": "2023-06-01" };
   assert.match(
@@ -167,6 +274,7 @@ test("the page shows verifications and bills, and neither content nor keys", inT
   assert.deepEqual(requests, [
     {
       at: local.remote.clock.now(),
+      gateway: verification.gateway,
       model: "demo",
       promptTokens: 9,
       completionTokens: 5,

@@ -11,7 +11,6 @@ import {
   toBase64,
 } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { derTags } from "../../../../plugins/confidential/verify/der.ts";
 import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
 import { signatureAlgorithms } from "../../../../plugins/confidential/verify/signature.ts";
 import { certificateGuids } from "../../../../plugins/confidential/verify/snp-certificates.ts";
@@ -122,11 +121,11 @@ function signPss(body: Bytes, { privateKey: key }: Party): Bytes {
 
 function name(commonName: string): Bytes {
   const value = der.writeDer(0x0c, Buffer.from(commonName));
-  return der.sequence(der.writeDer(derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
+  return der.sequence(der.writeDer(der.derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
 }
 
 function authority(): readonly Bytes[] {
-  const constraints = der.sequence(der.writeDer(derTags.boolean, Uint8Array.of(0xff)));
+  const constraints = der.sequence(der.writeDer(der.derTags.boolean, Uint8Array.of(0xff)));
   return [der.sequence(der.objectId("2.5.29.19"), der.octetString(constraints))];
 }
 
@@ -141,7 +140,7 @@ function vcekExtensions({ product, hardwareId, tcb }: VcekOptions): readonly Byt
     "3.9": tcb.fmc ?? 0,
   });
   return [
-    field("2", der.writeDer(derTags.ia5String, Buffer.from(product))),
+    field("2", der.writeDer(der.derTags.ia5String, Buffer.from(product))),
     ...levels.map(([id, level]) => field(id, der.smallInteger(level))),
     field("4", hardwareId),
   ];

@@ -60,7 +60,7 @@ describe("an invalid request", () => {
 
   it("gets a message with the reason", async () => {
     const { json } = await chat.ask({ messages: [{ role: "user", content: 1 }] });
-    assert.equal(json.error.message, "messages[0].content must be a string or a list of parts");
+    assert.equal(json.error.message, "messages[0].content: expected a string or a list");
   });
 
   it("a model that no network lists returns 404 MODEL_NOT_FOUND; ids are case-sensitive", async () => {

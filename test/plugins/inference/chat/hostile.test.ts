@@ -109,7 +109,7 @@ it(
     for (const stream of [true, false]) {
       const { status, headers } = await chat.ask({ stream, ...lost });
       assert.equal(status, 200);
-      assert.equal(headers["x-sluice-ignored"], "temperature, tools, response_format");
+      assert.equal(headers["x-sluice-ignored"], "temperature, tools, response_format, odd");
     }
     assert.equal((await chat.ask()).headers["x-sluice-ignored"], undefined);
     assert.equal(await chat.metric('sluice_chat_ignored_fields_total{field="tools"}'), 2);

@@ -93,6 +93,29 @@ describe("a network that passes everything", inTime, () => {
     );
   });
 
+  it("estimates a stream by every text that the client gets, in whatever form", async () => {
+    await using chat = await startChat({ network: everything });
+    const text = "x".repeat(400);
+    const written = { function: { arguments: text } };
+    for (const delta of [
+      { tool_calls: [7, written] },
+      { tool_calls: [text] },
+      { tool_calls: [[], { custom: { input: text } }] },
+      { function_call: { arguments: text } },
+      { content: [{ text }] },
+      { refusal: text },
+    ]) {
+      chat.worker.script(async (exchange) => {
+        exchange.begin();
+        await exchange.push(eventOf(chunkOf(delta)));
+        exchange.cut();
+      });
+      await chat.ask({ stream: true });
+    }
+    const rows = await chat.charged(6);
+    for (const row of rows) assert.deepEqual([row.estimated, row.outputTokens], [true, 100]);
+  });
+
   it("ends endless arguments of a tool at max_tokens", async () => {
     await using chat = await startChat({ network: everything });
     const delta = { tool_calls: [{ index: 0, function: { arguments: "x" } }] };
@@ -122,18 +145,18 @@ describe("a network that passes everything", inTime, () => {
   });
 
   const wrong: readonly (readonly [string, object, RegExp])[] = [
-    ["more than one completion", { n: 2 }, /^n must be 1/],
-    ["tools that are not a list", { tools: {} }, /^tools must be a list/],
-    ["a tool without a name", { tools: [tool, { type: "function" }] }, /^tools\[1\] must be/],
+    ["more than one completion", { n: 2 }, /^n: expected 1/],
+    ["tools that are not a list", { tools: {} }, /^tools: expected a list/],
+    ["a tool without a name", { tools: [tool, { type: "function" }] }, /^tools\[1\]: expected/],
     [
       "a call without arguments",
       { messages: [{ role: "assistant", tool_calls: [{ id: "1", function: { name: "f" } }] }] },
-      /^messages\[0\]\.tool_calls\[0\]\.function\.arguments must be a string/,
+      /^messages\[0\]\.tool_calls\[0\]\.function\.arguments: expected a string/,
     ],
     [
       "a result whose call has no text as its id",
       { messages: [{ role: "tool", tool_call_id: 1, content: "" }] },
-      /^messages\[0\]\.tool_call_id must be a string/,
+      /^messages\[0\]\.tool_call_id: expected a string/,
     ],
   ];
   for (const [title, members, message] of wrong) {
@@ -169,7 +192,7 @@ describe("a network that passes nothing", inTime, () => {
       [
         "temperature, stop, tools, tool_choice, response_format, logprobs, reasoning_effort",
         "messages.tool_calls, messages.reasoning_content, messages.tool_call_id",
-        "messages.content.image_url, messages.content.other",
+        "messages.content.image_url, messages.content.sound",
       ].join(", "),
     );
     assert.deepEqual(chat.worker.received[0]?.body["messages"], [
@@ -182,6 +205,36 @@ describe("a network that passes nothing", inTime, () => {
       await chat.metric('sluice_chat_ignored_fields_total{field="messages.tool_calls"}'),
       1,
     );
+  });
+
+  it("names every member that does not reach it, in a header of a bounded size", async () => {
+    await using chat = await startChat();
+    const named = async (members: object): Promise<unknown> =>
+      (await chat.ask(members)).headers["x-sluice-ignored"];
+    const said = { role: "user", content: [{ ...question, cache_control: {} }], weight: 1 };
+    assert.equal(
+      await named({
+        verbosity: "low",
+        service_tier: "flex",
+        store: true,
+        metadata: {},
+        web_search_options: {},
+        newest: 1,
+        extra_body: { nested: 1 },
+        stream_options: { include_obfuscation: false },
+        chat_template_kwargs: { chat_template: "x", own: 1 },
+        messages: [said],
+      }),
+      [
+        "stream_options.include_obfuscation, chat_template_kwargs.chat_template",
+        "metadata, service_tier, store, verbosity, web_search_options, nested, newest",
+        "messages.content.cache_control, messages.weight",
+      ].join(", "),
+    );
+    assert.equal(await named({ "a: b\r\nset-cookie": 1, ["x".repeat(41)]: 1, é: 1 }), "other");
+    const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`m${n}`, n]));
+    assert.equal(String(await named({ ...many, tools: [tool] })).split(", ").length, 17);
+    assert.equal(await named({ seed: null, tools: undefined, prompt_cache_key: "s" }), undefined);
   });
 
   it("does not return tool calls that its worker makes nevertheless", async () => {

@@ -4,7 +4,6 @@ import { describe, it } from "node:test";
 import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
 import { chatApi } from "../../../../plugins/inference/chat/api.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import { complete } from "../../../../plugins/inference/completions/completion-reader.ts";
 import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
 import { systemClock } from "../../../../src/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
@@ -98,17 +97,15 @@ function scene(): Scene {
     end: () => Promise.resolve(),
     fail: (outcome) => void events.push(`fail ${outcome}`),
   };
-  const reading = chatApi.read(chatBody({ stream: true }), () => undefined, x);
-  assert.ok(reading.ok);
-  const { body, ...rest } = reading.request;
-  const { renderer } = reading;
+  const asked: Readonly<Record<string, unknown>> = { ...chatBody({ stream: true }) };
+  const { request: read, renderer } = chatApi.read(asked, undefined, x);
+  const { body, ...rest } = read;
   const request = { ...rest, session: undefined };
-  const answer = complete(
-    StreamedCompletion,
-    createCompletion({ x, api: chatApi, renderer, request, clock: systemClock }, charge),
-    body,
-    offer,
-  );
+  const parts = { x, api: chatApi, renderer, request, clock: systemClock };
+  const completion = createCompletion(parts, charge);
+  const answer = new Promise<Reply | undefined>((resolve, reject) => {
+    new StreamedCompletion(completion, resolve, reject).begin(body, offer);
+  });
   return {
     x,
     events,

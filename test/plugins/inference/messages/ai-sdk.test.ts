@@ -2,16 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createAnthropic } from "@ai-sdk/anthropic";
-import {
-  APICallError,
-  generateText,
-  jsonSchema,
-  Output,
-  stepCountIs,
-  streamText,
-  tool,
-  type LanguageModel,
-} from "ai";
+import { generateText, jsonSchema, stepCountIs, streamText, tool, type LanguageModel } from "ai";
 import { model } from "../chat/gateway.ts";
 import { deltas, message, startMessages, type MessagesGateway } from "./gateway.ts";
 
@@ -75,34 +66,5 @@ describe("the ai SDK with @ai-sdk/anthropic", { timeout: 60_000 }, () => {
     assert.equal(messages[1].reasoning_content, "Hm");
     assert.deepEqual(messages[1].tool_calls[0].function, { name: "add", arguments: '{"n":2}' });
     assert.deepEqual(messages[2], { role: "tool", content: "3", tool_call_id: "c1" });
-  });
-
-  it("reads structured output", async () => {
-    gateway.worker.script(message({ content: '{"n":7}' }));
-    const schema = jsonSchema<{ n: number }>({
-      type: "object",
-      properties: { n: { type: "number" } },
-      additionalProperties: false,
-    });
-    const { output } = await generateText({
-      model: modelOf(),
-      ...ask,
-      output: Output.object({ schema }),
-      providerOptions: { anthropic: { structuredOutputMode: "outputFormat" } },
-    });
-    assert.deepEqual(output, { n: 7 });
-    assert.deepEqual(gateway.lastBody().response_format.json_schema.schema.properties, {
-      n: { type: "number" },
-    });
-  });
-
-  it("shows the message of a refusal, and does not retry one that is final", async () => {
-    const failed = await generateText({ model: modelOf(undefined, "No/Such-1"), ...ask }).then(
-      () => assert.fail("not refused"),
-      (error: unknown) => error,
-    );
-    assert.ok(APICallError.isInstance(failed), String(failed));
-    assert.deepEqual([failed.statusCode, failed.isRetryable], [404, false]);
-    assert.match(failed.message, /^the model "No\/Such-1" does not exist/);
   });
 });

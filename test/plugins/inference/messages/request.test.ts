@@ -193,6 +193,32 @@ describe("Claude Code", inTime, () => {
   });
 });
 
+it(
+  "the worker gets results of tools directly after their calls; what came in between follows",
+  inTime,
+  async () => {
+    const use = (id: string): object => ({ type: "tool_use", id, name: "Read", input: {} });
+    const result = (id: string): object => ({
+      type: "tool_result",
+      tool_use_id: id,
+      content: `result ${id}`,
+    });
+    const messages = [
+      { role: "user", content: "Go" },
+      { role: "assistant", content: [use("1"), use("2")] },
+      { role: "system", content: "A" },
+      user(result("1"), { type: "text", text: "B" }),
+      user(result("2")),
+    ];
+    assert.equal((await gateway.create({ tools: [read], messages })).status, 200);
+    assert.deepEqual(gateway.lastBody().messages.slice(2), [
+      { role: "tool", content: "result 1", tool_call_id: "1" },
+      { role: "tool", content: "result 2", tool_call_id: "2" },
+      { role: "user", content: "A\n\nB" },
+    ]);
+  },
+);
+
 describe("Qwen Code", inTime, () => {
   it("gets its thinking with a budget, its temperature and its tools to the worker", async () => {
     const answer = await gateway.create({
@@ -420,7 +446,7 @@ describe("what is ignored", inTime, () => {
     const odd = { "Ünknown\n": 1, ["x".repeat(41)]: 1, speed: "fast", inference_geo: null };
     const names = ignoredOf(await gateway.create({ ...odd, ...many }));
     assert.deepEqual(names.slice(0, 3), ["other", "speed", "new_0"]);
-    assert.equal(names.length, 15);
+    assert.equal(names.length, 16);
     assert.ok(names.every((name) => /^[a-z0-9_.]{1,40}$/.test(name)));
   });
 

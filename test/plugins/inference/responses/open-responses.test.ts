@@ -1,7 +1,7 @@
 /**
  * The cases of the Open Responses suite (openresponses/openresponses, src/lib/compliance-tests.ts) as tests of our own,
- * with stricter checks: all 32 members of every response, and the order of all events. Cases that need state are refused
- * by name.
+ * with stricter checks: all 32 members of every response, and the order of all events. They are the seven cases of its main
+ * revision and the five that its newest revision adds, of which those that need state are refused by name.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -143,6 +143,23 @@ describe("the cases of Open Responses", { timeout: 30_000 }, () => {
       const { status, json } = await gateway.create(members);
       assert.equal(status, 400);
       assert.deepEqual([json.error.code, json.error.param], ["unsupported_parameter", param]);
+    });
+  }
+
+  for (const [name, type] of [
+    ["file search", "file_search"],
+    ["offline web search", "web_search"],
+  ] as const) {
+    it(`${name}, which is optional: no such tool runs here, and the answer names it`, async () => {
+      const { status, headers, json } = await gateway.create({ tools: [{ type }, weather] });
+      assert.equal(status, 200);
+      assertResponse(json);
+      assert.equal(headers["x-sluice-ignored"], `tools.${type}`);
+      const { tools } = gateway.worker.received.at(-1)?.body ?? {};
+      assert.deepEqual(
+        (tools as { function: object }[]).map((one) => one.function),
+        [{ name: weather.name, description: weather.description, parameters: weather.parameters }],
+      );
     });
   }
 

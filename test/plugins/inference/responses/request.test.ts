@@ -352,6 +352,36 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
     ]);
   });
 
+  it("results of tools directly after their calls; what came in between follows", async () => {
+    const output = (id: string): object => ({
+      type: "function_call_output",
+      call_id: id,
+      output: `result ${id}`,
+    });
+    const { messages } = await bodyOf({
+      input: [
+        user,
+        { type: "function_call", call_id: "1", name: "f", arguments: "{}" },
+        { type: "function_call", call_id: "2", name: "f", arguments: "{}" },
+        { role: "developer", content: "A" },
+        output("1"),
+        { role: "user", content: "B" },
+        output("2"),
+        { role: "assistant", content: "C" },
+        { role: "user", content: "D" },
+      ],
+    });
+    assert.ok(Array.isArray(messages));
+    assert.deepEqual(messages.slice(2), [
+      { role: "tool", content: "result 1", tool_call_id: "1" },
+      { role: "tool", content: "result 2", tool_call_id: "2" },
+      { role: "user", content: "A" },
+      { role: "user", content: "B" },
+      { role: "assistant", content: "C" },
+      { role: "user", content: "D" },
+    ]);
+  });
+
   it("a large body of many items in little time", async () => {
     const items = Array.from({ length: 10_000 }, () => ({ role: "developer", content: "x" }));
     const { messages } = await bodyOf({ input: [user, ...items] });

@@ -150,17 +150,6 @@ test("a proof of a real relay chain is read as sp-trie reads it", async () => {
   assert.throws(() => proof.keys(root, all), ProofError);
 });
 
-test("a child trie has its root in the main trie", () => {
-  const child = trieOf([[Buffer.from("key"), Buffer.alloc(50, 1)]], "V1");
-  const name = Buffer.from("name");
-  const main = trieOf([[Buffer.from(":child_storage:default:name"), child.root]], "V1");
-  const proof = new TrieProof([...child.nodes, ...main.nodes]);
-  const root = proof.childRoot(main.root, name);
-  assert.ok(root);
-  assert.deepEqual(proof.value(root, Buffer.from("key"))?.length, 50);
-  assert.equal(proof.childRoot(main.root, Buffer.from("nam")), null);
-});
-
 test("the root of a list is that of a trie of its positions", async () => {
   const lists = fc.array(value, { maxLength: 300 });
   await fc.assert(

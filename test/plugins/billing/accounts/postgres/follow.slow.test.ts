@@ -16,6 +16,7 @@ import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.
 import { runSql } from "../../../../store/servers.ts";
 import { plans } from "../fixture.ts";
 import { openPostgresAccounts } from "../open-accounts.ts";
+import { untilBlocked } from "../../leases/ledger-connections.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { keptLog, silentLog } from "../../../../test-log.ts";
 import { followerMark } from "../../../../../plugins/billing/accounts/followers.ts";
@@ -52,13 +53,13 @@ interface Setup {
   readonly pass: (ms: number) => Promise<void>;
 }
 
-async function setUp(t: TestContext, given?: Clock): Promise<Setup> {
+async function setUp(t: TestContext, given?: Clock, statementMs = 2_000): Promise<Setup> {
   const database = await accountsDatabase(t);
   const proxy = await startFaultProxy(Number(new URL(database.url).port));
   t.after(() => proxy[Symbol.asyncDispose]());
   const clock = manualClock();
   const gateway = async (port?: number): Promise<Gateway> => {
-    const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
+    const pool = database.open({ statementMs, ...(port !== undefined && { port }) });
     const { log, lines } = keptLog();
     const { store } = await openPostgresAccounts(pool, given ?? clock);
     const session = createSession(
@@ -144,6 +145,23 @@ test("a revoked key is refused at once where it was revoked, and at the next pol
   await pass(pollMs);
   assert.equal(await other.who(first), "unauthorized");
   assert.equal(await other.who(second), second.key.id);
+});
+
+test("a revocation is seen within a second while commits wait, and with them the looks", async (t) => {
+  const { database, one, other, clock, issue } = await setUp(t, undefined, 60_000);
+  const key = await issue();
+  assert.equal(await one.who(key), key.key.id);
+  await database.open().transaction("block", async (run) => {
+    await run("SELECT FROM sluice.gateways FOR UPDATE");
+    clock.advance(pollMs);
+    await untilBlocked(database.url);
+    await other.store.revokeKey(key.key.id, by);
+    clock.advance(1_000 - pollMs);
+    for (const limit = Date.now() + 10_000; (await one.who(key)) !== "unauthorized";) {
+      assert.ok(Date.now() < limit, "the key still works");
+      await new Promise(setImmediate);
+    }
+  });
 });
 
 test("a look-up that began before a revocation does not bring the key back", async (t) => {

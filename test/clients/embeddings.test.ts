@@ -1,9 +1,6 @@
 /** Checks the surface `embeddings` with OpenAI's client, Vercel's `ai` and LangChain. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { OpenAIEmbeddings } from "@langchain/openai";
-import { APICallError, embedMany } from "ai";
 import {
   AuthenticationError,
   BadRequestError,
@@ -15,7 +12,8 @@ import {
 import { failing } from "../plugins/inference/networks/worker-scripts.ts";
 import type { Script } from "../plugins/inference/networks/scripted-worker.ts";
 import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
-import { startChatGateway, type ChatTestGateway } from "./chat-clients.ts";
+import { startChatGateway, type ChatTestGateway } from "../e2e/chat-clients.ts";
+import { embedders } from "./embedders.ts";
 
 const model = "Test/Model-1";
 const vector = [0.5, -0.25, 2];
@@ -108,45 +106,26 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
   });
 });
 
-describe("the ai SDK", { timeout: 30_000 }, () => {
-  const modelOf = (apiKey: string) =>
-    createOpenAICompatible({ name: "sluice", baseURL: gateway.baseURL, apiKey }).embeddingModel(
-      model,
-    );
+for (const { name, embed } of embedders) {
+  describe(`${name} over the API for embeddings`, { timeout: 30_000 }, () => {
+    const target = (key: string) => ({ url: gateway.gateway.url, key, model });
 
-  it("embeds many texts with their usage", async () => {
-    gateway.worker.script(embedding);
-    const { embeddings, usage } = await embedMany({
-      model: modelOf(gateway.key),
-      values: ["a", "b"],
+    it("embeds many texts, with their usage if it shows it", async () => {
+      gateway.worker.script(embedding);
+      const { vectors, tokens = 5 } = await embed(target(gateway.key), ["a", "b"]);
+      assert.deepEqual(vectors, [
+        [0, ...vector],
+        [1, ...vector],
+      ]);
+      assert.equal(tokens, 5);
     });
-    assert.deepEqual(embeddings, [
-      [0, ...vector],
-      [1, ...vector],
-    ]);
-    assert.equal(usage.tokens, 5);
-  });
 
-  it("reads the message of an error", async () => {
-    const asked = embedMany({ model: modelOf(gateway.unknownKey), values: ["a"], maxRetries: 0 });
-    await assert.rejects(asked, (error) => {
-      assert.ok(error instanceof APICallError);
-      assert.deepEqual([error.statusCode, error.isRetryable], [401, false]);
-      return true;
+    it("recognizes a wrong key", async () => {
+      const asked = embed(target(gateway.unknownKey), ["a"]);
+      await assert.rejects(asked, (error: { status?: number; statusCode?: number }) => {
+        assert.equal(error.status ?? error.statusCode, 401);
+        return true;
+      });
     });
   });
-});
-
-describe("LangChain", { timeout: 30_000 }, () => {
-  it("embeds documents", async () => {
-    gateway.worker.script(embedding);
-    const embeddings = new OpenAIEmbeddings({
-      model,
-      apiKey: gateway.key,
-      configuration: { baseURL: gateway.baseURL },
-      maxRetries: 0,
-    });
-    const vectors = await embeddings.embedDocuments(["a", "b"]);
-    assert.deepEqual(vectors[1], [1, ...vector]);
-  });
-});
+}

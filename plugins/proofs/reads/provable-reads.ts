@@ -1,0 +1,17 @@
+/** The calls whose answers can be proved (decisions.md section 18). */
+import { blockReads } from "./block-reads.ts";
+import { ParamsError } from "./params.ts";
+import type { ProvableRead, ReadCall } from "./read.ts";
+import { stateReads } from "./state-reads.ts";
+
+const reads = new Map<string, ReadCall>(Object.entries({ ...stateReads, ...blockReads }));
+
+/** `params`: JSON text. Undefined if there is no proof for such a call. */
+export function provableRead(method: string, params: string): ProvableRead | undefined {
+  try {
+    return reads.get(method)?.(params);
+  } catch (error) {
+    if (error instanceof ParamsError) return undefined;
+    throw error;
+  }
+}
