@@ -12,6 +12,9 @@ const installed = Object.keys(manifest.dependencies);
 /** Native and optional packages of Piscina and pg, which Sluice does not use. */
 const unused = ["@napi-rs/nice", "pg-native"];
 
+/** Large packages that a start rarely needs. Each is a file of its own, which the first module that imports it loads. */
+const apart = ["@modelcontextprotocol/client", "fastify", "ioredis", "openid-client", "pg"];
+
 const common: BuildOptions = {
   bundle: true,
   format: "esm",
@@ -52,6 +55,7 @@ export async function bundle(
       stdin: { contents: registryOf(root, bundled), resolveDir: root, sourcefile: "registry.js" },
       outfile: join(dist, "src/sluice.cjs"),
       format: "cjs",
+      plugins: [packagesApart, ...forNode.plugins],
       banner: {
         js: `(function(module,require,__filename,__dirname,__url,__resolve,__keep){"use strict";`,
       },
@@ -75,13 +79,15 @@ export async function bundle(
       outdir: dist,
       banner: { js: nodeVariables },
     }),
-    // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
     await build({
       ...inRoot,
       entryPoints: [
+        // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
         { in: "node_modules/undici/index.js", out: "undici" },
         { in: "node_modules/ajv/dist/2020.js", out: "ajv" },
+        ...apart.map((name) => ({ in: name, out: name })),
       ],
+      external: unused,
       outdir: join(dist, "src/chunks"),
       outExtension: { ".js": ".cjs" },
       format: "cjs",
@@ -219,6 +225,23 @@ const externalModules: Plugin = {
         ? `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`
         : `module.exports = require(${JSON.stringify(path)});`,
       loader: "js",
+    }));
+  },
+};
+
+const packagesApart: Plugin = {
+  name: "packages-apart",
+  setup(bundler) {
+    bundler.onResolve({ filter: new RegExp(`^(${apart.join("|")})$`) }, ({ path }) => {
+      return { path, namespace: "apart" };
+    });
+    bundler.onLoad({ filter: /^/, namespace: "apart" }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(`./chunks/${path}.cjs`)});`,
+      loader: "js",
+    }));
+    bundler.onResolve({ filter: /^/, namespace: "apart" }, ({ path }) => ({
+      path,
+      external: true,
     }));
   },
 };
