@@ -4,15 +4,7 @@
  * it is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, cpSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { allCommands } from "../src/commands/all.ts";
 import { assetsOf, copiedFiles, writtenFiles } from "./assets.ts";
@@ -100,9 +92,14 @@ write("THIRD-PARTY-LICENCES.txt", licencesOf(root, packages));
 write("sbom.cdx.json", `${JSON.stringify(sbomOf(manifest, packages), undefined, 2)}\n`);
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
 // An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
-renameSync(join(dist, "src/main.js"), join(dist, "src/command-line.js"));
 const commands = Object.entries(await allCommands());
 const servers = commands.filter(([, { isServer }]) => isServer).map(([name]) => name);
+write(
+  "src/bundle.js",
+  `import { runBundle } from "./commands/run-bundle.js";
+export const modules = runBundle(import.meta.dirname, import.meta.resolve, ${JSON.stringify(servers)});
+`,
+);
 write(
   "src/main.js",
   `#!/usr/bin/env node
@@ -110,9 +107,7 @@ if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
   if (${JSON.stringify(servers)}.includes(process.argv[2])) {
     (await import("./commands/server-process.js")).becomeServerProcess();
   }
-  // Before the first large import, so that it comes from the cache too.
-  (await import("./commands/compile-cache.js")).useCompileCache();
-  await import("./command-line.js");
+  (await import("./bundle.js")).modules["src/main"]();
 } else {
   console.error(
     \`sluice requires Node ${minNode} or later; this is Node \${process.versions.node}. Install a newer one: npm install node, or https://nodejs.org\`,

@@ -1,15 +1,19 @@
 /** Bundles the sources with the packages that they use, except for those that npm installs next to Sluice. */
-import { globSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 import manifest from "../package.json" with { type: "json" };
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
+import { programs, startModules } from "./entry-modules.ts";
 
 /** npm installs these packages next to Sluice, and the bundler of a web page chooses the variants that fit. */
 const installed = Object.keys(manifest.dependencies);
 /** Native and optional packages of Piscina and pg, which Sluice does not use. */
 const unused = ["@napi-rs/nice", "pg-native"];
+
+/** Large packages that a start rarely needs. Each is a file of its own, which the first module that imports it loads. */
+const apart = ["@modelcontextprotocol/client", "fastify", "ioredis", "openid-client", "pg"];
 
 const common: BuildOptions = {
   bundle: true,
@@ -35,30 +39,55 @@ export async function bundle(
   browserModules: readonly string[],
 ): Promise<ReadonlySet<string>> {
   const inRoot = { ...common, absWorkingDir: root, metafile: true as const };
+  const forNode = {
+    ...inRoot,
+    platform: "node" as const,
+    external: unused,
+    plugins: [schemas, externalModules, shippedFiles(root), keepCompiledCode],
+  };
+  const alone = [...threadModules(root), ...startModules];
+  const bundled = modules.filter((path) => !alone.includes(path));
   const results = [
-    // One run for everything that runs in a gateway, so that each module has one instance there.
+    // Everything that runs in the main thread of a gateway is one file, so that each module has one instance there, and
+    // Node finds, reads and links one module.
     await build({
-      ...inRoot,
+      ...forNode,
+      stdin: { contents: registryOf(root, bundled), resolveDir: root, sourcefile: "registry.js" },
+      outfile: join(dist, "src/sluice.cjs"),
+      format: "cjs",
+      plugins: [packagesApart, ...forNode.plugins],
+      banner: {
+        js: `(function(module,require,__filename,__dirname,__url,__resolve,__keep){"use strict";`,
+      },
+      footer: { js: "})" },
+      define: {
+        "import.meta.url": "__url",
+        "import.meta.filename": "__filename",
+        "import.meta.dirname": "__dirname",
+        "import.meta.resolve": "__resolve",
+      },
+    }),
+    // A thread loads only what it runs.
+    await build({
+      ...forNode,
       entryPoints: [
-        ...Array.from(entryPoints(root, modules), entry),
+        // The start modules run before the bundle is loaded.
+        ...alone.map(entry),
         // Piscina starts its threads with this file, which it expects next to its own code.
-        { in: "node_modules/piscina/dist/worker.js", out: "src/chunks/worker" },
+        { in: "node_modules/piscina/dist/worker.js", out: "src/worker" },
       ],
       outdir: dist,
-      chunkNames: "src/chunks/[name]-[hash]",
-      splitting: true,
-      platform: "node",
-      external: [...installed, ...unused],
       banner: { js: nodeVariables },
-      plugins: [schemas, nodeModules],
     }),
-    // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
     await build({
       ...inRoot,
       entryPoints: [
+        // src/http/undici.ts and src/schema-compiler.ts load these files when they need them.
         { in: "node_modules/undici/index.js", out: "undici" },
         { in: "node_modules/ajv/dist/2020.js", out: "ajv" },
+        ...apart.map((name) => ({ in: name, out: name })),
       ],
+      external: unused,
       outdir: join(dist, "src/chunks"),
       outExtension: { ".js": ".cjs" },
       format: "cjs",
@@ -78,7 +107,7 @@ export async function bundle(
     }),
   ];
   for (const { metafile } of results) refuseCommonJs(metafile);
-  renameChunks(dist);
+  await writeEntries({ ...forNode, outdir: dist }, bundled);
   return new Set(results.flatMap(({ metafile }) => Object.keys(metafile.inputs)));
 }
 
@@ -96,39 +125,63 @@ function refuseCommonJs({ inputs }: Metafile): void {
   }
 }
 
-/**
- * Gives the chunks that only other files import the suffix .mjs. For a file with the suffix .js, Node looks for the
- * package.json that says whether it is an ES module. A start loads more than 200 files, so that took 9 % of its CPU
- * time, and 3 MiB.
- */
-function renameChunks(dist: string): void {
-  const chunks = globSync("src/chunks/*-*.js", { cwd: dist });
-  const names = new Set(chunks.map((chunk) => basename(chunk)));
-  for (const path of globSync("{src,plugins}/**/*.js", { cwd: dist })) {
-    const file = join(dist, path);
-    const text = readFileSync(file, "utf8");
-    const renamed = text.replaceAll(/\/([\w.-]+)\.js"/g, (found, stem: string) =>
-      names.has(`${stem}.js`) ? `/${stem}.mjs"` : found,
-    );
-    if (renamed !== text) writeFileSync(file, renamed);
-  }
-  for (const chunk of chunks) {
-    renameSync(join(dist, chunk), join(dist, chunk.replace(/\.js$/, ".mjs")));
-  }
+/** Returns the module that loads the other modules of the bundle by their path in the package, without suffix. */
+function registryOf(root: string, modules: readonly string[]): string {
+  return `export const modules = {${modules
+    .map(
+      (path) =>
+        `${JSON.stringify(stemOf(path))}: () => require(${JSON.stringify(resolve(root, path))})`,
+    )
+    .join(",\n")}};`;
 }
 
 /**
- * Returns the modules that need a file of their own in the published package, relative to `root`: what package.json
- * exports or runs, what the gateway finds by its path, and what threads run.
+ * Writes the files that package.json exports or runs for modules of the bundle, which src/bundle.js runs. Another build
+ * finds the names that they export.
  */
-function entryPoints(root: string, modules: readonly string[]): ReadonlySet<string> {
-  const found = globSync("plugins/{*/module,*/*/index}.ts", { cwd: root });
-  const threads = globSync("{src,plugins}/**/*.ts", { cwd: root }).flatMap((file) =>
-    [...readFileSync(join(root, file), "utf8").matchAll(/threadModule\("([^"]+)"\)/g)].map(
-      ([, path]) => `${path}.ts`,
-    ),
+async function writeEntries(
+  options: BuildOptions & { readonly absWorkingDir: string; readonly outdir: string },
+  modules: readonly string[],
+): Promise<void> {
+  const { absWorkingDir, outdir } = options;
+  const { metafile } = await build({
+    ...options,
+    entryPoints: modules.map(entry),
+    metafile: true,
+    splitting: true,
+    write: false,
+  });
+  for (const [output, { entryPoint, exports }] of Object.entries(metafile.outputs)) {
+    if (entryPoint === undefined) continue;
+    const file = resolve(absWorkingDir, output);
+    const stem = relative(outdir, file).replace(/\.js$/, "");
+    const names = exports.filter((name) => name !== "default");
+    const lines = [
+      `import { modules } from "./${relative(dirname(file), join(outdir, "src/bundle.js"))}";`,
+      `const _ = modules[${JSON.stringify(stem)}]();`,
+      ...(names.length > 0 ? [`export const { ${names.join(", ")} } = _;`] : []),
+      ...(exports.includes("default") ? ["export default _.default;"] : []),
+    ];
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${lines.join("\n")}\n`);
+  }
+}
+
+/** Returns the modules that threads run. */
+function threadModules(root: string): ReadonlySet<string> {
+  const files = globSync("{src,plugins}/**/*.ts", { cwd: root });
+  return new Set(
+    files
+      .flatMap((file) => [
+        ...readFileSync(join(root, file), "utf8").matchAll(/threadModule\("([^"]+)"\)/g),
+      ])
+      .map(([, path]) => `${path}.ts`)
+      .filter((path) => !programs.includes(path)),
   );
-  return new Set([...modules, ...found, ...threads]);
+}
+
+function stemOf(path: string): string {
+  return path.replace(/\.ts$/, "");
 }
 
 function entry(path: string): { in: string; out: string } {
@@ -156,17 +209,67 @@ const schemas: Plugin = {
 
 /**
  * When an ES module imports a module of Node, Node reads all its exports, also those that load much more code, such as
- * the WebSocket client of `node:http`. `getBuiltinModule` reads none.
+ * the WebSocket client of `node:http`. `getBuiltinModule` reads none. Packages that npm installs are loaded with the
+ * first module that imports them, not with the bundle.
  */
-const nodeModules: Plugin = {
-  name: "node-modules",
+const externalModules: Plugin = {
+  name: "external-modules",
   setup(bundler) {
-    bundler.onResolve({ filter: /^node:/ }, ({ path, kind }) =>
-      kind === "import-statement" ? { path, namespace: "node" } : undefined,
-    );
-    bundler.onLoad({ filter: /^/, namespace: "node" }, ({ path }) => ({
-      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`,
+    const packages = new RegExp(`^(node:|(${installed.join("|")})(/|$))`);
+    bundler.onResolve({ filter: packages }, ({ path, kind }) => {
+      if (kind === "import-statement") return { path, namespace: "external" };
+      return { path, external: true };
+    });
+    bundler.onLoad({ filter: /^/, namespace: "external" }, ({ path }) => ({
+      contents: path.startsWith("node:")
+        ? `module.exports = process.getBuiltinModule(${JSON.stringify(path)});`
+        : `module.exports = require(${JSON.stringify(path)});`,
       loader: "js",
     }));
   },
 };
+
+const packagesApart: Plugin = {
+  name: "packages-apart",
+  setup(bundler) {
+    bundler.onResolve({ filter: new RegExp(`^(${apart.join("|")})$`) }, ({ path }) => {
+      return { path, namespace: "apart" };
+    });
+    bundler.onLoad({ filter: /^/, namespace: "apart" }, ({ path }) => ({
+      contents: `module.exports = require(${JSON.stringify(`./chunks/${path}.cjs`)});`,
+      loader: "js",
+    }));
+    bundler.onResolve({ filter: /^/, namespace: "apart" }, ({ path }) => ({
+      path,
+      external: true,
+    }));
+  },
+};
+
+/** Replaces src/keep-compiled-code.ts. */
+const keepCompiledCode: Plugin = {
+  name: "keep-compiled-code",
+  setup(bundler) {
+    bundler.onLoad({ filter: /\/src\/keep-compiled-code\.ts$/ }, () => ({
+      contents: "export const keepCompiledCode = () => __keep();",
+      loader: "js",
+    }));
+  },
+};
+
+/** Replaces src/shipped-files.ts by a list of the files that exist now. */
+function shippedFiles(root: string): Plugin {
+  return {
+    name: "shipped-files",
+    setup(bundler) {
+      bundler.onLoad({ filter: /\/src\/shipped-files\.ts$/ }, () => {
+        const files = globSync("plugins/{*/module,*/*/index}.ts", { cwd: root }).toSorted();
+        const loaders = files.map(
+          (path) => `${JSON.stringify(path)}: () => import(${JSON.stringify(join(root, path))})`,
+        );
+        const contents = `const files = {${loaders.join()}};\nexport const shippedFiles = () => files;`;
+        return { contents, loader: "js" };
+      });
+    },
+  };
+}

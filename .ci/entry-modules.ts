@@ -22,13 +22,15 @@ export const modules = [...Object.values(manifest.exports), ...Object.values(man
   .filter((path) => path.endsWith(".ts"))
   .map((path) => path.replace(/^\.\//, ""));
 
-/** The command line loads these modules first: they replace the process of a server, and open the compile cache. */
-const startModules = ["src/commands/server-process.ts", "src/commands/compile-cache.ts"];
+/** These replace the process of a server, and run the bundle. */
+export const startModules = ["src/commands/server-process.ts", "src/commands/run-bundle.ts"];
+
+/** Modules that do their work when they are loaded. */
+export const programs = ["src/main.ts", "src/commands/plugin/suite-process.ts"];
 
 /** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
 export const browserModules = ["plugins/confidential/client/client.ts"];
 
 export const gatewayModules = [
-  ...modules.filter((path) => !browserModules.includes(path)),
-  ...startModules,
+  ...new Set([...modules.filter((path) => !browserModules.includes(path)), ...programs]),
 ];

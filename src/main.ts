@@ -7,6 +7,7 @@ import { useCompileCache } from "./commands/compile-cache.ts";
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
+import { keepCompiledCode } from "./keep-compiled-code.ts";
 
 /**
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
@@ -17,7 +18,7 @@ const minNodeVersion = 24;
 /** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
 const exitGraceMs = 1_000;
 
-process.exitCode = await main(process.argv.slice(2));
+void main(process.argv.slice(2)).then((exitCode) => (process.exitCode = exitCode));
 
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const { node } = process.versions;
@@ -98,6 +99,7 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<0 
     json: options["json"] === true,
   };
   const exitCode = await command.run(context, options, positionals);
+  keepCompiledCode();
   // Has no effect if the process ends earlier by itself.
   if (stopping.signal.aborted) setTimeout(() => process.exit(), exitGraceMs).unref();
   return exitCode;

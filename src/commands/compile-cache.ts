@@ -9,10 +9,20 @@ import { join } from "node:path";
 
 /** Uses a folder of this user, unless the variables of Node choose another one or none. */
 export function useCompileCache(): void {
+  const { NODE_COMPILE_CACHE: chosen } = process.env;
+  const [folder] = compileCacheFolders();
+  if (chosen === undefined && folder !== undefined) enableCompileCache(folder);
+}
+
+/**
+ * Returns the folders that may have compiled code, in the order in which they are used. `own`: a folder of the package,
+ * which only those can change who can change the code itself.
+ */
+export function compileCacheFolders(own?: string): readonly string[] {
   const { NODE_COMPILE_CACHE: chosen, NODE_DISABLE_COMPILE_CACHE: disabled } = process.env;
-  if (chosen !== undefined || disabled !== undefined) return;
-  const folder = privateFolder(tmpdir());
-  if (folder !== undefined) enableCompileCache(folder);
+  if (disabled !== undefined) return [];
+  if (chosen !== undefined) return [chosen];
+  return [own, privateFolder(tmpdir())].filter((folder) => folder !== undefined);
 }
 
 /** Returns a folder in `parent` that only this user can change, and makes it if it is missing. Else undefined. */

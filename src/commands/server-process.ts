@@ -4,6 +4,7 @@
  * the same.
  */
 import { setFlagsFromString } from "node:v8";
+import { keepCompiledCode } from "../keep-compiled-code.ts";
 
 const flags = [
   // Limits the space for new objects, by default 16 to 32 MiB. Saves 35 MiB.
@@ -44,6 +45,8 @@ export function becomeServerProcess(): void {
  * precedence.
  */
 export function limitHeapGrowth(): void {
+  // V8 refuses code that was compiled with other flags.
+  keepCompiledCode();
   if (process.execArgv.some((flag) => flag.startsWith(heapGrowth))) return;
   setFlagsFromString(`${heapGrowth}=20`);
 }

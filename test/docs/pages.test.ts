@@ -125,7 +125,7 @@ test("the README of every plugin names all of its options", async () => {
   const { plugins } = await loadShipped();
   const files = shippedPlugins();
   for (const { name, options } of plugins.values()) {
-    const folder = dirname(files.get(name) ?? join(root, "plugins/README.md"));
+    const folder = dirname(files.get(name)?.file ?? join(root, "plugins/README.md"));
     const own = join(folder, "README.md");
     const page = existsSync(own) ? own : join(dirname(folder), "README.md");
     const text = readFileSync(page, "utf8");

@@ -100,7 +100,7 @@ async function pipelineWithout(text: string, module: string): Promise<string> {
 function dependents(plugins: ReadonlyMap<string, Plugin>, module: string): Set<string> {
   const files = shippedPlugins();
   const gone = new Set(
-    [...plugins.keys()].filter((name) => files.get(name)?.includes(`/plugins/${module}/`)),
+    [...plugins.keys()].filter((name) => files.get(name)?.file.includes(`/plugins/${module}/`)),
   );
   const slotsOf = (isGone: boolean): Set<string> =>
     new Set(

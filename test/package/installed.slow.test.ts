@@ -17,6 +17,8 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { Script } from "node:vm";
+import { crc32 } from "node:zlib";
 import { Ajv } from "ajv";
 import manifest from "../../package.json" with { type: "json" };
 import { loadTemplates } from "../../src/commands/init.ts";
@@ -104,10 +106,14 @@ routes:
 });
 
 /** Starts a server of the installed package. `listening`: the document that the command prints. */
-async function serve(folder: string, args: readonly string[]) {
+async function serve(
+  folder: string,
+  args: readonly string[],
+  variables: Readonly<Record<string, string | undefined>> = {},
+) {
   const child = spawn(process.execPath, [main, ...args, "--json"], {
     cwd: folder,
-    env: { ...env, PORT: "0", ADMIN_PORT: "0" },
+    env: { ...env, PORT: "0", ADMIN_PORT: "0", ...variables },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const errors: string[] = [];
@@ -289,6 +295,48 @@ test("the compile cache is below a folder of the user, not where another user ca
   mkdirSync(join(folder, own));
   chmodSync(join(folder, own), 0o777);
   assert.deepEqual(run(), [own]);
+});
+
+test("sluice start keeps compiled code, and replaces code that is damaged or of another program", async () => {
+  const folder = join(app, "kept");
+  mkdirSync(folder);
+  const routes = "routes: [{ path: /, methods: [GET], to: front-page }]";
+  const ports = `server: { port: "\${PORT}" }\nadmin: { port: "\${ADMIN_PORT}" }`;
+  writeFileSync(join(folder, "pipeline.yaml"), `version: 1\n${ports}\n${routes}\n`);
+  const start = async (cache?: string): Promise<void> => {
+    await using server = await serve(folder, ["start"], { NODE_COMPILE_CACHE: cache });
+    assert.equal((await fetch(server.listening["url"] ?? "")).status, 200);
+  };
+  const kept = (): string[] => {
+    const beside = dirname(main);
+    const names = readdirSync(beside).filter((name) => name.startsWith("sluice-start-"));
+    return names.map((name) => join(beside, name));
+  };
+  for (const file of kept()) rmSync(file);
+  // In a folder that cannot be made.
+  await start(join(folder, "pipeline.yaml/cache"));
+  assert.deepEqual(kept(), []);
+
+  await start();
+  const [file = ""] = kept();
+  const whole = readFileSync(file);
+  const other = new Script("1").createCachedData();
+  const head = Buffer.alloc(4);
+  head.writeUInt32LE(crc32(other));
+  const damaged = Buffer.from(whole);
+  damaged.writeUInt8(damaged.readUInt8(whole.length >> 1) ^ 1, whole.length >> 1);
+  for (const bytes of [damaged, whole.subarray(0, 3), Buffer.concat([head, other])]) {
+    writeFileSync(file, bytes);
+    await start();
+    const found = readFileSync(file);
+    assert.deepEqual(kept(), [file]);
+    assert.equal(found.readUInt32LE(0), crc32(found.subarray(4)));
+    assert.ok(found.length > 1_000_000, String(found.length));
+  }
+  // Code that fits stays.
+  const fitting = readFileSync(file);
+  await start();
+  assert.ok(readFileSync(file).equals(fitting));
 });
 
 test("an uncaught error of the client prints a short line of code and a stack", () => {

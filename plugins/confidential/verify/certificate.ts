@@ -8,10 +8,11 @@ import {
   KeyUsageFlags,
   Version,
 } from "@peculiar/asn1-x509";
-import type { AlgorithmIdentifier, Extension, Name } from "@peculiar/asn1-x509";
+import type { Extension, Name } from "@peculiar/asn1-x509";
 import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
 import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
+import { readSigned } from "./signed.ts";
 
 /** Bytes with a signature that has not been verified yet. */
 export interface Signed {
@@ -70,24 +71,6 @@ export function readCertificate(der: Bytes): Certificate | undefined {
     isAuthority: isAuthority(extensions),
     extensions: new Map([...extensions].map(([id, { value }]) => [id, value])),
   };
-}
-
-/**
- * Reads the signature of a certificate or revocation list. The algorithm is listed inside and outside the signed part,
- * and both must be equal (RFC 5280, 4.1.1.2). Undefined if they differ.
- */
-export function readSigned(
-  inner: AlgorithmIdentifier,
-  outer: {
-    readonly message: ArrayBuffer | undefined;
-    readonly algorithm: AlgorithmIdentifier;
-    readonly signature: ArrayBuffer;
-  },
-): Signed | undefined {
-  const algorithm = toHex(writeAsn1(outer.algorithm));
-  if (outer.message === undefined || toHex(writeAsn1(inner)) !== algorithm) return undefined;
-  const [message, signature] = [new Uint8Array(outer.message), new Uint8Array(outer.signature)];
-  return { message, algorithm, signature };
 }
 
 interface ReadExtension {

@@ -7,8 +7,8 @@ import type { Extension } from "@peculiar/asn1-x509";
 import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
-import { readSigned } from "./certificate.ts";
 import type { Certificate, Signed } from "./certificate.ts";
+import { readSigned } from "./signed.ts";
 import { isSignedBy } from "./signature.ts";
 
 export interface RevocationList {

@@ -49,12 +49,15 @@ process.once("disconnect", () => process.exit(1));
 // An exception in a timer or a callback of the plugin.
 process.on("uncaughtException", (error) => void fail(error));
 
-const [folder = ".", ...only] = process.argv.slice(2);
-try {
-  await judgeAll(folder, only);
-  await send({ end: true });
-} catch (error) {
-  await report(error);
+async function run([folder = ".", ...only]: readonly string[]): Promise<never> {
+  try {
+    await judgeAll(folder, only);
+    await send({ end: true });
+  } catch (error) {
+    await report(error);
+  }
+  // A plugin may have left something running, which the suite has reported.
+  process.exit(0);
 }
-// A plugin may have left something running, which the suite has reported.
-process.exit(0);
+
+void run(process.argv.slice(2));

@@ -2,8 +2,7 @@
  * Finds and imports plugins. Plugins that ship with Sluice are the folders plugins/<module>/<plugin>; third-party
  * plugins are declared under `plugins:` in pipeline.yaml. The same contract and the same checks apply to both.
  */
-import { globSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { allUses } from "../../config/check.ts";
 import type { Config, ThirdPartyPlugin } from "../../config/config.ts";
@@ -13,7 +12,7 @@ import { isBuiltIn } from "../../config/services.ts";
 import { missingGrants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../is-object.ts";
-import { codeSuffix } from "../../package-files.ts";
+import { packageFile } from "../../package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
@@ -26,8 +25,9 @@ import {
 } from "./locate-plugin.ts";
 import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
-import { shippedFolder, shippedModules } from "./modules.ts";
+import { shippedModules } from "./modules.ts";
 import { packageOf } from "./installed-package.ts";
+import { shippedFiles } from "../../shipped-files.ts";
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -39,12 +39,22 @@ export interface Loaded {
   readonly outdated: readonly string[];
 }
 
-/** Returns the module files of the plugins that ship with Sluice, by plugin name in alphabetical order. */
-export function shippedPlugins(): ReadonlyMap<string, string> {
-  const files = globSync(`*/*/index${codeSuffix}`, { cwd: shippedFolder })
-    .map((file) => join(shippedFolder, file))
-    .map((file): [string, string] => [basename(dirname(file)), file]);
-  return new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+interface ShippedPlugin {
+  /** The absolute path that the module has in a checkout. */
+  readonly file: string;
+  readonly load: () => Promise<unknown>;
+}
+
+/** Returns the modules of the plugins that ship with Sluice, by plugin name in alphabetical order. */
+export function shippedPlugins(): ReadonlyMap<string, ShippedPlugin> {
+  const found = Object.entries(shippedFiles()).filter(([path]) => path.endsWith("/index.ts"));
+  return new Map(
+    found
+      .map(([path, load]): [string, ShippedPlugin] => {
+        return [basename(dirname(path)), { file: packageFile(path), load }];
+      })
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
 }
 
 export interface LoadOptions {
@@ -84,17 +94,15 @@ export async function loadPlugins(
   }
   const uses = allUses(config).filter((use) => use.name !== "" && !config.plugins.has(use.name));
   for (const [name, [first]] of Map.groupBy(uses, (use) => use.name)) {
-    const file = shipped.get(name);
+    const found = shipped.get(name);
     if (first === undefined) continue;
     if (given.has(name)) addGiven(name, first.at);
-    else if (file !== undefined) {
-      add(name, await importPlugin(name, pathToFileURL(file).href, first.at));
-    }
+    else if (found !== undefined) add(name, await importShipped(name, found, first.at));
   }
   const services = await servicesInUse(plugins, config, without);
   for (const [name, service] of services) {
-    const file = shipped.get(name);
-    if (file !== undefined) importedModules.set(file, name);
+    const found = shipped.get(name);
+    if (found !== undefined) importedModules.set(found.file, name);
     plugins.set(name, service);
   }
   const known = [...shipped.keys(), ...config.plugins.keys()];
@@ -154,10 +162,9 @@ export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">>
   const faults: Fault[] = [];
   const { services } = await shippedModules();
   for (const [name, service] of services) plugins.set(name, service);
-  for (const [name, file] of shippedPlugins()) {
+  for (const [name, found] of shippedPlugins()) {
     if (services.has(name)) continue;
-    const at = { file, line: 1, col: 1 };
-    const result = await importPlugin(name, pathToFileURL(file).href, at);
+    const result = await importShipped(name, found, { file: found.file, line: 1, col: 1 });
     if (Array.isArray(result)) faults.push(...result);
     else plugins.set(name, result);
   }
@@ -200,11 +207,25 @@ const importedModules = new Map<string, string>();
 /** Maps the file of every plugin module that this process has imported to the plugin's name. */
 export const pluginModules: ReadonlyMap<string, string> = importedModules;
 
-async function importPlugin(name: string, url: string, at: Position): Promise<Plugin | Fault[]> {
+function importShipped(
+  name: string,
+  { file, load }: ShippedPlugin,
+  at: Position,
+): Promise<Plugin | Fault[]> {
+  return importPlugin(name, pathToFileURL(file).href, at, load);
+}
+
+/** `load`: imports the module. Only the published package imports a plugin in another way than by its URL. */
+async function importPlugin(
+  name: string,
+  url: string,
+  at: Position,
+  load = (): Promise<unknown> => import(currentUrl(url)),
+): Promise<Plugin | Fault[]> {
   importedModules.set(fileURLToPath(url), name);
   let module: unknown;
   try {
-    module = await importInTime(currentUrl(url));
+    module = await inTime(load());
   } catch (error) {
     importAgain(url);
     const reason = await describeImportError(error, localFiles(url));
@@ -222,7 +243,7 @@ async function importPlugin(name: string, url: string, at: Position): Promise<Pl
 /** A module can wait at its top level, and a reload waits for it. */
 const importMs = 30_000;
 
-async function importInTime(url: string): Promise<unknown> {
+async function inTime(loading: Promise<unknown>): Promise<unknown> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   // The timer keeps the process alive, so that `sluice check` can report the module.
   const timer = setTimeout(
@@ -230,7 +251,7 @@ async function importInTime(url: string): Promise<unknown> {
     importMs,
   );
   try {
-    return await Promise.race([import(url) as Promise<unknown>, late]);
+    return await Promise.race([loading, late]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,15 +1,10 @@
 /** Finds the modules that ship with Sluice: the files plugins/<module>/module.ts. */
-import { globSync } from "node:fs";
-import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { addErrors } from "../../errors.ts";
 import { reserveFields } from "../../http/headers.ts";
 import { upstreams } from "../../http/upstream/service.ts";
-import { codeSuffix, packageFile } from "../../package-files.ts";
+import { shippedFiles } from "../../shipped-files.ts";
 import type { Module, ModuleCommand } from "../../module.ts";
 import type { Service } from "../../plugin.ts";
-
-export const shippedFolder = packageFile("plugins");
 
 interface ShippedModules {
   readonly services: ReadonlyMap<string, Service<never>>;
@@ -47,12 +42,10 @@ export async function shippedServices(): Promise<readonly Service<never>[]> {
 }
 
 async function importModules(): Promise<ShippedModules> {
-  const files = globSync(`*/module${codeSuffix}`, { cwd: shippedFolder }).toSorted();
   const modules: Module[] = [{ services: [upstreams] }];
-  for (const file of files) {
-    const { default: module } = (await import(pathToFileURL(join(shippedFolder, file)).href)) as {
-      default: Module;
-    };
+  for (const [file, load] of Object.entries(shippedFiles())) {
+    if (!file.endsWith("/module.ts")) continue;
+    const { default: module } = (await load()) as { default: Module };
     modules.push(module);
     addErrors(module.errors ?? {});
     reserveFields(module.ownFields ?? []);
