@@ -25,7 +25,8 @@ export function openNetworks(
   const opened = new Map<string, Network>();
   const catalogue: CatalogueDeps<Network> = {
     list: [],
-    store: (network, models, by) => accounts?.replaceOverrides(network, models, by) ?? false,
+    store: (network, models, by) =>
+      accounts?.replaceOverrides(network, models, by) ?? Promise.resolve(false),
   };
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.
