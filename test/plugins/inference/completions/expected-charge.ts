@@ -123,10 +123,10 @@ function chargeOfStream({ isEnded, ...sent }: Sent): ExpectedCharge | undefined 
     const choice = Array.isArray(chunk["choices"]) ? (chunk["choices"][0] as unknown) : undefined;
     if (!isObject(choice)) continue;
     choices++;
-    const text = textsOf(choice["delta"]);
+    const text = textsOfDelta(choice["delta"]);
     if (text.length > 0) arrived.chunks++;
     arrived.textBytes += sum(text.map(textBytes));
-    const reasoning = reasoningOf(choice["delta"]);
+    const reasoning = reasoningOfDelta(choice["delta"]);
     if (reasoning.length > 0) arrived.reasoningChunks++;
     arrived.reasoningBytes += sum(reasoning.map(textBytes));
     if (arrived.chunks > maxChunks || choices > 4 * maxChunks) {
@@ -231,20 +231,43 @@ function isCount(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 1e9;
 }
 
-/** Returns the texts that the model has written in a delta or a message. Calls after a malformed one are not read. */
-function textsOf(said: unknown): string[] {
-  if (!isObject(said)) return [];
-  const texts: unknown[] = [said["content"], ...reasoningOf(said)];
-  for (const call of Array.isArray(said["tool_calls"]) ? (said["tool_calls"] as unknown[]) : []) {
-    if (!isObject(call)) break;
-    const called = call["function"];
-    if (isObject(called)) texts.push(called["name"], called["arguments"]);
-  }
-  return texts.filter(isText);
+/** Returns the texts that the model has written in a message whose calls are well-formed. */
+function textsOf(message: Json): string[] {
+  const { content, reasoning_content: thought, reasoning, tool_calls: calls } = message;
+  const called = Array.isArray(calls)
+    ? calls.flatMap((call: Json) => calledTexts(call["function"]))
+    : [];
+  return [content, thought, reasoning, ...called].filter(isText);
 }
 
-function reasoningOf(said: unknown): string[] {
-  return isObject(said) ? [said["reasoning_content"], said["reasoning"]].filter(isText) : [];
+/** Returns the texts in a delta that the client gets, in whatever form the model has written them. */
+function textsOfDelta(delta: unknown): string[] {
+  if (!isObject(delta)) return [];
+  const { content, refusal, tool_calls: calls } = delta;
+  return [
+    ...textsIn([content, refusal]),
+    ...reasoningOfDelta(delta),
+    ...calledTexts(delta["function_call"]),
+    ...(Array.isArray(calls) ? calls : []).flatMap((call: unknown) =>
+      isObject(call)
+        ? [...calledTexts(call["function"]), ...calledTexts(call["custom"])]
+        : textsIn(call),
+    ),
+  ];
+}
+
+function reasoningOfDelta(delta: unknown): string[] {
+  return isObject(delta) ? textsIn([delta["reasoning_content"], delta["reasoning"]]) : [];
+}
+
+function calledTexts(called: unknown): string[] {
+  return isObject(called) ? textsIn([called["name"], called["arguments"], called["input"]]) : [];
+}
+
+/** Returns all texts in a value that are not empty. */
+function textsIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [value].filter(isText);
+  return Object.values(value).flatMap(textsIn);
 }
 
 function isCall(call: unknown): boolean {
