@@ -1,5 +1,5 @@
 /**
- * Generates the module that replaces src/compiled-schemas.ts in the bundle: validators of the schemas that a gateway
+ * Generates the module that replaces src/base/compiled-schemas.ts in the bundle: validators of the schemas that a gateway
  * compiles when it starts with the shipped pipeline.yaml, and of the options of all other plugins that ship with it.
  */
 import { globSync } from "node:fs";
@@ -7,13 +7,13 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { _ } from "ajv/dist/2020.js";
 import standaloneCode from "ajv/dist/standalone/index.js";
-import { createAjv } from "../src/ajv.ts";
+import { createAjv } from "../src/base/ajv.ts";
 import { locate } from "../src/config/located.ts";
 import { validate } from "../src/config/validate.ts";
 import { checkFile } from "../src/pipeline/load/check-file.ts";
 import { dryRun } from "../src/pipeline/load/dry-run.ts";
 import type { Plugin } from "../src/plugin.ts";
-import { recordSchemas, type CompilerRecord } from "../src/schema-compiler.ts";
+import { recordSchemas, type CompilerRecord } from "../src/base/schema-compiler.ts";
 
 /** Returns JavaScript. It imports parts of ajv, so it must be bundled. `root`: the checkout. */
 export async function compiledSchemas(root: string): Promise<string> {

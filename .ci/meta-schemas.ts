@@ -1,7 +1,7 @@
-/** Generates the module that replaces src/meta-schemas.ts in the bundle: the compiled schemas of JSON Schema. */
+/** Generates the module that replaces src/base/meta-schemas.ts in the bundle: the compiled schemas of JSON Schema. */
 import standaloneCode from "ajv/dist/standalone/index.js";
-import { draft2020, draft7 } from "../src/json-schema.ts";
-import { ajvOfMetaSchemas } from "../src/meta-schemas.ts";
+import { draft2020, draft7 } from "../src/base/json-schema.ts";
+import { ajvOfMetaSchemas } from "../src/base/meta-schemas.ts";
 
 /** Returns JavaScript. It imports parts of ajv, so it must be bundled. */
 export function compiledMetaSchemas(): string {

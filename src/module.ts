@@ -6,7 +6,7 @@ import type { Command } from "./commands/command.ts";
 import type { Subcommand } from "./commands/subcommand.ts";
 import type { ProductionCheck } from "./config/production.ts";
 import type { Demo } from "./demo.ts";
-import type { ModuleErrors } from "./errors.ts";
+import type { ModuleErrors } from "./base/errors.ts";
 import type { Awaitable, Plugin, Service, ServiceName, ServiceTypes } from "./plugin.ts";
 import type { Migration } from "./store/postgres/migrations.ts";
 import type { Tables } from "./store/sql/tables.ts";
@@ -68,7 +68,7 @@ export interface Module {
   readonly firstSteps?: () => Promise<FirstSteps>;
 }
 
-/** A rule of the contract suite. Modules declare it with the type `Rule` of `sluice-gateway/test-kit`. */
+/** A rule of the contract suite. Modules declare it with the type `Rule` of `sluice-gateway/internal/test-kit`. */
 export interface SuiteRule {
   readonly name: string;
   readonly kinds: readonly Plugin["kind"][];

@@ -49,12 +49,12 @@ export type * from "./contract/trace.ts";
 export type * from "./contract/upstream.ts";
 export type * from "./contract/upstream-failure.ts";
 export { contractVersion } from "./contract/version.ts";
-export type * from "./errors.ts";
-export { gatewayErrors, refuse } from "./errors.ts";
+export type * from "./base/errors.ts";
+export { gatewayErrors, refuse } from "./base/errors.ts";
 export { readRequest as readJsonRpc } from "./http/json/request.ts";
-export { isObject } from "./is-object.ts";
-export { parseJson } from "./parse-json.ts";
-export { redact } from "./redact.ts";
-export { violationsSchema } from "./violations.ts";
+export { isObject } from "./base/is-object.ts";
+export { parseJson } from "./base/parse-json.ts";
+export { redact } from "./base/redact.ts";
+export { violationsSchema } from "./base/violations.ts";
 
 export type Plugin = Step<never> | Surface<never> | ToolsPlugin<never> | Service<never>;

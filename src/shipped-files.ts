@@ -4,7 +4,7 @@
  */
 import { globSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { packageFile, packageRoot } from "./package-files.ts";
+import { packageFile, packageRoot } from "./base/package-files.ts";
 
 /** Returns what imports `plugins/<module>/module.ts` and `plugins/<module>/<plugin>/index.ts`, by these paths, sorted. */
 export function shippedFiles(): Readonly<Record<string, () => Promise<unknown>>> {

@@ -5,7 +5,7 @@ import { StoreError } from "./store/store-error.ts";
 import { storeFault } from "./config/store-fault.ts";
 import { ListenError } from "./http/listen-error.ts";
 import { TlsError } from "./http/tls.ts";
-import { messageOf } from "./message-of.ts";
+import { messageOf } from "./base/message-of.ts";
 
 export class StartError extends Error {
   readonly faults: readonly Fault[];

@@ -39,7 +39,7 @@ const wrong: Readonly<Record<string, readonly [text: string, message: string]>> 
       ],
       [
         `plugins/${module}/a/core.ts`,
-        ['import "../../../src/errors.ts";', module === "extras" ? onlyContract : entries],
+        ['import "../../../src/base/errors.ts";', module === "extras" ? onlyContract : entries],
       ],
       [
         `plugins/${module}/a/other.ts`,

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { version } from "../src/version.ts";
+import { version } from "../src/base/version.ts";
 import { temporaryFolder } from "./store/folder.ts";
 
 const main = join(import.meta.dirname, "../src/main.ts");

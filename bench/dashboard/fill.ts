@@ -15,7 +15,7 @@ import {
   type HistoryRow,
 } from "../../plugins/dashboard/dashboard/history/store.ts";
 import { newSum } from "../../plugins/dashboard/dashboard/history/sums.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { shippedTables } from "../../src/pipeline/load/databases.ts";
 import { openSqliteSql } from "../../src/store/sql/sqlite-sql.ts";
 import { stateFileOf } from "../../src/store/sql/state-file.ts";

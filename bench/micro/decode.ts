@@ -11,11 +11,11 @@ import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders"
 import { decAnyMetadata, unifyMetadata } from "@polkadot-api/substrate-bindings";
 import { performance } from "node:perf_hooks";
 import { Bench } from "tinybench";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { openComputePool } from "../../src/compute/pool.ts";
 import { decodeText, type DecodeJob } from "../../plugins/ledger/ledger/decode/decode-job.ts";
 import { createRuntime, type Runtime } from "../../plugins/ledger/ledger/decode/runtime.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import {
   demoChain,
   fixtureChain,

@@ -11,7 +11,7 @@ import net from "node:net";
 import type { AddressInfo } from "node:net";
 import { parseArgs } from "node:util";
 import { Pool, type Dispatcher } from "undici";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { Http1Client } from "../../src/http/upstream/http1/client.ts";
 import type { UpstreamExchange } from "../../src/http/upstream/http1/exchange.ts";
 

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { Redis } from "ioredis";
 import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { openPostgresAccounts } from "../../test/plugins/billing/accounts/open-accounts.ts";

@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";

@@ -3,7 +3,7 @@
  * Prices are in billionths of the native token, and the rate is the price of one native token in USD. Their product is
  * in nano-USD, and one nano-USD is one milli-CU.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { decimalText, parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
 import type { ClassPrices, Price, Pricing, TokenPrices } from "./pricing.ts";
 

@@ -1,6 +1,10 @@
 /** Tests of one plugin of kind `tools`, through the real catalogue of tools. */
 import type { ToolsPlugin } from "sluice-gateway/plugin";
-import { startTested, type PluginExample, type TestedPlugin } from "sluice-gateway/test-kit";
+import {
+  startTested,
+  type PluginExample,
+  type TestedPlugin,
+} from "sluice-gateway/internal/test-kit";
 import type { Charge, ChargePart } from "./meter.ts";
 import { capabilities, type Capability, type KeyPrincipal } from "./principal.ts";
 import type { ToolCaller, Tools } from "./tool-catalogue.ts";

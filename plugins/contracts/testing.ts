@@ -7,7 +7,7 @@ import {
   startBareGateway,
   type BareGateway,
   type BareGatewayOptions,
-} from "sluice-gateway/bare-gateway";
+} from "sluice-gateway/internal/bare-gateway";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Capability, PlanName } from "./principal.ts";
 
@@ -29,7 +29,7 @@ export {
   type TestRequest,
   type UpstreamReply,
   type UpstreamRequest,
-} from "sluice-gateway/test-kit";
+} from "sluice-gateway/internal/test-kit";
 export { testTools, type TestCaller, type TestedTools } from "./test-tools.ts";
 
 export interface TestGatewayOptions extends BareGatewayOptions {

@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import dashboard from "./dashboard/index.ts";
 
 interface DashboardSettings {

@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import evmNode from "./evm-node/index.ts";
 
 export default { services: [evmNode] } satisfies Module;

@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import networks from "./networks/index.ts";
 import { pricesOfNetworks } from "./networks/prices-of-networks.ts";
 import { productionProblems } from "./networks/production.ts";

@@ -1,5 +1,5 @@
 /** Reads JSON that a worker, its model or a client wrote as text. Nothing here throws. */
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 
 /** Returns undefined if the text is not JSON. */
 export function readJson(text: string): unknown {

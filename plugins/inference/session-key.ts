@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import type { Exchange } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 /** Headers in which agents name their session: Codex, opencode and pi, gateways in front, and Claude Code. */
 const headers = [

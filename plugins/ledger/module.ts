@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import ledger from "./ledger/index.ts";
 
 export default {

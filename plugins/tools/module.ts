@@ -1,4 +1,4 @@
-import type { Module } from "sluice-gateway/module";
+import type { Module } from "sluice-gateway/internal/module";
 import type { GatewayErrors } from "sluice-gateway/plugin";
 import toolCatalogue from "./tool-catalogue/index.ts";
 

@@ -1,5 +1,5 @@
 /** The rule `settles` of the contract suite for plugins of kind `tools`: every call of a tool ends, and none throws. */
-import { notSettled, within, type Rule } from "sluice-gateway/test-kit";
+import { notSettled, within, type Rule } from "sluice-gateway/internal/test-kit";
 import { testTools, type TestedTools } from "sluice-gateway/testing";
 import type { ToolCaller, ToolOutcome } from "sluice-gateway/services";
 import { newObjectsWarning } from "./tool-catalogue/tool-source.ts";

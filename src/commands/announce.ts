@@ -5,7 +5,7 @@
 import { shownPath } from "../config/fault.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 import type { CommandContext } from "./command.ts";
 
 export async function announce(context: CommandContext, gateway: Gateway): Promise<void> {

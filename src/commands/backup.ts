@@ -1,8 +1,8 @@
 /** `sluice backup`: copies the data folder while a gateway uses it. */
 import { resolve } from "node:path";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { streamBackup, writeBackup } from "../store/backup/write-backup.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 import { UsageError, type Command } from "./command.ts";
 import { withDataFolder } from "./data-folder.ts";
 

@@ -1,7 +1,7 @@
 /** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { fault, orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";

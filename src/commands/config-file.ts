@@ -1,7 +1,7 @@
 /** Finds the pipeline.yaml that a command reads. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { packageFile } from "../package-files.ts";
+import { packageFile } from "../base/package-files.ts";
 import type { CommandContext } from "./command.ts";
 
 /** The pipeline.yaml that ships with Sluice: the whole gateway. */

@@ -2,8 +2,8 @@
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
-import { systemClock } from "../clock.ts";
-import { createMetrics } from "../metrics.ts";
+import { systemClock } from "../base/clock.ts";
+import { createMetrics } from "../base/metrics.ts";
 import { shippedTables } from "../pipeline/load/databases.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import { shippedMigrations } from "../pipeline/load/migrations.ts";

@@ -2,10 +2,10 @@
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../base/log.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";

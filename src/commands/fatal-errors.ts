@@ -3,7 +3,7 @@
  * of the process is unknown after such an error, so the process ends in order: it logs the error, running requests
  * finish, exchanges settle, and the exit code is 1.
  */
-import { createLog, type LogOptions } from "../log.ts";
+import { createLog, type LogOptions } from "../base/log.ts";
 import { pluginOfStack } from "../pipeline/load/plugin-of-stack.ts";
 
 export interface FatalErrors extends Disposable {

@@ -1,6 +1,6 @@
 /** The forms in which `sluice check` prints faults for other programs. */
 import { shownPath, type Fault } from "../config/fault.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 
 /**
  * Returns commands of GitHub Actions, which show each fault at its line of a pull request. `cwd`: the root of the

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { shownPath } from "../config/fault.ts";
 import type { InitParts, InitTemplate } from "../module.ts";
-import { packageFile } from "../package-files.ts";
+import { packageFile } from "../base/package-files.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { makeFolder } from "../store/make-folder.ts";
 import { UsageError, type Command } from "./command.ts";

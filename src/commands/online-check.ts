@@ -2,12 +2,12 @@
  * `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits, whether the
  * gateways that use it have the same settings, and whether Redis answers.
  */
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import type { Fault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
-import { createLog } from "../log.ts";
-import { createMetrics } from "../metrics.ts";
+import { createLog } from "../base/log.ts";
+import { createMetrics } from "../base/metrics.ts";
 import type { Clock, Postgres, Seal } from "../plugin.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import { explainPostgres, postgresError } from "../store/postgres/failure.ts";

@@ -1,5 +1,5 @@
 /** `sluice restore`: puts the files of a backup into the data folder. */
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { restoreBackup } from "../store/backup/restore-backup.ts";
 import { fileArgument } from "./backup.ts";
 import type { Command } from "./command.ts";

@@ -1,5 +1,5 @@
 /** `sluice version`: prints the version of this package. */
-import { version as current } from "../version.ts";
+import { version as current } from "../base/version.ts";
 import { UsageError, type Command } from "./command.ts";
 
 export const version: Command = {

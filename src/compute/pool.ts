@@ -11,7 +11,7 @@ import { move, Piscina } from "piscina";
 import type { Clock } from "../contract/clock.ts";
 import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../contract/compute.ts";
 import type { Counter, Metrics } from "../contract/metrics.ts";
-import { threadModule } from "../package-files.ts";
+import { threadModule } from "../base/package-files.ts";
 import type { ThreadJob } from "./run-job.ts";
 
 export interface ComputePool extends ComputeThreads {

@@ -1,6 +1,6 @@
 /** Checks a configuration against its loaded plugins, without starting any. */
-import { isContainer, isObject } from "../is-object.ts";
-import { pointerKey } from "../json-pointer.ts";
+import { isContainer, isObject } from "../base/is-object.ts";
+import { pointerKey } from "../base/json-pointer.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -13,7 +13,7 @@ import { sectionsOf } from "./sections.ts";
 import { declaredServices, serviceFaults, servicesOf, startOrder } from "./services.ts";
 import { isReadable, startablePart } from "./startable.ts";
 import { validate } from "./validate.ts";
-import { messageOf } from "../message-of.ts";
+import { messageOf } from "../base/message-of.ts";
 
 export interface CheckedConfig {
   /** The same configuration, with the defaults of the plugins' schemas filled in. */

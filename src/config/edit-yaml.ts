@@ -12,7 +12,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 
 /**
  * Returns the text with one more entry. `path`: the keys of the mapping or list, from the top of the file; a missing one

@@ -4,7 +4,7 @@
  */
 import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
-import type { SluiceCode } from "../errors.ts";
+import type { SluiceCode } from "../base/errors.ts";
 import type { JsonSchema } from "../plugin.ts";
 import {
   find,

@@ -3,7 +3,7 @@
  * `sluice check`, by a start that fails and by a reload that is refused.
  */
 import { isAbsolute, relative, sep } from "node:path";
-import { sluiceErrors, type SluiceCode } from "../errors.ts";
+import { sluiceErrors, type SluiceCode } from "../base/errors.ts";
 
 /** A position in a file. Lines and columns start at 1, as in editors. */
 export interface Position {

@@ -1,5 +1,5 @@
 /** Handles keys without a value in the tree, before it is validated. */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { JsonSchema } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located, LocatedMap } from "./located.ts";

@@ -4,10 +4,10 @@
  * the format.
  */
 import { isIP } from "node:net";
-import { isAddressBlock } from "../address-list.ts";
-import { durationMs, durationPattern } from "../duration.ts";
+import { isAddressBlock } from "../base/address-list.ts";
+import { durationMs, durationPattern } from "../base/duration.ts";
 import { parseRedisUrl } from "../store/redis/redis-url.ts";
-import { fragmentPointer, isPointer } from "../json-pointer.ts";
+import { fragmentPointer, isPointer } from "../base/json-pointer.ts";
 import { isLoopback } from "./loopback.ts";
 
 export interface Format {

@@ -2,8 +2,8 @@
  * The content of pipeline.yaml as a tree in which every key and value has its position in the file. All code that
  * reports faults works on this tree. Plain values are made from it.
  */
-import { isObject } from "../is-object.ts";
-import { pointerKeys } from "../json-pointer.ts";
+import { isObject } from "../base/is-object.ts";
+import { pointerKeys } from "../base/json-pointer.ts";
 import type { Position } from "./fault.ts";
 
 export interface LocatedScalar {

@@ -1,7 +1,7 @@
 /** Finds settings that are valid but should not go to production, for `sluice check --strict`. */
 import { BlockList, isIP } from "node:net";
-import type { SluiceCode } from "../errors.ts";
-import { pointerKey } from "../json-pointer.ts";
+import type { SluiceCode } from "../base/errors.ts";
+import { pointerKey } from "../base/json-pointer.ts";
 import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { splitUrls } from "./formats.ts";

@@ -2,7 +2,7 @@
  * The schema with which editors complete and check pipeline.yaml. It is the schema of the file with the options of
  * every plugin, and it allows `${NAME}` for every scalar.
  */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
 import { formats, isFormat, type Format } from "./formats.ts";
 import { sectionsOf } from "./sections.ts";

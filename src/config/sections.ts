@@ -1,5 +1,5 @@
 /** The sections of pipeline.yaml that services own or extend. */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { JsonSchema, Service } from "../plugin.ts";
 
 type Members = Readonly<Record<string, JsonSchema>>;

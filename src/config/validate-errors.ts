@@ -1,8 +1,8 @@
 /** Turns ajv's errors into faults that name the key, the expected value and the value found. */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { SchemaError } from "../contract/validator.ts";
-import type { SluiceCode } from "../errors.ts";
-import { pointerKeys } from "../json-pointer.ts";
+import type { SluiceCode } from "../base/errors.ts";
+import { pointerKeys } from "../base/json-pointer.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { formats, isFormat } from "./formats.ts";
 import { find, keyPositionOf, positionOf, type Located } from "./located.ts";

@@ -3,12 +3,12 @@
  * that one mistake is one fault: values from the environment are converted to the type that the schema requires, and a
  * misspelled key is read as the key that was probably meant.
  */
-import { isContainer, isObject } from "../is-object.ts";
+import { isContainer, isObject } from "../base/is-object.ts";
 import type { SchemaError, Validator } from "../contract/validator.ts";
-import { pointerKeys } from "../json-pointer.ts";
-import { draft2020, draft7 } from "../json-schema.ts";
+import { pointerKeys } from "../base/json-pointer.ts";
+import { draft2020, draft7 } from "../base/json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
-import { schemaCompiler } from "../schema-compiler.ts";
+import { schemaCompiler } from "../base/schema-compiler.ts";
 import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
 import { find, plainValue, type Located } from "./located.ts";

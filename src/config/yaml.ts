@@ -12,7 +12,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from "yaml";
-import type { SluiceCode } from "../errors.ts";
+import type { SluiceCode } from "../base/errors.ts";
 import { expandText, type Environment } from "./environment.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";

@@ -1,4 +1,4 @@
-/** The service `host.clock`. Implemented in src/clock.ts, and in src/testing/clock.ts for tests. */
+/** The service `host.clock`. Implemented in src/base/clock.ts, and in src/testing/clock.ts for tests. */
 
 /** The source of all time, so that a test can control it. */
 export interface Clock {

@@ -1,4 +1,4 @@
-/** The service `host.log`. Implemented in src/log.ts. */
+/** The service `host.log`. Implemented in src/base/log.ts. */
 
 export type LogLine = (fields: object, message: string) => void;
 /**

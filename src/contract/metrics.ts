@@ -1,4 +1,4 @@
-/** The service `host.metrics`. Implemented in src/metrics.ts. */
+/** The service `host.metrics`. Implemented in src/base/metrics.ts. */
 
 /**
  * Prometheus metrics. Bind label values once, in `start`, so that requests only add numbers. Never take a label value

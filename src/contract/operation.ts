@@ -2,7 +2,7 @@
  * How plugins document their HTTP interface: the parts from which the OpenAPI document of a deployment is built
  * (surface `openapi`).
  */
-import type { GatewayCode } from "../errors.ts";
+import type { GatewayCode } from "../base/errors.ts";
 import type { JsonSchema } from "./json.ts";
 
 /** The place of an operation: a method (never `*`) and the route's path as written in pipeline.yaml. */

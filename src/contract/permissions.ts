@@ -3,7 +3,7 @@
  * process of the gateway and is trusted code: the permissions determine what the host returns, and help people to
  * review a plugin. They are not a sandbox.
  */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 
 /**
  * Access of the hooks of a step to bodies. `none`: the step has none of the hooks `requestBody`, `responseChunk` and

@@ -1,6 +1,6 @@
 /** Plugins of kind `service`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { SluiceCode } from "../errors.ts";
+import type { SluiceCode } from "../base/errors.ts";
 import type { BackendStatus, GatewayInfo } from "./gateway.ts";
 import type { Host } from "./host.ts";
 import type { JsonSchema } from "./json.ts";

@@ -8,7 +8,7 @@ export interface Store {
   /**
    * Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs.
    * If `postgres` is set, the folder may be missing, read-only or used by other gateways, until a service opens it with
-   * `openDataFolder` of `sluice-gateway/store`.
+   * `openDataFolder` of `sluice-gateway/internal/store`.
    */
   readonly folder: string;
   /**

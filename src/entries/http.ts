@@ -1,11 +1,11 @@
 /**
- * HTTP for plugins that reach backends of their own, exported as `sluice-gateway/http`: a client for HTTP/1.1, choice and
+ * HTTP for plugins that reach backends of their own, exported as `sluice-gateway/internal/http`: a client for HTTP/1.1, choice and
  * ejection of backends, WebSockets, event streams, JSON without parsing, and addresses of clients.
  */
-export { addressList, isAddressBlock } from "../address-list.ts";
-export { addressKey } from "../address.ts";
+export { addressList, isAddressBlock } from "../base/address-list.ts";
+export { addressKey } from "../base/address.ts";
 export { isLoopback } from "../config/loopback.ts";
-export { addressReader, clientScheme } from "../http/address.ts";
+export { addressReader, clientScheme } from "../message/address.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
 export { serversOf } from "../http/backend-servers.ts";
 export { etagOf, matchesEtag } from "../http/etag.ts";
@@ -25,7 +25,7 @@ export {
   skipValue,
   type ReadMember,
 } from "../http/json/scan.ts";
-export { isRequestId } from "../request-id.ts";
+export { isRequestId } from "../base/request-id.ts";
 export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
 export {
   requestSender,
@@ -34,13 +34,13 @@ export {
   type SendRequest,
 } from "../http/request.ts";
 export { messageLimits } from "../http/message-limits.ts";
-export { offeredSubprotocols } from "../http/subprotocols.ts";
+export { offeredSubprotocols } from "../message/subprotocols.ts";
 export { startTicker, type Ticker } from "../http/ticker.ts";
 export {
   UnfinishedBytes,
   type HeldBytes,
   type UnfinishedLimits,
-} from "../http/unfinished-bytes.ts";
+} from "../memory/unfinished-bytes.ts";
 export {
   randomSampler,
   chooseBackend,

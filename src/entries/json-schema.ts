@@ -1,4 +1,4 @@
-/** Checking and compiling JSON Schemas, exported as `sluice-gateway/json-schema`. */
-export { checkJsonSchema, draft2020 } from "../json-schema.ts";
+/** Checking and compiling JSON Schemas, exported as `sluice-gateway/internal/json-schema`. */
+export { checkJsonSchema, draft2020 } from "../base/json-schema.ts";
 export type { CompilerOptions, SchemaError, Validator } from "../contract/validator.ts";
-export { schemaCompiler } from "../schema-compiler.ts";
+export { schemaCompiler } from "../base/schema-compiler.ts";

@@ -1,4 +1,4 @@
-/** Limits on attempts that replicas share, exported as `sluice-gateway/limits`. */
+/** Limits on attempts that replicas share, exported as `sluice-gateway/internal/limits`. */
 export {
   createAttemptLimiter,
   type AttemptLimit,

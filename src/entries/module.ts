@@ -1,9 +1,9 @@
 /**
  * The parts of the core that the file `module.ts` of a module, its commands and its demo need, exported as
- * `sluice-gateway/module`. Every start imports it, so it exports only what is small: see `sluice-gateway/process` for
+ * `sluice-gateway/internal/module`. Every start imports it, so it exports only what is small: see `sluice-gateway/internal/process` for
  * the rest.
  */
-export { systemClock } from "../clock.ts";
+export { systemClock } from "../base/clock.ts";
 export {
   UsageError,
   type Command,

@@ -1,5 +1,5 @@
 /**
- * PostgreSQL databases, exported as `sluice-gateway/postgres`: connections and errors. It loads the driver, so
+ * PostgreSQL databases, exported as `sluice-gateway/internal/postgres`: connections and errors. It loads the driver, so
  * import it only where `host.store.postgres` is defined.
  */
 export { commitOrder } from "../store/postgres/commit-order.ts";

@@ -1,6 +1,6 @@
 /**
  * Parts of the process for commands that read pipeline.yaml or run a server of their own, exported as
- * `sluice-gateway/process`. It loads most of the gateway, so only commands import it.
+ * `sluice-gateway/internal/process`. It loads most of the gateway, so only commands import it.
  */
 export {
   checkTables,
@@ -15,8 +15,8 @@ export { limitHeapGrowth } from "../commands/server-process.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";
 export { storeFault } from "../config/store-fault.ts";
-export { createLog } from "../log.ts";
-export { createMetrics } from "../metrics.ts";
+export { createLog } from "../base/log.ts";
+export { createMetrics } from "../base/metrics.ts";
 export { readPipeline } from "../pipeline/load/check-file.ts";
 export { movedDatabases, shippedMigrations } from "../pipeline/load/migrations.ts";
 export { startAlone } from "../pipeline/load/start-alone.ts";

@@ -1,5 +1,5 @@
 /**
- * The data folder and its SQLite databases, exported as `sluice-gateway/store`: opening them, transactions, checked rows
+ * The data folder and its SQLite databases, exported as `sluice-gateway/internal/store`: opening them, transactions, checked rows
  * and the errors of the store.
  */
 export { openDataFolder } from "../store/data-folder.ts";

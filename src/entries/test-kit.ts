@@ -1,5 +1,5 @@
 /**
- * The part of `sluice-gateway/testing` that does not depend on any module, exported as `sluice-gateway/test-kit`.
+ * The part of `sluice-gateway/testing` that does not depend on any module, exported as `sluice-gateway/internal/test-kit`.
  * Plugins import `sluice-gateway/testing`.
  */
 export { manualClock, type ManualClock } from "../testing/clock.ts";

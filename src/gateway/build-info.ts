@@ -1,6 +1,6 @@
 /** The metric that names the running release. */
 import type { Metrics } from "../plugin.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 
 export function countBuild(metrics: Metrics): void {
   metrics

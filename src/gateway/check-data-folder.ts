@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { threadModule } from "../package-files.ts";
+import { threadModule } from "../base/package-files.ts";
 import { knownDatabases } from "../pipeline/load/databases.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";

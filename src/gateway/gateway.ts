@@ -1,7 +1,7 @@
 /** A running gateway: opens its resources, provisions the first generation, listens, reloads and drains. */
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
-import { createLog } from "../log.ts";
+import { createLog } from "../base/log.ts";
 import { checkFile, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../pipeline/load/closer.ts";
 import { describePipelines } from "../pipeline/load/describe.ts";

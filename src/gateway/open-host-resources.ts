@@ -1,14 +1,14 @@
 /** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
-import { createMetrics, type RenderedMetrics } from "../metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../base/metrics.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store } from "../plugin.ts";
-import { HeldBytes } from "../http/held-bytes.ts";
-import { defaultHeldBytes } from "../http/memory-limit.ts";
+import { HeldBytes } from "../memory/held-bytes.ts";
+import { defaultHeldBytes } from "../memory/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
 import { createSession } from "../store/session.ts";
 import { shippedTables } from "../pipeline/load/databases.ts";
@@ -22,7 +22,7 @@ import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 import { stateFileOf } from "../store/sql/state-file.ts";
 import { openSqliteSql } from "../store/sql/sqlite-sql.ts";
-import { version } from "../version.ts";
+import { version } from "../base/version.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;

@@ -1,6 +1,6 @@
 /** The answers of the admin listener: text, JSON, and errors in the canonical envelope. */
 import type { ServerResponse } from "node:http";
-import { refuse, type GatewayCode } from "../errors.ts";
+import { refuse, type GatewayCode } from "../base/errors.ts";
 
 /** The server sends no body if the request is HEAD. */
 export function sendText(

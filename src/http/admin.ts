@@ -5,10 +5,10 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type AddressInfo } from "node:net";
-import type { RenderedMetrics } from "../metrics.ts";
+import type { RenderedMetrics } from "../base/metrics.ts";
 import type { FoundExchanges, Log, ServiceHooks } from "../plugin.ts";
-import { runGuarded } from "../guard.ts";
-import { addressReader } from "./address.ts";
+import { runGuarded } from "../base/guard.ts";
+import { addressReader } from "../message/address.ts";
 import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { bind } from "./bind.ts";
 import type { Readiness } from "./readiness.ts";

@@ -1,5 +1,5 @@
 /** Metrics of the backends that the services report: pools, plain upstreams and networks. */
-import type { ComputedValue, RenderedMetrics } from "../metrics.ts";
+import type { ComputedValue, RenderedMetrics } from "../base/metrics.ts";
 import type { BackendStatus } from "../plugin.ts";
 import { serversOf } from "./backend-servers.ts";
 import { configuredBackends } from "./readiness.ts";

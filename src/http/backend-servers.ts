@@ -1,5 +1,5 @@
 /** Reads the servers of a backend from the values that it reports for the dashboard. */
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { BackendStatus } from "../plugin.ts";
 
 export interface BackendServer {

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { ServerResponse, STATUS_CODES } from "node:http";
-import { refuse } from "../errors.ts";
+import { refuse } from "../base/errors.ts";
 
 const statusOf: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,

@@ -4,14 +4,14 @@
  * a whole body counts until its exchange releases it.
  * One timer serves all bodies.
  */
-import { refuse } from "../errors.ts";
+import { refuse } from "../base/errors.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ArrivingBody, BodyWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Counter, Gauge, Metrics, Reply } from "../plugin.ts";
 import { callerId } from "./caller-id.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import { LinkedList, type Linked } from "../linked-list.ts";
-import type { HeldBytes, HeldPart } from "./held-bytes.ts";
+import { LinkedList, type Linked } from "../base/linked-list.ts";
+import type { HeldBytes, HeldPart } from "../memory/held-bytes.ts";
 
 /** Number of unfinished bodies that any caller may have. A key may have its burst (twice its rate) if that is more. */
 const minBodiesPerCaller = 4;

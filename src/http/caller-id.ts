@@ -1,4 +1,4 @@
-import { addressKey } from "../address.ts";
+import { addressKey } from "../base/address.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 
 /** Identifies the caller of an exchange by its key, or else by its address, for the limits per caller. */

@@ -5,13 +5,13 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { isRequestId } from "../request-id.ts";
-import { refuse } from "../errors.ts";
+import { isRequestId } from "../base/request-id.ts";
+import { refuse } from "../base/errors.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import type { ClientResponse } from "../pipeline/run/client-response.ts";
+import type { ClientResponse } from "../message/client-response.ts";
 import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Arrival, Runtime, Upgrade } from "../pipeline/run/runtime.ts";
-import type { ClientRequest } from "../pipeline/run/request-head.ts";
+import type { ClientRequest } from "../message/request-head.ts";
 import { run } from "../pipeline/run/run.ts";
 import type { Clock } from "../plugin.ts";
 import { ExchangeResponse } from "./node-response.ts";

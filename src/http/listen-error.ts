@@ -1,5 +1,5 @@
 /** The error for an address on which the gateway cannot listen, with a remedy for the operator. */
-import { messageOf } from "../message-of.ts";
+import { messageOf } from "../base/message-of.ts";
 
 /** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";

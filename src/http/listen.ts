@@ -15,7 +15,7 @@ import type { Clock, Log, Metrics } from "../plugin.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
 import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
-import type { HeldBytes } from "./held-bytes.ts";
+import type { HeldBytes } from "../memory/held-bytes.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import type { Clock, Connection } from "../plugin.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import type { HeldBytes, HeldPart } from "./held-bytes.ts";
+import type { HeldBytes, HeldPart } from "../memory/held-bytes.ts";
 
 /** A message that gains less than `minArrivalBytes` within this time is too slow. */
 const paceMs = arrivalGraceMs + arrivalWindowMs;

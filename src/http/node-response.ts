@@ -1,7 +1,7 @@
 /** The response of node:http as the pipeline writes to it. */
 import { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { ClientResponse, ResponseOwner } from "../pipeline/run/client-response.ts";
+import type { ClientResponse, ResponseOwner } from "../message/client-response.ts";
 import { writeChunk, writePlain } from "./chunk-frame.ts";
 
 /** The listeners find their response through `this`, so that all responses share them. */

@@ -5,10 +5,10 @@
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ReaderWatch, WaitingAnswer } from "../pipeline/run/runtime.ts";
 import type { Clock } from "../plugin.ts";
-import { LinkedList, type Linked } from "../linked-list.ts";
+import { LinkedList, type Linked } from "../base/linked-list.ts";
 import { arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { callerId } from "./caller-id.ts";
-import type { HeldBytes, HeldPart } from "./held-bytes.ts";
+import type { HeldBytes, HeldPart } from "../memory/held-bytes.ts";
 
 export interface ReaderWatchOptions {
   readonly clock: Clock;

@@ -1,6 +1,6 @@
 /** Decides whether the gateway can serve: the answer of /readyz. */
 import type { ServerConfig } from "../config/config.ts";
-import { isObject } from "../is-object.ts";
+import { isObject } from "../base/is-object.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { BackendStatus, Clock, ServiceHooks } from "../plugin.ts";
 

@@ -6,9 +6,9 @@ import { bodyRefused, bodyTimedOut } from "../pipeline/run/request-body.ts";
 import { runner } from "../pipeline/run/run.ts";
 import type { Runtime } from "../pipeline/run/runtime.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
-import { addressReader, peerReader } from "./address.ts";
+import { addressReader, peerReader } from "../message/address.ts";
 import { createBodyWatch } from "./body-watch.ts";
-import type { HeldBytes } from "./held-bytes.ts";
+import type { HeldBytes } from "../memory/held-bytes.ts";
 import { createReaderWatch } from "./reader-watch.ts";
 import { createSurfaceWatch } from "./surface-watch.ts";
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Server } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock, Log, Metrics } from "../plugin.ts";
-import { messageOf } from "../message-of.ts";
+import { messageOf } from "../base/message-of.ts";
 
 /** Absolute paths of files in PEM. */
 export interface TlsFiles {

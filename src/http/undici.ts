@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import type * as Undici from "undici";
-import { codeSuffix, packageFile } from "../package-files.ts";
+import { codeSuffix, packageFile } from "../base/package-files.ts";
 
 const require = createRequire(import.meta.url);
 /** The build puts undici into a file of its own (.ci/bundle.ts). */

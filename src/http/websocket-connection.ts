@@ -4,7 +4,7 @@ import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Connection } from "../plugin.ts";
 import { callerId } from "./caller-id.ts";
-import type { HeldPart } from "./held-bytes.ts";
+import type { HeldPart } from "../memory/held-bytes.ts";
 import { Liveness } from "./liveness.ts";
 
 /** Maximum time in which a client must answer the closing handshake. */

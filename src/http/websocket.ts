@@ -11,14 +11,14 @@ import {
 } from "node:http";
 import type { Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
-import { refuse } from "../errors.ts";
+import { refuse } from "../base/errors.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import { UpgradeFailed, type Upgrade } from "../pipeline/run/runtime.ts";
 import { responseHeaders } from "../pipeline/run/hook-phases.ts";
 import { runHooks } from "../pipeline/run/hooks.ts";
 import { LiveResponseHead } from "../pipeline/run/response-head.ts";
 import type { AcceptOptions, Clock } from "../plugin.ts";
-import type { HeldBytes } from "./held-bytes.ts";
+import type { HeldBytes } from "../memory/held-bytes.ts";
 import { LiveConnection } from "./websocket-connection.ts";
 import { pingMs } from "./liveness.ts";
 import { messageLimits } from "./message-limits.ts";

@@ -1,5 +1,5 @@
 /** Errors of database files and databases, with a remedy for the operator. */
-import { messageOf } from "../message-of.ts";
+import { messageOf } from "../base/message-of.ts";
 
 /** A store that cannot be used. Thrown at start and by commands. A running gateway refuses requests instead. */
 export class StoreError extends Error {

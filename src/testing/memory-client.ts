@@ -1,7 +1,7 @@
 /** An in-memory client of the pipeline, which sends one request and keeps the response. */
 import { LiveExchange } from "../pipeline/run/exchange.ts";
-import type { ClientResponse, ResponseOwner } from "../pipeline/run/client-response.ts";
-import type { ClientRequest } from "../pipeline/run/request-head.ts";
+import type { ClientResponse, ResponseOwner } from "../message/client-response.ts";
+import type { ClientRequest } from "../message/request-head.ts";
 
 export interface TestRequest {
   /** Default: POST with a body, else GET. */

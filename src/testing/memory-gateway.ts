@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { parseConfig } from "../config/read.ts";
 import { openHostResources } from "../gateway/open-host-resources.ts";
 import { Dispatcher } from "../http/dispatch.ts";

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { announce } from "../../src/commands/announce.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
-import { version } from "../../src/version.ts";
+import { version } from "../../src/base/version.ts";
 import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { temporaryFolder } from "../store/folder.ts";
 

@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { startTestGateway } from "sluice-gateway/testing";
 import { startGateway } from "../../src/gateway/gateway.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";
 import { withFolderSql } from "../store/open-sql.ts";

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { check } from "../../src/commands/check.ts";
-import { sluiceErrors } from "../../src/errors.ts";
+import { sluiceErrors } from "../../src/base/errors.ts";
 import { UsageError } from "../../src/commands/command.ts";
 import { commandLine, type CommandLine } from "./command-line.ts";
 

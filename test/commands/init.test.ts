@@ -11,7 +11,7 @@ import { init, loadTemplates, schemaLine } from "../../src/commands/init.ts";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { packageFile } from "../../src/package-files.ts";
+import { packageFile } from "../../src/base/package-files.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { closed, listening } from "../e2e/rpc-node.ts";
 import { temporaryFolder } from "../store/folder.ts";

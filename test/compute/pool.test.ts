@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openComputePool, type ComputeOptions, type ComputePool } from "../../src/compute/pool.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import type { TestJob } from "./jobs.ts";
 

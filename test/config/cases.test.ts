@@ -11,7 +11,7 @@ import { printOrder } from "../../src/commands/check.ts";
 import { orderFaults, printFault } from "../../src/config/fault.ts";
 import { productionFaults } from "../../src/config/production.ts";
 import { parseConfig } from "../../src/config/read.ts";
-import { sluiceErrors } from "../../src/errors.ts";
+import { sluiceErrors } from "../../src/base/errors.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
 import { shippedModules, shippedServices } from "../../src/pipeline/load/modules.ts";
 import { dryRun } from "../../src/pipeline/load/dry-run.ts";

@@ -7,7 +7,7 @@ import {
   shownPath,
   type Position,
 } from "../../src/config/fault.ts";
-import { sluiceErrors } from "../../src/errors.ts";
+import { sluiceErrors } from "../../src/base/errors.ts";
 
 function at(line: number, col: number, file = "/srv/pipeline.yaml"): Position {
   return { file, line, col };

@@ -9,7 +9,7 @@ import {
   coversAllPaths,
 } from "../../src/config/paths.ts";
 import type { RequestHead } from "../../src/plugin.ts";
-import { matchesCondition } from "../../src/pipeline/load/compile.ts";
+import { matchesCondition } from "../../src/pipeline/run/compile.ts";
 
 const segment = fc.constantFrom("a", "b", "{x}", "{y}");
 const pattern = fc

@@ -8,8 +8,8 @@ import {
   createUsageQueries,
 } from "../../plugins/billing/leases/usage-queries.ts";
 import { createDatabaseReports } from "../../plugins/billing/metering/usage/reports.ts";
-import { systemClock } from "../../src/clock.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSession } from "../../src/store/session.ts";
 import { postgresSql } from "../../src/store/sql/postgres-sql.ts";

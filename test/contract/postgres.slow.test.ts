@@ -5,7 +5,7 @@ import type { AccountStore } from "../../plugins/billing/accounts/account-store.
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import type { Sql } from "../../src/plugin.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { openClaims, type ClaimsService } from "../../src/store/claims.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";

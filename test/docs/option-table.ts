@@ -1,5 +1,5 @@
 /** Renders the options of a plugin, which are a JSON Schema, as a table. */
-import { isObject } from "../../src/is-object.ts";
+import { isObject } from "../../src/base/is-object.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 

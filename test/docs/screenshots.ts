@@ -9,7 +9,7 @@ import type { Browser, Page } from "playwright-core";
 import { fillDataFolder } from "../../bench/dashboard/fill.ts";
 import { createRandom } from "../../bench/soak/random.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { startDemos } from "../../src/commands/demo.ts";
 import type { Clock } from "../../src/plugin.ts";
 import { launch } from "../browser.ts";

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { STATUS_CODES } from "node:http";
 import { join } from "node:path";
-import { excessReasons, gatewayErrors, sluiceErrors, statusReasons } from "../../src/errors.ts";
+import {
+  excessReasons,
+  gatewayErrors,
+  sluiceErrors,
+  statusReasons,
+} from "../../src/base/errors.ts";
 import type { JsonSchema } from "../../src/plugin.ts";
 import { sections } from "../../plugins/alerts/alerts/options.ts";
 import { oidcSchema } from "../../plugins/dashboard/dashboard/options.ts";

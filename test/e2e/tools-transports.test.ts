@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rpcCodeOf } from "../../plugins/tools/tool-rpc/error-codes.ts";
-import type { GatewayCode } from "../../src/errors.ts";
+import type { GatewayCode } from "../../src/base/errors.ts";
 import { otherWrongInputs, wrongLedgerInputs, type WrongInput } from "../plugins/wrong-inputs.ts";
 import { stateless, type Parsed } from "./mcp-gateway.ts";
 import { healthyNode, startRpcNode, type RpcNode } from "./rpc-node.ts";

@@ -1,9 +1,9 @@
 /** The metric that names the running release. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { countBuild } from "../../src/gateway/build-info.ts";
-import { version } from "../../src/version.ts";
+import { version } from "../../src/base/version.ts";
 
 test("sluice_build_info is 1 and names the release and its Node", async () => {
   const metrics = createMetrics();

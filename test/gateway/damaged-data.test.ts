@@ -4,7 +4,7 @@ import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway } from "sluice-gateway/testing";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import type { Clock } from "../../src/plugin.ts";
 import { startGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { StartError } from "../../src/start-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request, type IncomingMessage, type ServerResponse } from "node:http";
 import { test } from "node:test";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { startAdmin, type Admin, type AdminOptions } from "../../src/http/admin.ts";
 import type { Log } from "../../src/plugin.ts";
 

@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../src/base/metrics.ts";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { startAdmin } from "../../src/http/admin.ts";
 import { backendsOf, readiness } from "../../src/http/readiness.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { defineService, defineSurface, type ServiceHooks } from "../../src/plugin.ts";
 import { keepingLog } from "../../src/testing/keeping-log.ts";
 import { openMemoryGateway } from "../../src/testing/memory-gateway.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server as HttpServer } from "node:http";
 import { connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import type { ServerConfig } from "../../src/config/config.ts";
 import type { Clock, Exchange, ForwardOptions, Log, Outcome } from "../../src/plugin.ts";
 import { createForwarder } from "../../src/http/upstream/forward.ts";

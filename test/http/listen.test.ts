@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import type { Exchange, Reply } from "../../src/plugin.ts";
-import { addressReader } from "../../src/http/address.ts";
+import { addressReader } from "../../src/message/address.ts";
 import { ask, serve } from "../pipeline/harness.ts";
 
 const hello = { answer: (): Reply => ({ status: 200, body: "hello" }) };

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { test } from "node:test";
 import { WebSocket } from "ws";
 import type { Connection, SurfaceHooks } from "../../src/plugin.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { serve } from "../pipeline/harness.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
-import { createMetrics, type RenderedMetrics } from "../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../src/base/metrics.ts";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";

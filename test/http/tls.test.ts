@@ -9,7 +9,7 @@ import { startTestGateway } from "sluice-gateway/testing";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { followTls, readTls, TlsError } from "../../src/http/tls.ts";
 import type { Log } from "../../src/plugin.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { cert, expiredCert, expiredKey, key, otherCert, otherKey } from "../certificate.ts";
 import { commandLine } from "../commands/command-line.ts";

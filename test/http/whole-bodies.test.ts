@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type ClientRequest, type IncomingMessage } from "node:http";
 import { test } from "node:test";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 

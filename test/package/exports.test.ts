@@ -6,20 +6,20 @@ test("the package exports the documented names and no others", async () => {
   assert.deepEqual(manifest.exports, {
     "./plugin": "./src/plugin.ts",
     "./services": "./plugins/contracts/index.ts",
-    "./toolkit": "./src/entries/toolkit.ts",
-    "./http": "./src/entries/http.ts",
-    "./store": "./src/entries/store.ts",
-    "./postgres": "./src/entries/postgres.ts",
-    "./limits": "./src/entries/limits.ts",
-    "./compute": "./src/compute/pool.ts",
-    "./module": "./src/entries/module.ts",
-    "./process": "./src/entries/process.ts",
-    "./json-schema": "./src/entries/json-schema.ts",
-    "./package-files": "./src/package-files.ts",
+    "./internal/toolkit": "./src/entries/toolkit.ts",
+    "./internal/http": "./src/entries/http.ts",
+    "./internal/store": "./src/entries/store.ts",
+    "./internal/postgres": "./src/entries/postgres.ts",
+    "./internal/limits": "./src/entries/limits.ts",
+    "./internal/compute": "./src/compute/pool.ts",
+    "./internal/module": "./src/entries/module.ts",
+    "./internal/process": "./src/entries/process.ts",
+    "./internal/json-schema": "./src/entries/json-schema.ts",
+    "./internal/package-files": "./src/base/package-files.ts",
     "./client": "./plugins/confidential/client/client.ts",
     "./testing": "./plugins/contracts/testing.ts",
-    "./test-kit": "./src/entries/test-kit.ts",
-    "./bare-gateway": "./src/testing/gateway.ts",
+    "./internal/test-kit": "./src/entries/test-kit.ts",
+    "./internal/bare-gateway": "./src/testing/gateway.ts",
     "./package.json": "./package.json",
   });
   assert.deepEqual(Object.keys(await import("sluice-gateway/plugin")).toSorted(), [
@@ -57,7 +57,7 @@ test("the package exports the documented names and no others", async () => {
     "toolFailure",
     "toolReport",
   ]);
-  assert.deepEqual(Object.keys(await import("sluice-gateway/toolkit")).toSorted(), [
+  assert.deepEqual(Object.keys(await import("sluice-gateway/internal/toolkit")).toSorted(), [
     "BoundedMap",
     "andThen",
     "canonicalJson",

@@ -25,9 +25,9 @@ import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
-import { HeldBytes } from "../../src/http/held-bytes.ts";
+import { HeldBytes } from "../../src/memory/held-bytes.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 import { silentLog } from "../test-log.ts";
 
 export interface TestStep extends StepHooks {

@@ -11,8 +11,8 @@ import {
   type Principal,
   type Tools,
 } from "sluice-gateway/services";
-import { HeldBytes } from "../../src/http/held-bytes.ts";
-import { createMetrics } from "../../src/metrics.ts";
+import { HeldBytes } from "../../src/memory/held-bytes.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { shippedModules } from "../../src/pipeline/load/modules.ts";
 import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {

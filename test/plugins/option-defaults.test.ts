@@ -1,7 +1,7 @@
 /** The default of an option is in its schema, where the tables of the documentation and editors find it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isObject } from "../../src/is-object.ts";
+import { isObject } from "../../src/base/is-object.ts";
 import { loadShipped } from "../../src/pipeline/load/load.ts";
 
 /** Returns the descriptions that state a value as the default, which only the schema may do. */

@@ -1,5 +1,5 @@
 /** Options of a plugin as `start` gets them, for tests that call it without a gateway. */
-import { isObject } from "../../src/is-object.ts";
+import { isObject } from "../../src/base/is-object.ts";
 import type { JsonSchema } from "../../src/plugin.ts";
 
 /** Adds the defaults of the schema to options that are given. Defaults of nested options are not added. */

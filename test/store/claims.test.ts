@@ -17,7 +17,7 @@ function withClaims(folder: string, code: string): string {
     const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
     const { createSession } = await import(${JSON.stringify(sourceUrl("src/store/session.ts"))});
     const { silentLog } = await import(${JSON.stringify(sourceUrl("test/test-log.ts"))});
-    const { systemClock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
+    const { systemClock } = await import(${JSON.stringify(sourceUrl("src/base/clock.ts"))});
     await withFolderSql(${JSON.stringify(folder)}, async (sql) => {
       const claims = await openClaims(sql, createSession(sql.query, systemClock), systemClock, silentLog);
       ${code}

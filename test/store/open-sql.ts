@@ -4,7 +4,7 @@ import type { Clock, Sql } from "../../src/plugin.ts";
 import { shippedTables } from "../../src/pipeline/load/databases.ts";
 import { openSqliteSql, type SqliteSql } from "../../src/store/sql/sqlite-sql.ts";
 import { stateFileOf } from "../../src/store/sql/state-file.ts";
-import { systemClock } from "../../src/clock.ts";
+import { systemClock } from "../../src/base/clock.ts";
 
 export interface TestSql extends SqliteSql {
   /** Resolves when nothing is under way. */

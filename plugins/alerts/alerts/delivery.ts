@@ -3,7 +3,7 @@
  * that the receiver does not accept is sent again after a growing delay, and discarded after a number of attempts.
  */
 import { randomUUID } from "node:crypto";
-import type { SendRequest } from "sluice-gateway/http";
+import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { AlertMetrics } from "./metrics.ts";
 import { signedHeaders, signingKey } from "./signature.ts";

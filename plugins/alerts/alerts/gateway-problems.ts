@@ -1,8 +1,8 @@
 /** Finds problems of the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
 import { statfs } from "node:fs/promises";
-import { serversOf } from "sluice-gateway/http";
+import { serversOf } from "sluice-gateway/internal/http";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { cut } from "./event.ts";
 import type { Problem } from "./problems.ts";
 

@@ -1,6 +1,6 @@
 /** The section `alerts` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { integerSchema } from "sluice-gateway/toolkit";
+import { integerSchema } from "sluice-gateway/internal/toolkit";
 
 /** The section after validation, with defaults. */
 export interface Options {

@@ -1,8 +1,8 @@
 /** Checks the state of the gateway on timers, and passes changes to the delivery. */
 import { hostname } from "node:os";
-import { requestSender } from "sluice-gateway/http";
+import { requestSender } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
-import { durationMs } from "sluice-gateway/toolkit";
+import { durationMs } from "sluice-gateway/internal/toolkit";
 import { Delivery, type WaitingAlert } from "./delivery.ts";
 import type { Alert } from "./event.ts";
 import {

@@ -12,8 +12,8 @@ import type {
   PlanName,
   ReceivedClaims,
 } from "sluice-gateway/services";
-import { optionalNumber } from "sluice-gateway/store";
-import { BoundedMap, orElse } from "sluice-gateway/toolkit";
+import { optionalNumber } from "sluice-gateway/internal/store";
+import { BoundedMap, orElse } from "sluice-gateway/internal/toolkit";
 import { AccountFeed } from "./account-feed.ts";
 import type { AccountStore, Overrides } from "./account-store.ts";
 import { ClaimedCallers } from "./claimed-callers.ts";

@@ -1,6 +1,6 @@
 /** Reads the changes of the accounts, in the order of commits, and which of them the gateways have applied. */
 import type { RunSql } from "sluice-gateway/plugin";
-import { gatewayMarks, number, optionalNumber } from "sluice-gateway/store";
+import { gatewayMarks, number, optionalNumber } from "sluice-gateway/internal/store";
 import type { Followers, StoreChanges } from "./account-store.ts";
 import { readOverrides } from "./model-overrides.ts";
 import { keysChangedAfter } from "./stored-keys.ts";

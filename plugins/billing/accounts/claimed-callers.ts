@@ -12,7 +12,7 @@ import {
   type ReceivedClaims,
   type Workspace,
 } from "sluice-gateway/services";
-import { andThen, BoundedMap } from "sluice-gateway/toolkit";
+import { andThen, BoundedMap } from "sluice-gateway/internal/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
 import { unauthorized } from "./anonymous.ts";

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { explain, isMoved, StoreError } from "sluice-gateway/store";
+import { explain, isMoved, StoreError } from "sluice-gateway/internal/store";
 import { accountTables } from "./tables.ts";
 
 /** The files that this release and earlier ones keep accounts in. */

@@ -9,7 +9,7 @@ import type {
   Workspace,
   WorkspaceJson,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Change } from "./account-store.ts";
 import { keyState } from "./key-rules.ts";
 import { applyDuePlan } from "./plans.ts";

@@ -3,7 +3,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Anonymous } from "sluice-gateway/services";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { revoked, unauthorized } from "./anonymous.ts";
 import type { KeyUse, StoredKey } from "./account-store.ts";
 import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";

@@ -1,5 +1,5 @@
 /** Looks up keys by their hash, in batches, so that many unknown keys do not reach the store one by one. */
-import { StoreError } from "sluice-gateway/store";
+import { StoreError } from "sluice-gateway/internal/store";
 import type { StoredKey } from "./account-store.ts";
 
 /** Reads the keys with these hashes. */

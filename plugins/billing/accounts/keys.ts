@@ -1,7 +1,7 @@
 /** Operations of `AccountStore` on API keys. Each change is one transaction. */
 import type { RunSql } from "sluice-gateway/plugin";
 import type { ChangeAuthor, Failed, IssuedKey, KeyRecord } from "sluice-gateway/services";
-import { number, text } from "sluice-gateway/store";
+import { number, text } from "sluice-gateway/internal/store";
 import type { AccountStore } from "./account-store.ts";
 import { recordChanges } from "./change-log.ts";
 import { isFailed, notFound, type Decision } from "./decision.ts";

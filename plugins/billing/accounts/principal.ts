@@ -1,5 +1,5 @@
 /** Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
-import { addressList } from "sluice-gateway/http";
+import { addressList } from "sluice-gateway/internal/http";
 import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "sluice-gateway/services";
 import { applyDuePlan } from "./plans.ts";
 

@@ -9,7 +9,14 @@ import {
   type TokenPrices,
   type Workspace,
 } from "sluice-gateway/services";
-import { number, oneOf, optionalNumber, optionalText, text, type Row } from "sluice-gateway/store";
+import {
+  number,
+  oneOf,
+  optionalNumber,
+  optionalText,
+  text,
+  type Row,
+} from "sluice-gateway/internal/store";
 import type { Change, Overrides, StoredKey } from "./account-store.ts";
 import type { NewChange } from "./decision.ts";
 import { environments } from "./key-text.ts";

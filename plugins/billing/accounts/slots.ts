@@ -7,7 +7,7 @@ import {
   text,
   valueRows,
   type Row,
-} from "sluice-gateway/store";
+} from "sluice-gateway/internal/store";
 import type { JoinedSql } from "./joined-sql.ts";
 import { keptMs, leaseMs, type SlotStore } from "./slot-store.ts";
 

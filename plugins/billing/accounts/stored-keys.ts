@@ -1,6 +1,6 @@
 /** Reads and writes the state of keys for a running gateway. */
 import type { RunSql } from "sluice-gateway/plugin";
-import { text, valueRows, type Row } from "sluice-gateway/store";
+import { text, valueRows, type Row } from "sluice-gateway/internal/store";
 import type { KeyUse, StoredKey } from "./account-store.ts";
 import { KnownHashes } from "./known-hashes.ts";
 import { storedKeyFromRow, workspaceColumnNames, workspaceFromRow } from "./rows.ts";

@@ -2,7 +2,7 @@
  * The tables of the accounts. Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text
  * is stored, in hex.
  */
-import type { Tables } from "sluice-gateway/store";
+import type { Tables } from "sluice-gateway/internal/store";
 
 /**
  * Number of the lock that numbers keys and changes in the order of commits. It is arbitrary, but the same in all

@@ -1,6 +1,6 @@
 /** Inserts and updates rows of the accounts, and collects the conditions of a search. */
 import type { RunSql } from "sluice-gateway/plugin";
-import { valueRows } from "sluice-gateway/store";
+import { valueRows } from "sluice-gateway/internal/store";
 import type { Columns } from "./rows.ts";
 
 /** `table` and the names of the columns must come from this code. */

@@ -4,7 +4,7 @@
  */
 import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { Accounts, Caller } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 
 interface SubprotocolForm {
   /** The rest of the subprotocol is the credential in base64url. */
@@ -24,7 +24,7 @@ const forms: ReadonlyMap<string, SubprotocolForm> = new Map([
 /** Prefix of every API key. */
 const keyPrefix = "gateway_";
 
-/** Headers of other APIs in which a key can be sent. The log redacts them (src/redact.ts). */
+/** Headers of other APIs in which a key can be sent. The log redacts them (src/base/redact.ts). */
 export const keyHeaders = ["x-api-key"] as const;
 
 /**

@@ -3,8 +3,8 @@
  * If replicas share the counter, a block by another replica takes effect at the next failure.
  */
 import { RateLimiterRes } from "rate-limiter-flexible";
-import { addressKey } from "sluice-gateway/http";
-import type { AttemptLimiter } from "sluice-gateway/limits";
+import { addressKey } from "sluice-gateway/internal/http";
+import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 import type { Clock } from "sluice-gateway/plugin";
 
 /**

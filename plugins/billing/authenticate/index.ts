@@ -2,7 +2,7 @@
  * Identifies the caller. It does not refuse an invalid key, which is the task of `authorize`. It refuses only addresses
  * that try many keys.
  */
-import { createAttemptLimiter } from "sluice-gateway/limits";
+import { createAttemptLimiter } from "sluice-gateway/internal/limits";
 import {
   defineStep,
   refuse,
@@ -11,7 +11,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import { setPrincipal, type Principal } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import { credentialsIn, identify, keyHeaders } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 

@@ -3,7 +3,7 @@
  * the command, and prints records.
  */
 import { userInfo } from "node:os";
-import { systemClock, type CommandContext } from "sluice-gateway/module";
+import { systemClock, type CommandContext } from "sluice-gateway/internal/module";
 import {
   openCommandStore,
   printFault,
@@ -11,9 +11,9 @@ import {
   storeFault,
   type Config,
   type Fault,
-} from "sluice-gateway/process";
+} from "sluice-gateway/internal/process";
 import type { ChangeAuthor, Failed, Metering, Workspace } from "sluice-gateway/services";
-import { explain } from "sluice-gateway/store";
+import { explain } from "sluice-gateway/internal/store";
 import type { AccountStore } from "../accounts/account-store.ts";
 import { refuseUnmoved } from "../accounts/earlier-folder.ts";
 import { joinTransactions } from "../accounts/joined-sql.ts";

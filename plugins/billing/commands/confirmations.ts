@@ -1,6 +1,6 @@
 /** Waits until the running gateways have applied a change that a command has made. */
 import { setTimeout as wait } from "node:timers/promises";
-import type { CommandContext } from "sluice-gateway/module";
+import type { CommandContext } from "sluice-gateway/internal/module";
 import type { AccountStore, Follower } from "../accounts/account-store.ts";
 
 const maxWaitMs = 2_000;

@@ -1,6 +1,6 @@
 /** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
-import type { FirstSteps } from "sluice-gateway/module";
-import { orElse } from "sluice-gateway/toolkit";
+import type { FirstSteps } from "sluice-gateway/internal/module";
+import { orElse } from "sluice-gateway/internal/toolkit";
 
 export const firstSteps: FirstSteps = async (gateway, commonArguments) => {
   const admin = gateway.use("accounts")?.admin;

@@ -13,7 +13,7 @@ import {
   type CommandContext,
   type OptionValues,
   type Subcommand,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
 import { keyJson } from "../accounts/json.ts";
 import { defaultCapabilities } from "../accounts/plans.ts";

@@ -2,9 +2,14 @@
  * Parses the options that set the limits of keys and workspaces. An invalid value throws a UsageError that names the
  * option.
  */
-import { isAddressBlock } from "sluice-gateway/http";
-import { optionText, optionTexts, UsageError, type OptionValues } from "sluice-gateway/module";
-import { durationMs } from "sluice-gateway/toolkit";
+import { isAddressBlock } from "sluice-gateway/internal/http";
+import {
+  optionText,
+  optionTexts,
+  UsageError,
+  type OptionValues,
+} from "sluice-gateway/internal/module";
+import { durationMs } from "sluice-gateway/internal/toolkit";
 
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const maxDurationMs = 36_525 * 86_400_000;

@@ -1,7 +1,7 @@
 /** The subcommands of `sluice store` about the gateways that use the database. */
-import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/module";
-import { schemaVersion } from "sluice-gateway/postgres";
-import { checkTables, withDatabase, type CommandDatabase } from "sluice-gateway/process";
+import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/internal/module";
+import { schemaVersion } from "sluice-gateway/internal/postgres";
+import { checkTables, withDatabase, type CommandDatabase } from "sluice-gateway/internal/process";
 import { copyCharges } from "../leases/copy-charges.ts";
 import { endReplicas, readReplicas } from "../leases/replica-rows.ts";
 import { printRecords } from "./accounts.ts";

@@ -11,16 +11,16 @@ import {
   type CommandContext,
   type OptionValues,
   type Subcommand,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import {
   checkTables,
   printFault,
   readPipeline,
   storeFault,
   withDatabase,
-} from "sluice-gateway/process";
-import { explain } from "sluice-gateway/store";
-import { csvLine } from "sluice-gateway/toolkit";
+} from "sluice-gateway/internal/process";
+import { explain } from "sluice-gateway/internal/store";
+import { csvLine } from "sluice-gateway/internal/toolkit";
 import { parseTime } from "sluice-gateway/services";
 import { databasePages } from "../metering/export/database-pages.ts";
 import { folderPages } from "../metering/export/folder-pages.ts";

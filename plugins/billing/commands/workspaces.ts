@@ -11,7 +11,7 @@ import {
   UsageError,
   type Command,
   type Subcommand,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import { planNames, type Workspace, type WorkspaceJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/decision.ts";
 import { workspaceJson } from "../accounts/json.ts";

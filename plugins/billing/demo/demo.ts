@@ -1,5 +1,5 @@
 /** The account that `sluice dev` prints: one workspace, which is kept, and a new key at every start. */
-import { systemClock, type Demo, type DemoKey } from "sluice-gateway/module";
+import { systemClock, type Demo, type DemoKey } from "sluice-gateway/internal/module";
 import type { AccountsAdmin } from "sluice-gateway/services";
 
 const workspaceName = "demo";

@@ -14,7 +14,7 @@ import type {
   NotRunReason,
   StoredResponse,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 
 /** Maximum size of a stored response (gateway.md, "Idempotency"). Larger ones are not stored. */
 const responseBytes = 1024 * 1024;

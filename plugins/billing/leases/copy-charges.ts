@@ -1,7 +1,7 @@
 /** Copies the charges of a data folder to PostgreSQL, for a gateway that ran without a database. */
 import type { Postgres, RunSql } from "sluice-gateway/plugin";
-import { postgresError } from "sluice-gateway/postgres";
-import { number, openDataFolder } from "sluice-gateway/store";
+import { postgresError } from "sluice-gateway/internal/postgres";
+import { number, openDataFolder } from "sluice-gateway/internal/store";
 import { numberOf, parseChargeId, placesPerCommit } from "../metering/charge-number.ts";
 import {
   hasJournal,

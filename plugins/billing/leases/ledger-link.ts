@@ -3,7 +3,7 @@
  * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { guarded } from "sluice-gateway/toolkit";
+import { guarded } from "sluice-gateway/internal/toolkit";
 import type { ChargeDetails, CreditLedger, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";

@@ -5,7 +5,7 @@
  * Every method rejects with DatabaseFailure.
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
-import { number, text } from "sluice-gateway/store";
+import { number, text } from "sluice-gateway/internal/store";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { agentJson, pricingJson } from "../metering/usage-json.ts";
 import { windowOf } from "../metering/windows.ts";

@@ -1,7 +1,7 @@
 /** The gateways in the database, for operators. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
-import { number, optionalText, text } from "sluice-gateway/store";
+import { number, optionalText, text } from "sluice-gateway/internal/store";
 
 /** A row of `sluice store status`. */
 export interface ReplicaStatus {

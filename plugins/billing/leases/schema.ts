@@ -5,7 +5,7 @@
  * A transaction locks the row of its replica first. A replica writes only rows that carry its number, so replicas never
  * deadlock while they post.
  */
-import type { Migration } from "sluice-gateway/postgres";
+import type { Migration } from "sluice-gateway/internal/postgres";
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 import { isCountedSql } from "./ledger-statements.ts";
 import { addToHours, hours } from "./schema-hours.ts";

@@ -1,9 +1,9 @@
 /** Starts metering with credit that is shared by all gateways on the same database. */
 import type { Host, Postgres, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
-import { explainPostgres } from "sluice-gateway/postgres";
+import { explainPostgres } from "sluice-gateway/internal/postgres";
 import type { Metering, MeterUnavailable } from "sluice-gateway/services";
 import type { Options } from "../metering/options.ts";
-import { number } from "sluice-gateway/store";
+import { number } from "sluice-gateway/internal/store";
 import { createDatabaseReports } from "../metering/usage/reports.ts";
 import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter } from "./leased-meter.ts";

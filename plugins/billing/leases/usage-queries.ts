@@ -1,8 +1,8 @@
 /** Reads from PostgreSQL how much of the shared credit is used. */
 import type { Postgres } from "sluice-gateway/plugin";
-import { explainPostgres } from "sluice-gateway/postgres";
+import { explainPostgres } from "sluice-gateway/internal/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
-import { number, text, type Row } from "sluice-gateway/store";
+import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { ReadMonths } from "../metering/usage/read-charges.ts";
 import { windowOf, windowState } from "../metering/windows.ts";
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";

@@ -21,7 +21,7 @@ import type {
   PartOptions,
   Reservation,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import type { CommitReplies } from "./commit-replies.ts";
 import { EarlierCommits } from "./earlier-commits.ts";
 import { replyTo, unavailable, type Reserver } from "./reserve.ts";

@@ -15,7 +15,7 @@ import type {
   Reservation,
   ReservedFor,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 /** `anonymous`: no caller can be charged, because `authorize` is missing before this step or is in shadow mode. */

@@ -1,6 +1,6 @@
 /** Reads the used credit of every key and workspace from the sums of the charges, at start. */
 import type { DatabaseSync } from "node:sqlite";
-import { explain, number, text } from "sluice-gateway/store";
+import { explain, number, text } from "sluice-gateway/internal/store";
 import type { ScopeRow } from "../leases/ledger-rows.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { totalOf } from "../leases/months.ts";

@@ -5,7 +5,7 @@
 import { availableParallelism } from "node:os";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { ReservedFor } from "sluice-gateway/services";
-import { guarded } from "sluice-gateway/toolkit";
+import { guarded } from "sluice-gateway/internal/toolkit";
 import type { LeasedCredit } from "../leases/leased-credit.ts";
 import type { LeasedReservation } from "../leases/leased-reservation.ts";
 import type { LeasedCharge, WorkspaceLimits } from "../leases/ledger.ts";

@@ -1,6 +1,6 @@
 /** Checks the lines of a charge, and reduces them to the reserved amount. */
 import type { ChargeLine, Pricing } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { ChargeMetrics } from "./metrics.ts";
 
 /** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */

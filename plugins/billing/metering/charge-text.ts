@@ -3,7 +3,7 @@
  * of an inference. Missing lines at the end are omitted. Earlier releases have written a fourth line, which is ignored.
  */
 import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;

@@ -1,6 +1,6 @@
 /** Reads the commits of the journal, even while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
-import { blob, number, text } from "sluice-gateway/store";
+import { blob, number, text } from "sluice-gateway/internal/store";
 import { newestCommit } from "./journal-reader.ts";
 
 export interface Commit {

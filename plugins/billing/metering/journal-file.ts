@@ -3,7 +3,7 @@
  * recovers both after a crash. It does not depend on threads.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { blob, number, transaction } from "sluice-gateway/store";
+import { blob, number, transaction } from "sluice-gateway/internal/store";
 import { openChargesDatabase } from "./journal-schema.ts";
 import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
 import { findFutureCommits, redateCommits, type FutureCommits } from "./redate.ts";

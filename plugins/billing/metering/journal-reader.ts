@@ -1,7 +1,7 @@
 /** Opens the charges for reading while a gateway may write them. */
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { explain, number, StoreError, text, type Row } from "sluice-gateway/store";
+import { explain, number, StoreError, text, type Row } from "sluice-gateway/internal/store";
 import { chargesPath, chargesVersion, earlierPath } from "./journal-schema.ts";
 
 /** Returns true if a gateway has ever metered in this data folder. */

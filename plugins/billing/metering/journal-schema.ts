@@ -1,7 +1,7 @@
 /** The database of the charges, `charges.db`: its path and its tables. */
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { openDatabase } from "sluice-gateway/store";
+import { openDatabase } from "sluice-gateway/internal/store";
 import { takeOverJournal } from "./take-over.ts";
 
 export function chargesPath(dataDir: string): string {

@@ -3,7 +3,7 @@
  * other code can run in this thread. A message to the thread instead would cost the main thread several µs per commit.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { explain, type StoreErrorCode } from "sluice-gateway/store";
+import { explain, type StoreErrorCode } from "sluice-gateway/internal/store";
 import { JournalFile } from "./journal-file.ts";
 import { chargesPath } from "./journal-schema.ts";
 

@@ -3,9 +3,9 @@
  * and resolves a promise when they are on disk.
  */
 import { Worker } from "node:worker_threads";
-import { threadModule } from "sluice-gateway/package-files";
+import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { StoreError } from "sluice-gateway/store";
+import { StoreError } from "sluice-gateway/internal/store";
 import { command, word, type JournalMessage, type JournalWorkerData } from "./journal-worker.ts";
 import type { JournalMetrics } from "./metrics.ts";
 

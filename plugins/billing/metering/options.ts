@@ -1,6 +1,6 @@
 /** The section `metering` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { durationMs } from "sluice-gateway/toolkit";
+import { durationMs } from "sluice-gateway/internal/toolkit";
 
 /**
  * The event that the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is

@@ -1,5 +1,5 @@
 /** Reads how much purchased credit workspaces have drawn, for commands that run at the same time as the gateway. */
-import { blob, explain, number, text } from "sluice-gateway/store";
+import { blob, explain, number, text } from "sluice-gateway/internal/store";
 import { hasJournal, singleRow, openJournalReader, writtenPath } from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 

@@ -3,7 +3,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { Agent, Pricing } from "sluice-gateway/services";
-import { blob, explain, StoreError } from "sluice-gateway/store";
+import { blob, explain, StoreError } from "sluice-gateway/internal/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";
 import { readChargeText } from "./charge-text.ts";
 import { commitsWithin, NameReader } from "./commits.ts";

@@ -3,7 +3,7 @@
  * would move on until that time, and the export of the present month would miss them.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { number, text, transaction } from "sluice-gateway/store";
+import { number, text, transaction } from "sluice-gateway/internal/store";
 import { commitsWithin, firstCommit } from "./commits.ts";
 import { newestCommit, singleRow } from "./journal-reader.ts";
 import { periodOf } from "./periods.ts";

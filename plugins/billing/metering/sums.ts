@@ -4,7 +4,7 @@
  * start reads the sums and replays at most the records of the last minute; readers add the charges since the checkpoint.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { transaction } from "sluice-gateway/store";
+import { transaction } from "sluice-gateway/internal/store";
 import { tagOf } from "./charge-text.ts";
 import { periodOf } from "./periods.ts";
 import { at, kind, RecordCursor } from "./records.ts";

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { explain, openDatabase, StoreError } from "sluice-gateway/store";
+import { explain, openDatabase, StoreError } from "sluice-gateway/internal/store";
 
 /** Schema version of `journal.db` after its charges were taken over. Earlier releases refuse it. */
 export const takenOverVersion = 2;

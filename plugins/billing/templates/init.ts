@@ -1,5 +1,5 @@
 /** The part of `sluice init` that is about workspaces and keys. */
-import type { InitParts } from "sluice-gateway/module";
+import type { InitParts } from "sluice-gateway/internal/module";
 
 export const init: InitParts = {
   templates: {

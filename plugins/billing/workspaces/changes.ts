@@ -1,5 +1,9 @@
 /** The changes that can be made to a workspace, each with the JSON Schema of its body. */
-import { schemaCompiler, type SchemaError, type Validator } from "sluice-gateway/json-schema";
+import {
+  schemaCompiler,
+  type SchemaError,
+  type Validator,
+} from "sluice-gateway/internal/json-schema";
 import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
 import { replyTo } from "./answer.ts";

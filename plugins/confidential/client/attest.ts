@@ -2,7 +2,7 @@
  * Verifies the enclave's answer to `hello` in a strict order: the frame, its signature, the price offer, the evidence,
  * and the session keys.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { isFault } from "../protocol/fault.ts";
 import { clientKeys, readAnswer } from "../protocol/handshake.ts";
 import type { Attested } from "../protocol/handshake.ts";

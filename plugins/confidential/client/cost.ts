@@ -1,6 +1,6 @@
 /** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
 import { createPrice, parseDecimal } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import { countsOf } from "../protocol/text-frames.ts";

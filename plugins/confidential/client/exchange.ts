@@ -1,5 +1,5 @@
 /** Runs one request over an open session: encrypts it, decrypts the answer, and verifies the report. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { requestPieces } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
 import { idleMs, maxTextBytes } from "../protocol/limits.ts";

@@ -1,5 +1,5 @@
 /** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
 import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";

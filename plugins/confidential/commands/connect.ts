@@ -14,18 +14,18 @@ import {
   type Command,
   type CommandContext,
   type OptionValues,
-} from "sluice-gateway/module";
-import { isLoopback } from "sluice-gateway/http";
-import { packageFile } from "sluice-gateway/package-files";
+} from "sluice-gateway/internal/module";
+import { isLoopback } from "sluice-gateway/internal/http";
+import { packageFile } from "sluice-gateway/internal/package-files";
 import {
   catchFatalErrors,
   createLog,
   drainOf,
   runUntilStopped,
   startOrPrintFaults,
-} from "sluice-gateway/process";
+} from "sluice-gateway/internal/process";
 import { parseDecimal } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readOptions as readSessionOptions } from "../client/options.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { clientSettings, type LocalGateway } from "./client-settings.ts";

@@ -5,7 +5,7 @@ import {
   optionTexts,
   UsageError,
   type OptionValues,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import type { ConnectOptions } from "../client/client.ts";
 import { readSevSnp } from "../protocol/sev-snp-policy.ts";
 import type { SnpMinimums, SnpPolicy } from "../verify/policy.ts";

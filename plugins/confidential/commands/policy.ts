@@ -10,7 +10,7 @@ import {
   type Command,
   type CommandContext,
   type Subcommand,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import { parse } from "yaml";
 import { signerOf } from "../protocol/node-crypto.ts";
 import { readPolicy, signPolicy, writePolicy } from "../protocol/policy-document.ts";

@@ -7,8 +7,8 @@ import {
   type Command,
   type CommandContext,
   type OptionValues,
-} from "sluice-gateway/module";
-import { isObject } from "sluice-gateway/toolkit";
+} from "sluice-gateway/internal/module";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
 import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";

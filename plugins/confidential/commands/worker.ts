@@ -11,9 +11,9 @@ import {
   type Command,
   type CommandContext,
   type OptionValues,
-} from "sluice-gateway/module";
+} from "sluice-gateway/internal/module";
 import type { Environment } from "sluice-gateway/plugin";
-import { catchFatalErrors, createLog, limitHeapGrowth } from "sluice-gateway/process";
+import { catchFatalErrors, createLog, limitHeapGrowth } from "sluice-gateway/internal/process";
 import type { EvidenceSource } from "sluice-gateway/services";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";

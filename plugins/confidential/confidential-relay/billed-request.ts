@@ -10,7 +10,7 @@ import {
   type Receipt,
   type StreamCharge,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";

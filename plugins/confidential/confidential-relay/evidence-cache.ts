@@ -5,7 +5,7 @@
  * It holds texts and counts them: the host of a worker can add any members to valid evidence, and parsed values can take
  * twenty times the memory of their text.
  */
-import { parseJson } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/internal/toolkit";
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 

@@ -1,5 +1,5 @@
 /** Counts a request against the limits of the stream and against the bound of the process. */
-import type { HeldBytes } from "sluice-gateway/http";
+import type { HeldBytes } from "sluice-gateway/internal/http";
 import type { MemoryHold } from "sluice-gateway/plugin";
 
 /** `holdShared`: starts to count against the bound of the process. A request without bytes is not counted there. */

@@ -1,5 +1,5 @@
 /** Opens the service: the state that outlives a reload, and the streams to the networks of this configuration. */
-import { UnfinishedBytes } from "sluice-gateway/http";
+import { UnfinishedBytes } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import type { Confidential, EvidenceSource } from "sluice-gateway/services";
 import { refuseSimulated } from "./dry-run.ts";

@@ -2,7 +2,7 @@
  * The gateway's own enclaves, for networks whose workers have none. The gateway decrypts sessions in its own process
  * and shows clients the attestation of that process.
  */
-import type { HeldBytes } from "sluice-gateway/http";
+import type { HeldBytes } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceSource, Offer, OpenNetwork } from "sluice-gateway/services";
 import { createEnclaveIdentity, type EnclaveIdentity } from "../enclave/identity.ts";

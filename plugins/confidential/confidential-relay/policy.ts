@@ -4,7 +4,7 @@
  */
 import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { SignedPolicy } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { EvidencePolicyConfig } from "../enclave-workers/options.ts";
 import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";

@@ -3,7 +3,7 @@
  * client can request one in each `hello`.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
 
 /**

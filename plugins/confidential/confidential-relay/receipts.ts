@@ -1,7 +1,7 @@
 /** `ReceiptStore` in the tables of the gateway. Receipts that arrive while some are written are written next. */
 import type { Clock, Log, Sql } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
-import { text, valueRows } from "sluice-gateway/store";
+import { text, valueRows } from "sluice-gateway/internal/store";
 import type { ReceiptStore } from "./stream-store.ts";
 
 /** Maximum number of receipts per statement. */

@@ -1,6 +1,6 @@
 /** Credit in memory, for the time in which the store cannot be written. */
 import type { Clock, Metrics } from "sluice-gateway/plugin";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { creditsKeptMs, type StreamAttempt } from "./stream-store.ts";
 
 /** Sizes of the ciphertext chunks of one answer. */

@@ -2,7 +2,7 @@
  * The service `confidential-relay`: finds the enclave for a session, relays the session, and stores its evidence and
  * receipts.
  */
-import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/http";
+import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Log, Memory, Metrics } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
 import { fault, type Fault } from "../protocol/fault.ts";

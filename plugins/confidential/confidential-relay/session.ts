@@ -5,7 +5,7 @@
  */
 import type { Awaitable, Connection } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
-import { andThen, guarded } from "sluice-gateway/toolkit";
+import { andThen, guarded } from "sluice-gateway/internal/toolkit";
 import {
   closeCodes,
   errorFrame,

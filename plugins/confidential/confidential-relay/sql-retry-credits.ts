@@ -1,7 +1,7 @@
 /** `RetryCredits` in the tables of the gateway, so that a retry may reach another gateway. */
 import { createHash } from "node:crypto";
 import type { Log, Sql } from "sluice-gateway/plugin";
-import { number } from "sluice-gateway/store";
+import { number } from "sluice-gateway/internal/store";
 import { attemptName, type MemoryRetryCredits } from "./retry-credits.ts";
 import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 

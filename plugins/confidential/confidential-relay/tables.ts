@@ -1,5 +1,5 @@
 /** The tables of the encrypted stream. */
-import type { Tables } from "sluice-gateway/store";
+import type { Tables } from "sluice-gateway/internal/store";
 import { receiptsKeptMs } from "./stream-store.ts";
 
 /**

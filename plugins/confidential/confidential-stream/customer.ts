@@ -13,7 +13,7 @@ import type {
   StreamCharge,
   StreamCustomer,
 } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 
 interface CustomerDeps {
   readonly principal: KeyPrincipal;

@@ -1,5 +1,5 @@
 /** `POST /v1/confidential/tickets`: creates a ticket, which a web page sends instead of an API key. */
-import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
+import { schemaCompiler, type SchemaError } from "sluice-gateway/internal/json-schema";
 import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import { keyIdPrefix, type Tickets } from "sluice-gateway/services";
 

@@ -1,6 +1,6 @@
 /** The encrypted stream of `sluice dev`: simulated evidence, unless CONFIDENTIAL_EVIDENCE is set. */
-import type { Demo } from "sluice-gateway/module";
-import { isObject } from "sluice-gateway/toolkit";
+import type { Demo } from "sluice-gateway/internal/module";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 export const demo: Demo = {
   help: {

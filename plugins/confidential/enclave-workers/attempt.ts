@@ -9,7 +9,7 @@ import type {
   RunningAttempt,
   TokenUsage,
 } from "sluice-gateway/services";
-import { guarded, isObject, parseJson } from "sluice-gateway/toolkit";
+import { guarded, isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";

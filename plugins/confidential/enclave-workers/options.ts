@@ -1,6 +1,6 @@
 /** The evidence policies of the networks of kind `enclave` in pipeline.yaml. */
 import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
-import { pointerKey } from "sluice-gateway/toolkit";
+import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 
 /** An entry of the section `networks` after validation. Undefined members could not be read. */

@@ -1,5 +1,5 @@
 /** Converts the evidence policy of a network in pipeline.yaml to the form that the verifier uses. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { EvidencePolicyConfig } from "./options.ts";

@@ -1,5 +1,5 @@
 /** Finds settings of networks with enclaves that are not suitable for production. */
-import type { ProductionProblem } from "sluice-gateway/module";
+import type { ProductionProblem } from "sluice-gateway/internal/module";
 
 interface Entry {
   readonly kind?: string;

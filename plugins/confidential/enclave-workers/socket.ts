@@ -1,8 +1,8 @@
 /** A WebSocket to a worker's enclave (confidential-stream.md section 5, "Gateway to worker"). */
 import type { Socket } from "node:net";
-import { Liveness, messageLimits, pingMs } from "sluice-gateway/http";
+import { Liveness, messageLimits, pingMs } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { runGuarded } from "sluice-gateway/toolkit";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import { WebSocket } from "ws";
 import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";

@@ -1,6 +1,6 @@
 /** An answer in one piece, put together from the deltas of an enclave. */
 import type { ToolCall, WholeMessage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 type Json = Readonly<Record<string, unknown>>;
 

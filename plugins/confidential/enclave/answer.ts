@@ -10,7 +10,7 @@ import type {
   InferenceResult,
   Offer,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";

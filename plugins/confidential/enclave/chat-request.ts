@@ -3,7 +3,7 @@
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
 import type { ContextExceeded } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
 import { isCount, readJsonObject } from "../protocol/strict-json.ts";

@@ -2,7 +2,7 @@
  * The parts of deltas that can be combined: role, reasoning, content, calls of tools and log probabilities. They are put
  * into as few deltas as possible, so that sizes of frames do not show the parts in which the model wrote them.
  */
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
 /** A piece of a call of a tool. The pieces of a call have the same index. */

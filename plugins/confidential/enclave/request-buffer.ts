@@ -1,5 +1,5 @@
 /** Collects the data of one request in a single buffer, however small its frames are. */
-import type { HeldBytes } from "sluice-gateway/http";
+import type { HeldBytes } from "sluice-gateway/internal/http";
 
 export interface RequestBuffer {
   /** Adds data. Returns false, and adds nothing, if the memory is not available. */

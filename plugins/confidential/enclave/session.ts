@@ -3,9 +3,9 @@
  * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers are sent
  * only in encrypted form. Neither appears in a log or an error.
  */
-import { ArrivalRate, type HeldBytes } from "sluice-gateway/http";
+import { ArrivalRate, type HeldBytes } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { guarded } from "sluice-gateway/toolkit";
+import { guarded } from "sluice-gateway/internal/toolkit";
 import type { OpenedFrame } from "../protocol/channel.ts";
 import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.ts";
 import type { Fault, StreamCode } from "../protocol/fault.ts";

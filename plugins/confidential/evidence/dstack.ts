@@ -5,7 +5,7 @@
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";

@@ -2,7 +2,7 @@
  * The keyset, which contains the public keys that an enclave created and its evidence attests; and `core`, which
  * contains the keyset and the enclave's part of one handshake.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
 import type { Role } from "./hello.ts";

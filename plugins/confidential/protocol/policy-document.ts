@@ -4,7 +4,7 @@
  * roll it back.
  */
 import { parseTime } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Role } from "./hello.ts";
 import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
 import { readSevSnp } from "./sev-snp-policy.ts";

@@ -1,5 +1,5 @@
 /** The member `sev_snp` of a policy document: the conditions that SEV-SNP evidence must meet. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { snpProducts, snpTcbParts } from "../verify/policy.ts";
 import type { SnpMinimums, SnpPolicy, SnpTcb } from "../verify/policy.ts";
 

@@ -10,7 +10,7 @@ import {
   parseBoundedJson,
   spaceEnd,
   stringEnd,
-} from "sluice-gateway/toolkit";
+} from "sluice-gateway/internal/toolkit";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

@@ -1,7 +1,7 @@
 /**
  * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
 import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";

@@ -1,7 +1,7 @@
 /**
  * The usage report, which an enclave signs for each request and on which charges are based (confidential-stream.md, 2).
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { canonicalBytes, isDigestName, label, readBytes } from "./encoding.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";

@@ -9,7 +9,7 @@ import {
   type RunningAttempt,
   type TokenUsage,
 } from "sluice-gateway/services";
-import { parseJson } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/internal/toolkit";
 import {
   ConfidentialError,
   type Answer,

@@ -1,5 +1,5 @@
 /** Checks a price before a request is sent, and the bill after it. */
-import { isObject, stableJson } from "sluice-gateway/toolkit";
+import { isObject, stableJson } from "sluice-gateway/internal/toolkit";
 import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 import type { FinalAnswer, Session } from "../client/client.ts";
 import { readOffer } from "../client/cost.ts";

@@ -1,6 +1,6 @@
 /** The models that a gateway offers over the encrypted stream, read from its list of models. */
 import type { ListedPrices, ListedWorker, NetworkStatus } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { isCount } from "../protocol/strict-json.ts";
 
 const maxModels = 10_000;

@@ -1,6 +1,6 @@
 /** The options of networks of kind `sealed`: members `evidence` and `stream` of the section `networks`. */
 import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
-import { pointerKey } from "sluice-gateway/toolkit";
+import { pointerKey } from "sluice-gateway/internal/toolkit";
 import type { ConnectOptions } from "../client/client.ts";
 import {
   evidencePolicies,

@@ -2,7 +2,7 @@
  * Verifies evidence and caches the reports of accepted evidence, because a keyset presents the same evidence for up to
  * an hour. Failures are not cached.
  */
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";

@@ -1,5 +1,5 @@
 /** Attestation evidence in the form of the `attestation` frame, and its parser. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromBase64 } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TdxCollateral } from "./tdx-collateral.ts";

@@ -2,7 +2,7 @@
  * Intel's collateral for a TDX quote: the TCB info, the identity of the quoting enclave, their signatures with
  * certificate chains, and the revocation lists.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { utf8 } from "../protocol/encoding.ts";

@@ -1,6 +1,6 @@
 /** The model server of a worker. The service `networks` is its client: the worker is a network with one server. */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import { createMetrics, startAlone } from "sluice-gateway/process";
+import { createMetrics, startAlone } from "sluice-gateway/internal/process";
 import type { Offer } from "sluice-gateway/services";
 
 export interface ModelServerOptions {

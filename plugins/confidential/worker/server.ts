@@ -12,8 +12,8 @@ import {
   pingMs,
   UnfinishedBytes,
   type UnfinishedLimits,
-} from "sluice-gateway/http";
-import { runGuarded } from "sluice-gateway/toolkit";
+} from "sluice-gateway/internal/http";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import { WebSocketServer } from "ws";
 import type { EnclaveSessionDeps } from "../enclave/session.ts";
 import { workerSubprotocol } from "../protocol/hello.ts";

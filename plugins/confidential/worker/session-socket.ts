@@ -1,6 +1,6 @@
 /** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
-import { Liveness } from "sluice-gateway/http";
+import { Liveness } from "sluice-gateway/internal/http";
 import type { WebSocket } from "ws";
 import { openEnclaveSession } from "../enclave/session.ts";
 import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";

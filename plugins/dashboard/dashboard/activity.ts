@@ -3,7 +3,7 @@
  * refusals by reason, the latest durations, and single exchanges while a user watches them.
  */
 import type { SettledExchange } from "sluice-gateway/plugin";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 
 export const stepMs = 5_000;
 /** Number of steps that are kept: ten minutes. */

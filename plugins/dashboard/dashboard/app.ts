@@ -1,7 +1,7 @@
 /** The dashboard's page and its JSON API, as a Fastify instance. All paths start with /dashboard. */
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance } from "fastify";
-import { parseJson } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/internal/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
 import { explainRoute } from "./explain-route.ts";
 import { crossSiteProblem, protect } from "./guard.ts";

@@ -1,7 +1,7 @@
 /** Limits the attempts to sign in, and logs and counts those that are refused. */
 import type { FastifyRequest } from "fastify";
-import { addressKey } from "sluice-gateway/http";
-import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
+import { addressKey } from "sluice-gateway/internal/http";
+import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/internal/limits";
 import type { Counter, GatewayCode, Host } from "sluice-gateway/plugin";
 import { addressOf } from "./request-address.ts";
 import { rejection } from "./rates.ts";

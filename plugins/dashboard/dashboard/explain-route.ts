@@ -1,5 +1,5 @@
 /** Explains a request like /explain on the same listener, for users who are signed in. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import type { DashboardDeps } from "./deps.ts";

@@ -1,6 +1,6 @@
 /** Validates the input from the page strictly: no coercion and no unknown members. */
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import { isAddressBlock } from "sluice-gateway/http";
+import { isAddressBlock } from "sluice-gateway/internal/http";
 
 const ajv = new Ajv2020({
   strict: true,

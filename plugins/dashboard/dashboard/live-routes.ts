@@ -1,5 +1,5 @@
 /** The route of the view Live: the current activity, and the latest requests that match filters. */
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { live } from "./live.ts";

@@ -1,5 +1,5 @@
 /** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
-import { failureText } from "sluice-gateway/http";
+import { failureText } from "sluice-gateway/internal/http";
 import type {
   Clock,
   GatewayInfo,

@@ -6,9 +6,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { packageFile } from "sluice-gateway/package-files";
+import { packageFile } from "sluice-gateway/internal/package-files";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { etagOf, matchesEtag } from "sluice-gateway/internal/http";
 import { vendored, withServedImports } from "./vendored.ts";
 
 interface Asset {

@@ -1,6 +1,6 @@
 /** Limits of requests whose work is shared, and how an attempt is counted against them. */
 import { RateLimiterRes } from "rate-limiter-flexible";
-import type { AttemptLimiter } from "sluice-gateway/limits";
+import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 
 /** Maximum number of requests per workspace and minute. */
 export const perMinute = { keyChanges: 30, reports: 60 };

@@ -1,6 +1,6 @@
 /** Adds routes to the dashboard's API, with access control and handling of store errors. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { StoreError } from "sluice-gateway/store";
+import { StoreError } from "sluice-gateway/internal/store";
 import { sendRefusal } from "./answer.ts";
 import type { DashboardDeps } from "./deps.ts";
 import type { Sessions, Viewer } from "./session.ts";

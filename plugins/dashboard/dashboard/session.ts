@@ -7,7 +7,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
-import { addressList } from "sluice-gateway/http";
+import { addressList } from "sluice-gateway/internal/http";
 import type { Capability, KeyRecord, Workspace } from "sluice-gateway/services";
 import { isSecurePage, openCookie, setCookie, type CookieKind } from "./cookies.ts";
 import type { OidcUser } from "./oidc/user.ts";

@@ -1,7 +1,7 @@
 /** Routes to sign in, to sign out, and to read the session. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { capabilities } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { sendJson, sendRefusal } from "./answer.ts";
 import type { SignInBy } from "./attempts.ts";
 import type { OidcSignIn } from "./oidc/routes.ts";

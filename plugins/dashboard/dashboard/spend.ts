@@ -11,7 +11,7 @@ import {
   type SpendMember,
   type SpendQuery,
 } from "sluice-gateway/services";
-import { csvLine } from "sluice-gateway/toolkit";
+import { csvLine } from "sluice-gateway/internal/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";
 import { overageSumUsd, overageUsd } from "./money.ts";

@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import { requestSender } from "sluice-gateway/http";
-import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/limits";
+import { requestSender } from "sluice-gateway/internal/http";
+import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/internal/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
 import { createAttempts } from "./attempts.ts";

@@ -61,7 +61,7 @@ function userVersion(file: string): number {
 
 async function postgresState(postgres: NonNullable<Store["postgres"]>): Promise<StoreState> {
   const about = { kind: "PostgreSQL", name: postgres.place } as const;
-  const { schemaVersion } = await import("sluice-gateway/postgres");
+  const { schemaVersion } = await import("sluice-gateway/internal/postgres");
   try {
     return { ...about, up: true, schema_version: await schemaVersion(postgres) };
   } catch (error) {

@@ -2,7 +2,7 @@
  * Limits how often the administrators of a workspace use a route together, because its work is shared by all
  * workspaces. Users who may see the whole deployment are not limited.
  */
-import type { AttemptLimiter } from "sluice-gateway/limits";
+import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 import { sendRefusal } from "./answer.ts";
 import { rejection } from "./rates.ts";
 import type { AddRoute } from "./route.ts";

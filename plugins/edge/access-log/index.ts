@@ -1,7 +1,7 @@
 /** Step `access-log`: writes one line of JSON for every exchange, with any outcome. */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { causeOf } from "sluice-gateway/http";
+import { causeOf } from "sluice-gateway/internal/http";
 import {
   defineStep,
   redact,

@@ -1,7 +1,7 @@
 /** Step `local-access`: admits programs of this machine that have the local key, and no page of another origin. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { defineStep, refuse } from "sluice-gateway/plugin";
-import { isLoopback } from "sluice-gateway/http";
+import { isLoopback } from "sluice-gateway/internal/http";
 
 interface Options {
   readonly key?: string;

@@ -3,7 +3,7 @@
  * JSON Schema. For all other schemas, a value is generated.
  */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 interface ExampleHints {
   /** Name of the member or parameter, which hints at its value. */

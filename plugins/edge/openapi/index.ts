@@ -9,7 +9,7 @@ import {
   type Reply,
   type RequestHead,
 } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { etagOf, matchesEtag } from "sluice-gateway/internal/http";
 import { documentOf } from "./document.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { cacheControl, viewerOf } from "./viewer.ts";

@@ -1,6 +1,6 @@
 /** Reads the parameters of an operation from the object schemas of its parts. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { schemaWithExample } from "./components.ts";
 
 export interface Parameter {

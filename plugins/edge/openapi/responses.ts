@@ -7,7 +7,7 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { errorRef, schemaWithExample, withExample, type Components } from "./components.ts";
 import { exampleOf } from "./examples.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";

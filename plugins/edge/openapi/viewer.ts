@@ -9,8 +9,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "sluice-gateway/http";
-import { packageFile } from "sluice-gateway/package-files";
+import { etagOf, matchesEtag } from "sluice-gateway/internal/http";
+import { packageFile } from "sluice-gateway/internal/package-files";
 import { escapeHtml } from "../escape-html.ts";
 
 /** Routes change only with a reload. Users may see the old document for up to five minutes. */

@@ -2,7 +2,7 @@
  * Step `rate-limit`: takes one token per request, and per message on a WebSocket, from the bucket of the key, or of the
  * address without a valid key.
  */
-import { addressKey } from "sluice-gateway/http";
+import { addressKey } from "sluice-gateway/internal/http";
 import {
   defineStep,
   refuse,
@@ -11,7 +11,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
-import { andThen, stableJson } from "sluice-gateway/toolkit";
+import { andThen, stableJson } from "sluice-gateway/internal/toolkit";
 import type { Bucket } from "./bucket.ts";
 import { Buckets, type CreateBucket } from "./buckets.ts";
 import { leasedBuckets } from "./leased-buckets.ts";

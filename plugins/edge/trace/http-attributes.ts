@@ -4,7 +4,7 @@
  * itself, which start with `sluice.`. Headers and queries are omitted, because they may contain secrets.
  */
 import { redact, type Exchange, type Outcome, type SpanAttributes } from "sluice-gateway/plugin";
-import { clientScheme } from "sluice-gateway/http";
+import { clientScheme } from "sluice-gateway/internal/http";
 import type { Agent } from "sluice-gateway/services";
 
 /** Other methods are `_OTHER`, so that clients cannot create arbitrary values. */

@@ -7,7 +7,7 @@ import {
   type Reply,
   type StepHooks,
 } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { parseQuery } from "./query.ts";
 import {
   compileSchema,

@@ -2,7 +2,7 @@
  * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts and calls of tools. One part is
  * open at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at once.
  */
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
 
 export interface Part {

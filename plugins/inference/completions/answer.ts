@@ -12,7 +12,7 @@ import {
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
 import type { Networks, Offer } from "sluice-gateway/services";
-import { andThen, isObject } from "sluice-gateway/toolkit";
+import { andThen, isObject } from "sluice-gateway/internal/toolkit";
 import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";

@@ -1,6 +1,6 @@
 /** Checks of the values in a request. They throw `InvalidRequest` with the path of the member and the reason. */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 
 export type Json = Readonly<Record<string, unknown>>;
 

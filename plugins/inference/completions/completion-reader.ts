@@ -4,7 +4,7 @@
  */
 import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceCall, InferenceResult, Offer } from "sluice-gateway/services";
-import { runGuarded } from "sluice-gateway/toolkit";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import type { Completion } from "./api.ts";
 import { settle } from "./completion.ts";
 import { errorReply } from "./error-reply.ts";

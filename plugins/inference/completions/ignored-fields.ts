@@ -3,7 +3,7 @@
  * client can find out why its tools or its temperature had no effect.
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 
 const ignoredHeader = "x-sluice-ignored";
 

@@ -1,6 +1,6 @@
 /** Reads the messages of a request, keeps the members that the network passes on, and measures what a model reads. */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import type { IgnoredNames } from "./ignored-fields.ts";

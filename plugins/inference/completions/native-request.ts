@@ -3,7 +3,7 @@
  * translated. Then the worker gets the client's own body, without what is named as ignored.
  */
 import type { Offer, Passable, WorkerApi } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
 import { unpooledBytes, type CompletionRequest } from "./request.ts";
 

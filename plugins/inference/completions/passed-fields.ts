@@ -1,6 +1,6 @@
 /** The fields of a request that a network can pass on to its workers (`passes`), and those that are ignored. */
 import type { Passable } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import type { IgnoredNames } from "./ignored-fields.ts";

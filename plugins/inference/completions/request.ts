@@ -3,7 +3,7 @@
  * Fields and members that the network does not pass on, and unknown ones, are omitted.
  */
 import type { InferenceRequest, Passable, PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { SessionHints } from "../session-key.ts";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";

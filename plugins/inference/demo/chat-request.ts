@@ -1,7 +1,7 @@
 /**
  * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { fileTask, type ToolCall } from "./file-task.ts";
 
 export interface ChatMessage {

@@ -1,5 +1,5 @@
 /** The model of `sluice dev`: a demo model, unless CONFIDENTIAL_CLASSIC_URL is set, and an example chat. */
-import { exampleRequest, hasSameHost, type Demo } from "sluice-gateway/module";
+import { exampleRequest, hasSameHost, type Demo } from "sluice-gateway/internal/module";
 import { demoModelId, startDemoModel } from "./model.ts";
 
 /** Price in USD of a fictitious native token, so that prices are shown: 12 nano tokens cost 3 milli-CU per token. */

@@ -2,7 +2,7 @@
  * The tool loop of the demo model: it creates one file with a tool of the agent. `Create hello.txt` becomes a call of a
  * tool that runs commands, or else of one that writes files. Anything else is echoed.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 export interface ToolCall {
   readonly name: string;

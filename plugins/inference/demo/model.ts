@@ -5,7 +5,7 @@
  * /status`.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { close, listen, readBody, systemClock } from "sluice-gateway/module";
+import { close, listen, readBody, systemClock } from "sluice-gateway/internal/module";
 import type { Clock } from "sluice-gateway/plugin";
 import { sendStream, sendWhole, type Pace } from "./chat-answer.ts";
 import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";

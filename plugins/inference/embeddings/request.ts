@@ -1,6 +1,6 @@
 /** Reads a request of OpenAI's embeddings and writes the request for the worker. */
 import type { PromptOptions } from "sluice-gateway/services";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";

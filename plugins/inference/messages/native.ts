@@ -1,5 +1,5 @@
 /** Requests to workers that have the Messages API themselves, and their answers. */
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { AnswerRenderer, Charged } from "../completions/api.ts";
 import { readChoice } from "../read-json.ts";
 import type { NativeApi } from "../completions/native-request.ts";

@@ -1,7 +1,7 @@
 /** Reads a request of the Messages API: translates it to a chat request, which is then measured and written. */
 import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import { readObject } from "../read-json.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import {

@@ -1,5 +1,5 @@
 /** Renders a streamed chat completion as blocks of the Messages API: numbered without gaps, and only one is open. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { AnswerParts, type Part, type PartWriter } from "../completions/answer-parts.ts";
 import type { Charged, Completion } from "../completions/api.ts";
 import type { Json } from "../completions/check.ts";

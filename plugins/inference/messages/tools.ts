@@ -1,5 +1,5 @@
 /** Translates tools and the choice of a tool to those of chat completions. */
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { toolChoice } from "../completions/conversation.ts";

@@ -2,7 +2,7 @@
  * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient?, price_per_token_nano? }] }`. Its schema is also
  * published in the OpenAPI document.
  */
-import { schemaCompiler, type SchemaError } from "sluice-gateway/json-schema";
+import { schemaCompiler, type SchemaError } from "sluice-gateway/internal/json-schema";
 import { refuse, type Reply } from "sluice-gateway/plugin";
 import type { ModelOverride } from "sluice-gateway/services";
 import { readPrices } from "../networks/status-document.ts";

@@ -2,9 +2,9 @@
  * Keeps the requests of one session on one worker, because the worker still has the beginning of the session's prompt in
  * its cache. A session moves when its worker is too busy (decisions.md section 15).
  */
-import type { Backend } from "sluice-gateway/http";
+import type { Backend } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 
 /** A worker with this many requests in flight is not too busy, whatever the others do. */
 const minBound = 4;

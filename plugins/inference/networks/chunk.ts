@@ -14,7 +14,7 @@ import {
   skipString,
   skipValue,
   type ReadMember,
-} from "sluice-gateway/http";
+} from "sluice-gateway/internal/http";
 
 /** The parts of a chunk. One object serves all streams; each chunk overwrites it. */
 export interface Chunk {

@@ -4,7 +4,7 @@ import type {
   Http1Client,
   ResponseHead,
   UpstreamExchange,
-} from "sluice-gateway/http";
+} from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
@@ -15,7 +15,7 @@ import type {
   TokenUsage,
   WholeMessage,
 } from "sluice-gateway/services";
-import { runGuarded } from "sluice-gateway/toolkit";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import type { WorkerAnswer, AnswerSink } from "./worker-answer.ts";
 import { createAnswer, pathOf } from "./worker-apis.ts";
 import { createDecoder, type BodyDecoder } from "./content-coding.ts";

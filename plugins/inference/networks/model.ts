@@ -1,5 +1,5 @@
 /** A model of a network: its entry in the catalogue, and the way to one of its workers. */
-import { randomSampler, chooseBackend, type CandidateSampler } from "sluice-gateway/http";
+import { randomSampler, chooseBackend, type CandidateSampler } from "sluice-gateway/internal/http";
 import {
   createPrice,
   type AnswerReader,

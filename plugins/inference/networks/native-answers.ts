@@ -3,7 +3,7 @@
  * how much the model has written. Everything else is passed on.
  */
 import type { TokenUsage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readChoice } from "../read-json.ts";
 import { isCount, readUsage } from "./token-usage.ts";
 import type { ReadWhole, WholeDocument } from "./whole-answer.ts";

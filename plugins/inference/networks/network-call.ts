@@ -21,7 +21,7 @@ import type {
   WholeMessage,
 } from "sluice-gateway/services";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
-import { runGuarded } from "sluice-gateway/toolkit";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
 import { believedUsage, estimateUsage } from "./token-usage.ts";
 import type { ServingNetwork } from "./serving-network.ts";

@@ -2,7 +2,7 @@
  * One inference network: it polls workers and prices and derives the catalogue of models from them. The values of the
  * last reading are used until the next one.
  */
-import { failureCounter } from "sluice-gateway/http";
+import { failureCounter } from "sluice-gateway/internal/http";
 import type { Metrics } from "sluice-gateway/plugin";
 import {
   createPrice,

@@ -1,8 +1,8 @@
 /** Opens the networks of pipeline.yaml, and reports on them. */
-import { causeOf } from "sluice-gateway/http";
+import { causeOf } from "sluice-gateway/internal/http";
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
-import { pointerKey } from "sluice-gateway/toolkit";
+import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { createCatalogue, type CatalogueDeps } from "./catalogue.ts";
 import { Network } from "./network.ts";
 import { networkConfigs, type Options } from "./options.ts";

@@ -2,7 +2,7 @@
  * The transport to workers with OpenAI's API over HTTP. Workers at the same origin share one client, which opens as many
  * connections as there are requests.
  */
-import { Http1Client, requestSender } from "sluice-gateway/http";
+import { Http1Client, requestSender } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,

@@ -8,7 +8,7 @@ import {
   type TokenPrices,
   type WorkerApi,
 } from "sluice-gateway/services";
-import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/toolkit";
+import { durationMs, fragmentPointer, pointerKey } from "sluice-gateway/internal/toolkit";
 import { passable } from "./schema.ts";
 
 /** A rate as written: `0.25`, `https://host/doc#/price`, or an object with these parts. */

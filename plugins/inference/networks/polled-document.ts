@@ -1,9 +1,9 @@
 /**
  * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
  */
-import { requestSender } from "sluice-gateway/http";
+import { requestSender } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
-import { parseJson } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/internal/toolkit";
 
 export interface DocumentOptions<T> {
   /** Name for log and metrics, such as `confidential-classic status`. */

@@ -1,5 +1,5 @@
 /** Finds settings of the section `networks` that are not suitable for production. */
-import { plaintextProblems, type ProductionProblem } from "sluice-gateway/module";
+import { plaintextProblems, type ProductionProblem } from "sluice-gateway/internal/module";
 
 interface Entry {
   readonly kind?: string;

@@ -3,7 +3,7 @@
  * and operators get the error's type and code if they have the form of identifiers.
  */
 import type { ContextExceeded } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readJson } from "../read-json.ts";
 
 /** Maximum number of bytes that are read. Bodies of refusals are short, and a worker may be hostile. */

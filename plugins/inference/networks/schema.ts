@@ -1,7 +1,7 @@
 /** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { Passable } from "sluice-gateway/services";
-import { integerSchema } from "sluice-gateway/toolkit";
+import { integerSchema } from "sluice-gateway/internal/toolkit";
 
 const day = 86_400_000;
 

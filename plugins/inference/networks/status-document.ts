@@ -9,7 +9,7 @@ import type {
   WorkerState,
 } from "sluice-gateway/services";
 import { readTokenPrices } from "sluice-gateway/services";
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 
 /**
  * Maximum price that is accepted: one native token per token of text. Reservations at a much higher price could not be

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import type { Clock, Gauge, Log, Metrics, PluginStorage } from "sluice-gateway/plugin";
 import type { RateConfig } from "sluice-gateway/services";
 import { decimalText } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import { PolledDocument } from "./polled-document.ts";
 
 export interface TokenRate {

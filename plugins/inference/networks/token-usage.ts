@@ -3,7 +3,7 @@
  * 3).
  */
 import type { PartialAnswer, TokenUsage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 /** Maximum number of tokens that a correct worker can report for a request. */
 export interface UsageLimit {

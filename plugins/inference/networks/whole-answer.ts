@@ -3,7 +3,7 @@
  * `onError`.
  */
 import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readChoice } from "../read-json.ts";
 import { readUsage } from "./token-usage.ts";
 import type { AnswerSink, WorkerAnswer } from "./worker-answer.ts";

@@ -2,7 +2,7 @@
  * Parses an answer that arrives as server-sent events. Anything else (garbage, an error, an answer that ends too early)
  * is reported with `onError`.
  */
-import { skipValue } from "sluice-gateway/http";
+import { skipValue } from "sluice-gateway/internal/http";
 import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
 import { readChoice } from "../read-json.ts";
 import { EventStream, type EventReader } from "./event-stream.ts";

@@ -6,7 +6,7 @@ import {
   readMembers,
   skipSpace,
   type ReadMember,
-} from "sluice-gateway/http";
+} from "sluice-gateway/internal/http";
 import type { InferenceRequest, WorkerApi } from "sluice-gateway/services";
 import { readChoice } from "../read-json.ts";
 import {

@@ -1,5 +1,5 @@
 /** A worker of a network, its health and its load. */
-import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/http";
+import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
 

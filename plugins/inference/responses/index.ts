@@ -3,7 +3,7 @@
  * chat completions, and the tokens that it counts are charged (decisions.md section 15).
  */
 import { defineSurface } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { completionSurface } from "../completions/answer.ts";
 import type { CompletionApi } from "../completions/api.ts";
 import type { NativeApi } from "../completions/native-request.ts";

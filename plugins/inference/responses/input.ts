@@ -1,5 +1,5 @@
 /** Translates the instructions and the items of a request into messages of chat completions. */
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import {

@@ -6,7 +6,7 @@
 import { AnswerParts, callId, type Part, type PartWriter } from "../completions/answer-parts.ts";
 import type { Json } from "../completions/check.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { EventWriter } from "./event-writer.ts";
 import { Item, type ItemStatus, type ItemType } from "./items.ts";
 

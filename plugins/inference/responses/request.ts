@@ -4,7 +4,7 @@
  * refused, because they are content.
  */
 import type { Passable, PromptOptions } from "sluice-gateway/services";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import type { ReadCompletion } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";

@@ -3,7 +3,7 @@
  * a function with one text. Tools that the provider would run itself are dropped and named, because agents send them with
  * every request.
  */
-import { isAbsent, isObject } from "sluice-gateway/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { toolChoice, type Reading } from "../completions/conversation.ts";

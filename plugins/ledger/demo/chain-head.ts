@@ -3,7 +3,7 @@
  * a follow gets only its first events.
  */
 import { randomBytes } from "node:crypto";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { RecordedChain } from "./chain.ts";
 import { RpcFailure, invalidParams } from "./failure.ts";
 import type { Method } from "./method.ts";

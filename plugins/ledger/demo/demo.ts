@@ -1,13 +1,13 @@
 /** The node of `sluice dev`: a demo node, unless LEDGER_RPC_URL is set, and example calls. */
-import { upstreamIn } from "sluice-gateway/http";
+import { upstreamIn } from "sluice-gateway/internal/http";
 import {
   exampleRequest,
   hasSameHost,
   type Demo,
   type DemoKey,
   type ExampleRequest,
-} from "sluice-gateway/module";
-import { isObject } from "sluice-gateway/toolkit";
+} from "sluice-gateway/internal/module";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { startDemoNode } from "./node.ts";
 
 export const demo: Demo = {

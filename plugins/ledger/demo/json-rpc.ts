@@ -1,5 +1,5 @@
 /** Answers JSON-RPC 2.0 in the same way as a Substrate node (jsonrpsee 0.24). */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { RpcFailure } from "./failure.ts";
 import type { Method } from "./method.ts";
 

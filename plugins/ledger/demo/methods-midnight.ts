@@ -6,7 +6,7 @@ import { hash } from "node:crypto";
 import type { RecordedChain } from "./chain.ts";
 import { invalidParams } from "./failure.ts";
 import type { Methods } from "./method.ts";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import { readHash, readText } from "./params.ts";
 
 export function midnightMethods(chain: RecordedChain): Methods {

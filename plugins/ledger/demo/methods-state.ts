@@ -3,7 +3,7 @@ import type { RecordedChain } from "./chain.ts";
 import { invalidParams, RpcFailure, unknownBlock } from "./failure.ts";
 import type { Method, Methods } from "./method.ts";
 import { nonceAt } from "./nonce.ts";
-import { isAbsent } from "sluice-gateway/toolkit";
+import { isAbsent } from "sluice-gateway/internal/toolkit";
 import { readHash, readHex, readHexList, readNumber, readText } from "./params.ts";
 
 /** Maximum number of keys that a node lists in one call. */

@@ -4,7 +4,7 @@
  * lists every difference from a real node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { close, listen, readBody } from "sluice-gateway/module";
+import { close, listen, readBody } from "sluice-gateway/internal/module";
 import { WebSocketServer } from "ws";
 import { openChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";

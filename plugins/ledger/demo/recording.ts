@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
-import { packageFile } from "sluice-gateway/package-files";
+import { packageFile } from "sluice-gateway/internal/package-files";
 
 /**
  * The values of one storage key: `[first block, value, blake2b-256 of the value]`, ascending. Null if it was removed.

@@ -3,7 +3,7 @@
  * the first notification.
  */
 import { randomBytes } from "node:crypto";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Method } from "./method.ts";
 
 interface Kind {

@@ -11,7 +11,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Charge, LedgerRpc, ProvedRpc, RpcAnswer } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { operation } from "./operation.ts";
 

@@ -1,6 +1,6 @@
 /** Finds blocks by height or hash, and checks whether a block exists. */
 import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { blockHashFault } from "./hex.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import {

@@ -1,6 +1,6 @@
 /** Tools that read general facts about the chain and its node: health, names, statistics. */
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { numberOf } from "./block.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import { capability, noInput, readsChain } from "./tool-defaults.ts";

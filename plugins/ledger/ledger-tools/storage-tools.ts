@@ -6,7 +6,7 @@ import {
   type ToolFailure,
   type ToolResult,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";

@@ -4,7 +4,7 @@
  */
 import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Accounts, KeyPrincipal } from "sluice-gateway/services";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 
 export interface Caller {
   readonly keyId: string;

@@ -8,7 +8,7 @@ import type {
   SubscriptionEndReason,
   SubscriptionMethod,
 } from "sluice-gateway/services";
-import { guarded } from "sluice-gateway/toolkit";
+import { guarded } from "sluice-gateway/internal/toolkit";
 import type { CallReplies, Refusal, RpcCall } from "./call-replies.ts";
 import type { Places } from "./key-limit.ts";
 import {

@@ -1,6 +1,6 @@
 /** Reads the parameters of the methods that need the connection. They are given by position or by name. */
 import type { FollowOperation } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import type { CallReplies, RpcCall } from "./call-replies.ts";
 import { invalidParams } from "./rpc-error.ts";
 

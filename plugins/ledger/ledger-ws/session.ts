@@ -12,7 +12,7 @@ import {
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc, Prover, RpcAnswer } from "sluice-gateway/services";
-import { guarded, jsonExcess } from "sluice-gateway/toolkit";
+import { guarded, jsonExcess } from "sluice-gateway/internal/toolkit";
 import { ArchiveCalls } from "./archive-calls.ts";
 import { CallReplies, type RpcCall } from "./call-replies.ts";
 import { mayWrite, type Caller } from "./caller.ts";
@@ -35,7 +35,7 @@ const pausingBytes = 256 * 1024;
  * them has been answered.
  */
 const maxInFlight = 32;
-/** A shorter JSON text cannot exceed the limit on members and elements (src/json-bounds.ts). */
+/** A shorter JSON text cannot exceed the limit on members and elements (src/base/json-bounds.ts). */
 const maxSimpleBytes = 131_072;
 
 /** Close codes of RFC 6455 section 7.4.1 and its registry. */

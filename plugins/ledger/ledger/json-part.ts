@@ -2,8 +2,8 @@
  * Finds parts of a JSON text, so that parts of a node's answer can be copied into a result without being parsed and
  * written again.
  */
-import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
-import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/toolkit";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
+import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
 import type { JsonBody } from "./json-body.ts";
 
 /** Returns the value of a JSON text; `undefined` if it is not JSON. */

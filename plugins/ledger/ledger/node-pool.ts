@@ -4,7 +4,7 @@
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
-import type { Absence, Http1Carrier } from "sluice-gateway/http";
+import type { Absence, Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerFailure, LedgerNode } from "sluice-gateway/services";
 

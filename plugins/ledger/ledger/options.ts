@@ -1,6 +1,6 @@
 /** The members that the service `ledger` adds to the entries of the section `upstreams`. */
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
-import { durationMs, integerSchema } from "sluice-gateway/toolkit";
+import { durationMs, integerSchema } from "sluice-gateway/internal/toolkit";
 
 /** An entry of the section after validation, with defaults. Undefined members could not be read. */
 interface Entry extends Omit<PoolConfig, keyof Upstream | "methods" | "maxHeadAgeMs"> {

@@ -1,5 +1,5 @@
 /** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
-import type { RpcItem } from "sluice-gateway/http";
+import type { RpcItem } from "sluice-gateway/internal/http";
 import {
   readJsonRpc,
   type CallReport,

@@ -3,7 +3,7 @@
  * client disconnects. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per
  * waiter would only add to the load that made it fail.
  */
-import type { Http1Carrier } from "sluice-gateway/http";
+import type { Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";

@@ -1,7 +1,7 @@
 /** `sluice verify --head`: checks the finalized heads of the nodes of an upstream once, without a running gateway. */
-import { UsageError, type Command, type CommandContext } from "sluice-gateway/module";
-import { printFault, readPipeline } from "sluice-gateway/process";
-import { upstreamIn } from "sluice-gateway/http";
+import { UsageError, type Command, type CommandContext } from "sluice-gateway/internal/module";
+import { printFault, readPipeline } from "sluice-gateway/internal/process";
+import { upstreamIn } from "sluice-gateway/internal/http";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
 import { checkHeads, type NodeHead } from "../proofs/head-check.ts";
 import { nodesOf } from "../proofs/json-rpc.ts";

@@ -1,6 +1,6 @@
 /** Headers of blocks, with the changes of the authority set that they announce. */
 import { blake2b } from "@noble/hashes/blake2.js";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { bytesOf, compact, hexOf, readScale, ScaleError, type ScaleReader } from "./scale.ts";
 
 /** Hashes are texts with `0x`, in lower case. */

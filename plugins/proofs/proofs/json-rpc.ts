@@ -1,5 +1,5 @@
 /** Calls nodes over HTTP without a gateway. */
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
 type Post = (url: string, body: string) => Promise<Buffer>;

@@ -1,6 +1,6 @@
 /** The nodes of the service `ledger`, as far as proofs need them. */
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readJson } from "./json-rpc.ts";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 

@@ -1,5 +1,5 @@
 /** Reads of blocks: headers, bodies, and hashes of the finalized chain. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readHeader, headerOfJson, type Header } from "../proofs/header.ts";
 import { NodeError } from "../proofs/node.ts";
 import { bytesOf, hexOf, readScale } from "../proofs/scale.ts";

@@ -1,5 +1,5 @@
 /** Reads the params of calls. They come from clients. */
-import { parseJson } from "sluice-gateway/toolkit";
+import { parseJson } from "sluice-gateway/internal/toolkit";
 import { bytesOf } from "../proofs/scale.ts";
 
 /** Params that a node would not accept, or for whose answer there is no proof. */

@@ -1,5 +1,5 @@
 /** Reads of the state, of the main trie and of child tries. */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, hexOf } from "../proofs/scale.ts";
 import { hashBytes } from "../trie/node.ts";

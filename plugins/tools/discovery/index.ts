@@ -1,6 +1,6 @@
 /** Surface `discovery`: the public document about this deployment for agents (gateway.md, GET /.well-known/mcp). */
 import { defineSurface, type Reply } from "sluice-gateway/plugin";
-import { etagOf, matchesEtag } from "sluice-gateway/http";
+import { etagOf, matchesEtag } from "sluice-gateway/internal/http";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { announcedRevisions } from "../mcp-revisions.ts";
 import { perList } from "../per-list.ts";

@@ -2,7 +2,7 @@
 import { existsSync, globSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { packageRoot } from "sluice-gateway/package-files";
+import { packageRoot } from "sluice-gateway/internal/package-files";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {

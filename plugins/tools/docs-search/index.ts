@@ -4,7 +4,7 @@
  */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
-import { integerSchema } from "sluice-gateway/toolkit";
+import { integerSchema } from "sluice-gateway/internal/toolkit";
 import { folderProblems, type Sources } from "./folders.ts";
 import { openLibrary, type Library, type LibraryPage } from "./library.ts";
 import type { Hit } from "./search-index.ts";

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as otherWork } from "node:timers/promises";
-import { packageFile } from "sluice-gateway/package-files";
+import { packageFile } from "sluice-gateway/internal/package-files";
 import { folderPages, ownPages, UnreadableDocs, type Sources } from "./folders.ts";
 import type { Page, PageParagraphs } from "./paragraphs.ts";
 import { SearchIndex, type Hit } from "./search-index.ts";

@@ -10,7 +10,7 @@ import {
   type ToolFailure,
   type ToolOutcome,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 interface Call {
   readonly tool: string;

@@ -3,7 +3,7 @@
  * Cards do not list tools.
  */
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
-import { clientScheme, etagOf, matchesEtag } from "sluice-gateway/http";
+import { clientScheme, etagOf, matchesEtag } from "sluice-gateway/internal/http";
 import { announcedRevisions } from "../mcp-revisions.ts";
 
 interface Options {

@@ -4,7 +4,7 @@
  * the client is asked during the call.
  */
 import type { Questions, ToolOutcome } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { type Params } from "./json-rpc.ts";
 
 const requestKey = "confirm";

@@ -5,7 +5,7 @@
  * log levels of sessions.
  */
 import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";

@@ -1,7 +1,7 @@
 /** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
 import { readJsonRpc } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 export type Params = Readonly<Record<string, unknown>>;
 

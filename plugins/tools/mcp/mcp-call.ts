@@ -21,7 +21,7 @@ import type {
   ToolOutcome,
   Tools,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { StatelessDialogues } from "./stateless-dialogue.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { jsonHeaders, type Params } from "./json-rpc.ts";

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonSchema } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { decodeHeader } from "./decode-header.ts";
 
 /** An argument that is repeated in a header: its path in the input, and the name of the header in lower case. */

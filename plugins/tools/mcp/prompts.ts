@@ -1,6 +1,6 @@
 /** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { logFailure, type McpCall } from "./mcp-call.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";

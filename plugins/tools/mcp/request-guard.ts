@@ -2,7 +2,7 @@
  * Refuses requests from browser pages of other sites, under any name of this gateway. With DNS rebinding, the requests
  * of a foreign page arrive on a loopback address with the host name of that page in `Host` and `Origin`.
  */
-import { isLoopback } from "sluice-gateway/http";
+import { isLoopback } from "sluice-gateway/internal/http";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
 export interface RequestGuardOptions {

@@ -4,7 +4,7 @@
  */
 import type { Reply } from "sluice-gateway/plugin";
 import { toolReport } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
 import {

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Clock, Replicas, Seal } from "sluice-gateway/plugin";
-import { BoundedMap, isObject } from "sluice-gateway/toolkit";
+import { BoundedMap, isObject } from "sluice-gateway/internal/toolkit";
 
 const purpose = "mcp question";
 /** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */

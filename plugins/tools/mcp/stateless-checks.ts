@@ -3,7 +3,7 @@
  * the body.
  */
 import type { IncomingHttpHeaders } from "node:http";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { decodeHeader } from "./decode-header.ts";
 import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
 import { isLogLevel } from "./log-levels.ts";

@@ -3,7 +3,7 @@
  * and the server remembers nothing.
  */
 import type { Reply } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
 import {
   accepted,

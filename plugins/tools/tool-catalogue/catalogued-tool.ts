@@ -2,7 +2,7 @@
 import type { Counter, Histogram, HookCounts, Metrics } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
-import { stableJson } from "sluice-gateway/toolkit";
+import { stableJson } from "sluice-gateway/internal/toolkit";
 import type { InputCheck, InputCompiler } from "./input-schema.ts";
 import { definitionProblem, objectCheck } from "./own-validation.ts";
 import { BrokenContract } from "./result-checks.ts";

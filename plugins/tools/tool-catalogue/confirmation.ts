@@ -8,8 +8,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Awaitable, Claims, JsonSchema, Seal } from "sluice-gateway/plugin";
 import { toolFailure, type CatalogueEntry, type ToolFailure } from "sluice-gateway/services";
-import { StoreError } from "sluice-gateway/store";
-import { isObject, stableJson } from "sluice-gateway/toolkit";
+import { StoreError } from "sluice-gateway/internal/store";
+import { isObject, stableJson } from "sluice-gateway/internal/toolkit";
 
 const purpose = "confirmation";
 const lifetimeMs = 5 * 60_000;

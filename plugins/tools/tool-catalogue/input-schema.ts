@@ -5,7 +5,7 @@ import {
   type CompilerOptions,
   type SchemaError,
   type Validator,
-} from "sluice-gateway/json-schema";
+} from "sluice-gateway/internal/json-schema";
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 export interface Violation {

@@ -2,7 +2,7 @@
  * Tools with `hasOwnValidation`. Their schemas are shown, but neither compiled nor applied, because they may come from
  * another server, and checking a hostile pattern can take hours.
  */
-import { isObject, jsonExcess } from "sluice-gateway/toolkit";
+import { isObject, jsonExcess } from "sluice-gateway/internal/toolkit";
 import type { Tool } from "sluice-gateway/services";
 import { rootProblem, type InputCompiler, type Violation } from "./input-schema.ts";
 

@@ -1,6 +1,6 @@
 /** One call of one tool, from its input to its outcome. */
 import { type Awaitable, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
-import { andThen } from "sluice-gateway/toolkit";
+import { andThen } from "sluice-gateway/internal/toolkit";
 import {
   toolFailure,
   type ChargePart,

@@ -9,7 +9,7 @@ import {
   type ToolOutcome,
   type Tools,
 } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/toolkit";
+import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import { perList } from "../per-list.ts";
 import { rpcCodeOf, codes } from "./error-codes.ts";
 

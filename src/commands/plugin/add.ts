@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { addEntry, hasKey, valueAt, yamlError } from "../../config/edit-yaml.ts";
 import { grantsOf, missingGrants, type Grants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
 import type { InstalledPackage } from "../../pipeline/load/installed-package.ts";
 import type { Plugin } from "../../plugin.ts";

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../../testing/test-plugin.ts";

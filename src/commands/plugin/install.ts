@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import {
   isLinked,
   packageIn,

@@ -1,7 +1,7 @@
 /** Runs the contract suite on the plugins of a package, in a process of its own that has a time limit. */
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { threadModule } from "../../package-files.ts";
+import { threadModule } from "../../base/package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import type { Finding } from "../../testing/suite/suite.ts";
 import { PackageError } from "./find-plugins.ts";

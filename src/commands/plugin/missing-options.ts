@@ -1,6 +1,6 @@
 /** Finds the options that pipeline.yaml still needs after `sluice plugin add`. */
 import { valueAt } from "../../config/edit-yaml.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Plugin } from "../../plugin.ts";
 
 type WithOptions = Pick<Plugin, "kind" | "name" | "options">;

@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
-import { packageFile } from "../../package-files.ts";
+import { packageFile } from "../../base/package-files.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
 import type { Plugin } from "../../plugin.ts";
-import { version } from "../../version.ts";
+import { version } from "../../base/version.ts";
 import { UsageError } from "../command.ts";
 import { checkWord, optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";

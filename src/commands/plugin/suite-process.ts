@@ -2,7 +2,7 @@
  * The process that runs the contract suite for `sluice plugin test`. It runs the code of plugins, which can loop, leave
  * something running, or end the process. So the command limits and judges it from outside: see `judge-package.ts`.
  */
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import type { Plugin } from "../../plugin.ts";
 import { judge, type Finding } from "../../testing/suite/suite.ts";
 import { findPlugins, PackageError } from "./find-plugins.ts";

@@ -1,6 +1,6 @@
 /** A connection on the fast path. It serves ordinary requests until one arrives that needs node:http. */
 import type { Socket } from "node:net";
-import type { ClientRequest } from "../../pipeline/run/request-head.ts";
+import type { ClientRequest } from "../../message/request-head.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { HeadReader } from "./head-reader.ts";
 import { FastResponse, type ResponseConnection } from "./response.ts";

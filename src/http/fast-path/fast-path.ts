@@ -7,8 +7,8 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { ServerConfig } from "../../config/config.ts";
-import type { ClientRequest } from "../../pipeline/run/request-head.ts";
-import { systemClock } from "../../clock.ts";
+import type { ClientRequest } from "../../message/request-head.ts";
+import { systemClock } from "../../base/clock.ts";
 import { answerBadRequest } from "../bad-request.ts";
 import { FastConnection, type ConnectionDeps } from "./connection.ts";
 import type { FastResponse } from "./response.ts";

@@ -6,7 +6,7 @@
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
-import type { ClientRequest } from "../../pipeline/run/request-head.ts";
+import type { ClientRequest } from "../../message/request-head.ts";
 import { isHost } from "../framing.ts";
 
 export interface RequestHead extends ClientRequest {

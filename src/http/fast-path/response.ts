@@ -1,7 +1,7 @@
 /** A response on the fast path, which is written to the socket with as few writes as possible. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
-import type { ClientResponse, ResponseOwner } from "../../pipeline/run/client-response.ts";
+import type { ClientResponse, ResponseOwner } from "../../message/client-response.ts";
 import { writeChunk, writePlain } from "../chunk-frame.ts";
 import { responseHead, type BodyFraming } from "./response-head.ts";
 

@@ -12,11 +12,11 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { systemClock } from "../../clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import type { ServerConfig } from "../../config/config.ts";
-import { refuse } from "../../errors.ts";
-import { runGuarded } from "../../guard.ts";
-import type { ClientSocket } from "../../pipeline/run/request-head.ts";
+import { refuse } from "../../base/errors.ts";
+import { runGuarded } from "../../base/guard.ts";
+import type { ClientSocket } from "../../message/request-head.ts";
 import type { Log } from "../../plugin.ts";
 import { sendReply, unknownExpectation, type Dispatcher } from "../dispatch.ts";
 import { framingFault, type FramingFault } from "../framing.ts";

@@ -5,7 +5,7 @@
 import { Readable } from "node:stream";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Http1Framing } from "../framing.ts";
-import type { ClientRequest, ClientSocket, RequestBody } from "../../pipeline/run/request-head.ts";
+import type { ClientRequest, ClientSocket, RequestBody } from "../../message/request-head.ts";
 
 export type Http2Request = ClientRequest & Http1Framing;
 

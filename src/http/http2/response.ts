@@ -1,7 +1,7 @@
 /** A response over HTTP/2. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import type { ClientResponse, ResponseOwner } from "../../pipeline/run/client-response.ts";
+import type { ClientResponse, ResponseOwner } from "../../message/client-response.ts";
 import { writePlain } from "../chunk-frame.ts";
 
 /** Fields about the connection, which HTTP/2 does not have (RFC 9113 section 8.2.2). */

@@ -1,5 +1,5 @@
 /** Forwards exchanges to an upstream: builds the request and applies the limits. forwarded-exchange.ts sends it. */
-import { refuse } from "../../errors.ts";
+import { refuse } from "../../base/errors.ts";
 import type {
   ChildSpan,
   Exchange,
@@ -18,7 +18,7 @@ import {
   requestRules,
   responseRules,
   tracedRules,
-} from "../headers.ts";
+} from "../../message/headers.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
 /** Returns a forwarder that uses the connections of `upstream`. The header rules are compiled once. */

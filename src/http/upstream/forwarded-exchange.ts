@@ -5,9 +5,9 @@
  * A request is sent again only if it cannot have been processed twice: to another URL if it got no connection, and on
  * another connection if it is a GET or HEAD without content and its kept connection turned out to be closed.
  */
-import { refuse } from "../../errors.ts";
+import { refuse } from "../../base/errors.ts";
 import type { ChildSpan, Exchange, Reply, Sink, UpstreamFailure } from "../../plugin.ts";
-import { responseFields, trailerFields, type FieldRules } from "../headers.ts";
+import { responseFields, trailerFields, type FieldRules } from "../../message/headers.ts";
 import type {
   Http1Carrier,
   RetryPolicy,

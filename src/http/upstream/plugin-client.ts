@@ -9,7 +9,7 @@ import type {
   UpstreamRequest,
 } from "../../contract/upstream.ts";
 import { failureText } from "./failure-cause.ts";
-import { fieldLines, repeatableFields, withUpstreamField } from "../headers.ts";
+import { fieldLines, repeatableFields, withUpstreamField } from "../../message/headers.ts";
 import { BodyCollector } from "./http1/body-collector.ts";
 import { Http1Client } from "./http1/client.ts";
 import type { Http1Carrier, RetryPolicy, UpstreamExchange } from "./http1/exchange.ts";

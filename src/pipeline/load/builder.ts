@@ -5,7 +5,7 @@ import { dependents } from "../../config/services.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { deprecatedHooks } from "../../contract/version.ts";
 import { storeFault } from "../../config/store-fault.ts";
-import type { SluiceCode } from "../../errors.ts";
+import type { SluiceCode } from "../../base/errors.ts";
 import type {
   Host,
   Plugin,
@@ -15,21 +15,21 @@ import type {
   SurfaceHooks,
   ToolsHooks,
 } from "../../plugin.ts";
-import { compileRoute, type CompiledRoute, type PlacedStep } from "./compile.ts";
+import { compileRoute, type CompiledRoute, type PlacedStep } from "../run/compile.ts";
 import { countedService } from "./counted-service.ts";
 import { documentRoute } from "./document.ts";
 import type { PluginCarryOver, StartedPlugin } from "./plugin-carry-over.ts";
 import { hookProblems } from "./hook-problems.ts";
 import type { HostResources } from "./host-resources.ts";
 import { enforceManifest } from "./strict.ts";
-import { stableJson } from "../../canonical-json.ts";
+import { stableJson } from "../../base/canonical-json.ts";
 import { pluginCounts, type PluginCounts } from "../observe/plugin-counts.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
-import { unmatchedSurface } from "../run/unmatched.ts";
+import { unmatchedSurface } from "./unmatched.ts";
 import { StoreError } from "../../store/store-error.ts";
-import { WaitLimit } from "../../wait-limit.ts";
-import { messageOf } from "../../message-of.ts";
+import { WaitLimit } from "../../base/wait-limit.ts";
+import { messageOf } from "../../base/message-of.ts";
 
 /** A plugin that has started in this load. */
 type NewlyStarted = StartedPlugin & { readonly hooks: object };

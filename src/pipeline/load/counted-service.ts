@@ -1,7 +1,7 @@
 /** Counts what the core calls on a service, so that the metrics show which service is slow or fails. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HookCounts } from "../../contract/hook-counts.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
 

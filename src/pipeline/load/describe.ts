@@ -1,7 +1,7 @@
 /** Describes the loaded order for /pipelines and `sluice check --json`, without options, which may contain secrets. */
 import { defaultTimeoutMs } from "../../config/config.ts";
 import type { Position } from "../../config/fault.ts";
-import type { CompiledRoute } from "./compile.ts";
+import type { CompiledRoute } from "../run/compile.ts";
 import type { Generation } from "./generation.ts";
 
 interface StepDescription {

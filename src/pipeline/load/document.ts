@@ -11,9 +11,9 @@ import type {
   Step,
   Surface,
 } from "../../plugin.ts";
-import { excessReasons, statusReasons } from "../../errors.ts";
-import { maxJsonDepth, maxJsonParts } from "../../json-bounds.ts";
-import type { CompiledRoute } from "./compile.ts";
+import { excessReasons, statusReasons } from "../../base/errors.ts";
+import { maxJsonDepth, maxJsonParts } from "../../base/json-bounds.ts";
+import type { CompiledRoute } from "../run/compile.ts";
 
 /** The methods that are documented for `methods: ["*"]`: those that OpenAPI can describe and clients commonly send. */
 const anyMethod = ["GET", "POST", "PUT", "PATCH", "DELETE"];

@@ -2,14 +2,14 @@
  * The dry run of `sluice check`: starts every plugin of a configuration with resources that touch nothing (no store, no
  * node, no log) and stops them again. A gateway may run on the same files meanwhile.
  */
-import { systemClock } from "../../clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
 import { readTls, TlsError } from "../../http/tls.ts";
-import { createLog } from "../../log.ts";
-import { messageOf } from "../../message-of.ts";
-import { HeldBytes } from "../../http/held-bytes.ts";
-import { createMetrics } from "../../metrics.ts";
+import { createLog } from "../../base/log.ts";
+import { messageOf } from "../../base/message-of.ts";
+import { HeldBytes } from "../../memory/held-bytes.ts";
+import { createMetrics } from "../../base/metrics.ts";
 import type { ComputeOutcome } from "../../plugin.ts";
 import type { CheckResult, ValidatedConfig } from "./check-file.ts";
 import { closeMs, Closer } from "./closer.ts";

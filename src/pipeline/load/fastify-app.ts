@@ -19,11 +19,11 @@ import fastify, {
 import type { PluginUse } from "../../config/config.ts";
 import { fault, type Fault } from "../../config/fault.ts";
 import { isReadable } from "../../config/startable.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Log } from "../../plugin.ts";
 import { answerFastifyError } from "./fastify-errors.ts";
 import { locatePackage } from "./locate-plugin.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 

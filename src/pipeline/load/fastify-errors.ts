@@ -1,8 +1,8 @@
 /** Answers errors of Fastify and its plugins in the canonical envelope, without their messages. */
 import { randomUUID } from "node:crypto";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { FastifyReply } from "fastify";
-import { refuse, type GatewayCode } from "../../errors.ts";
+import { refuse, type GatewayCode } from "../../base/errors.ts";
 import type { Log } from "../../plugin.ts";
 
 const codes: Readonly<Record<number, GatewayCode>> = {

@@ -1,5 +1,5 @@
 /** Collects the facts about the running gateway that plugins may read: the service `gateway`. */
-import type { RenderedMetrics } from "../../metrics.ts";
+import type { RenderedMetrics } from "../../base/metrics.ts";
 import type {
   BackendStatus,
   FoundExchanges,
@@ -7,7 +7,7 @@ import type {
   PluginStatus,
   RouteStatus,
 } from "../../plugin.ts";
-import type { CompiledRoute } from "./compile.ts";
+import type { CompiledRoute } from "../run/compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
 import { withCounts } from "./loaded-plugins.ts";

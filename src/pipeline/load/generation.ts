@@ -4,13 +4,13 @@
  * generation has ended.
  */
 import type { Config } from "../../config/config.ts";
-import { runGuarded } from "../../guard.ts";
+import { runGuarded } from "../../base/guard.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { Clock, PluginFacts, ServiceHooks } from "../../plugin.ts";
 import { Builder } from "./builder.ts";
 import type { ValidatedConfig } from "./check-file.ts";
 import { Closer } from "./closer.ts";
-import type { CompiledRoute } from "./compile.ts";
+import type { CompiledRoute } from "../run/compile.ts";
 import { pluginFacts } from "./loaded-plugins.ts";
 import { PluginCarryOver } from "./plugin-carry-over.ts";
 import { credentialRemover } from "./path-credential.ts";

@@ -1,6 +1,6 @@
 /** Checks at run time what `start` of a plugin returns, because third parties may write JavaScript. */
 import { nearest } from "../../config/nearest.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Plugin, ServiceHooks, StepHooks, SurfaceHooks } from "../../plugin.ts";
 
 /** The types of the members of hooks. `any`: a value that only the plugins know. */

@@ -1,6 +1,6 @@
 /** The resources behind the `host` of every plugin. They outlive generations. */
 import type { GatewayInfo, Host } from "../../plugin.ts";
-import type { HeldBytes } from "../../http/held-bytes.ts";
+import type { HeldBytes } from "../../memory/held-bytes.ts";
 import type { PluginEntries } from "../../store/plugin-entries.ts";
 import type { KeptParts } from "./kept-parts.ts";
 

@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 
 export interface InstalledPackage {
   readonly folder: string;

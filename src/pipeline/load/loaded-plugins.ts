@@ -1,9 +1,9 @@
 /** The facts about the loaded plugins, for the service `gateway`. */
 import { grantsOf } from "../../contract/permissions.ts";
-import { callFailure } from "../../errors.ts";
-import type { RenderedMetrics } from "../../metrics.ts";
+import { callFailure } from "../../base/errors.ts";
+import type { RenderedMetrics } from "../../base/metrics.ts";
 import type { LoadedPlugin, Plugin, PluginFacts } from "../../plugin.ts";
-import { version } from "../../version.ts";
+import { version } from "../../base/version.ts";
 
 export interface PluginOrigin {
   readonly from: "package" | "link" | "path" | "code";

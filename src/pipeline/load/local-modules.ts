@@ -13,8 +13,8 @@ import { readFileSync, statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { isObject } from "../../is-object.ts";
-import { packageFile } from "../../package-files.ts";
+import { isObject } from "../../base/is-object.ts";
+import { packageFile } from "../../base/package-files.ts";
 
 interface LocalModule {
   /** Changes when the file changes. */

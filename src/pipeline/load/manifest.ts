@@ -1,7 +1,7 @@
 /** Checks at run time that the export of a module is a plugin, because third parties may write JavaScript. */
 import { permissionProblems } from "../../contract/permissions.ts";
 import { isContractRange } from "../../contract/version.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Phase, Plugin } from "../../plugin.ts";
 
 const stepPhases: readonly Phase[] = [

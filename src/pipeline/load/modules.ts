@@ -1,6 +1,6 @@
 /** Finds the modules that ship with Sluice: the files plugins/<module>/module.ts. */
-import { addErrors } from "../../errors.ts";
-import { reserveFields } from "../../http/headers.ts";
+import { addErrors } from "../../base/errors.ts";
+import { reserveFields } from "../../message/headers.ts";
 import { upstreams } from "../../http/upstream/service.ts";
 import { shippedFiles } from "../../shipped-files.ts";
 import type { Module, ModuleCommand } from "../../module.ts";

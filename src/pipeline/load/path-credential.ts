@@ -3,8 +3,8 @@
  * header before any plugin sees the request, so steps find it where they look for every credential, and no log shows it.
  */
 import type { RouteConfig } from "../../config/config.ts";
-import { redact } from "../../redact.ts";
-import type { ClientRequest, RoutedRequest } from "../run/request-head.ts";
+import { redact } from "../../base/redact.ts";
+import type { ClientRequest, RoutedRequest } from "../../message/request-head.ts";
 
 type Route = Pick<RouteConfig, "path" | "credential">;
 

@@ -6,12 +6,12 @@ import {
   PermissionError,
   type DeploymentPart,
 } from "../../contract/permissions.ts";
-import { guarded, runGuarded } from "../../guard.ts";
+import { guarded, runGuarded } from "../../base/guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
 import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
-import { version } from "../../version.ts";
+import { version } from "../../base/version.ts";
 import type { HostResources } from "./host-resources.ts";
 
 export type HostUser = Pick<Plugin, "name" | "uses" | "usesIfInstalled" | "permissions">;

@@ -4,7 +4,7 @@
  * Paths are matched as they were sent. Nothing is decoded or normalised before, so `..` or `%2e` cannot bypass a
  * policy.
  */
-import type { CompiledRoute } from "./compile.ts";
+import type { CompiledRoute } from "../run/compile.ts";
 
 export type Match =
   | {

@@ -1,6 +1,6 @@
 /** Computes the digests of the settings that must be equal on all gateways with the same database. */
 import { createHash } from "node:crypto";
-import { canonicalJson } from "../../canonical-json.ts";
+import { canonicalJson } from "../../base/canonical-json.ts";
 import { routeTitle } from "../../config/check.ts";
 import type { Config, StepUse } from "../../config/config.ts";
 import type { SettingsDigests } from "../../store/postgres/gateway-settings.ts";

@@ -5,7 +5,7 @@
  */
 import { phases } from "../../config/order.ts";
 import { grantsOf } from "../../contract/permissions.ts";
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import { isConnectionField } from "../run/response-head.ts";
 import type {
   Exchange,

@@ -1,6 +1,6 @@
 /** The sum of the calls of one exchange. It needs bounded memory however many calls a connection carries. */
 import type { CallReport, ReportedCalls } from "../../contract/called.ts";
-import { redact } from "../../redact.ts";
+import { redact } from "../../base/redact.ts";
 
 const maxNames = 8;
 /** The form of the names of what can be called. Any other text that a client sends as a name is not shown. */

@@ -4,7 +4,7 @@
  * client sent it shows the request id and the names of the methods and tools that were called. A name that
  * looks like anything else is shown as `other`.
  */
-import { callFailure } from "../../errors.ts";
+import { callFailure } from "../../base/errors.ts";
 import { causeOf } from "../../http/upstream/failure-cause.ts";
 import type { LimitReached, Outcome, UpstreamFailure } from "../../plugin.ts";
 import { coreDepth, type ExchangeRecord } from "./record.ts";

@@ -1,8 +1,8 @@
 /** Runs the hook `message` of each step for a message of a WebSocket. */
-import { refuse } from "../../errors.ts";
-import { isObject } from "../../is-object.ts";
+import { refuse } from "../../base/errors.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Awaitable, Reply } from "../../plugin.ts";
-import type { PlacedStep } from "../load/compile.ts";
+import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import type { HookPhase } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";

@@ -1,7 +1,7 @@
 /** Runs the surface inside the steps that wrap it. The first of them in the list is the outermost. */
 import type { InnerSurface, Reply } from "../../plugin.ts";
-import type { Waiting } from "../../wait-limit.ts";
-import type { PlacedHook, PlacedStep } from "../load/compile.ts";
+import type { Waiting } from "../../base/wait-limit.ts";
+import type { PlacedHook, PlacedStep } from "./compile.ts";
 import { warnIfBlocking } from "../observe/blocking.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";

@@ -16,16 +16,16 @@ import type {
   Slots,
 } from "../../plugin.ts";
 import type { CallReport } from "../../contract/called.ts";
-import { runGuarded } from "../../guard.ts";
-import { noFields, withUpstreamField } from "../../http/headers.ts";
-import { isRequestId } from "../../request-id.ts";
-import type { CompiledRoute, PlacedStep } from "../load/compile.ts";
+import { runGuarded } from "../../base/guard.ts";
+import { noFields, withUpstreamField } from "../../message/headers.ts";
+import { isRequestId } from "../../base/request-id.ts";
+import type { CompiledRoute, PlacedStep } from "./compile.ts";
 import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
-import type { ResponseOwner } from "./client-response.ts";
+import type { ResponseOwner } from "../../message/client-response.ts";
 import { guardListeners } from "./guard-listeners.ts";
 import { readJson, type Json } from "./json-body.ts";
-import { LiveRequestHead } from "./request-head.ts";
+import { LiveRequestHead } from "../../message/request-head.ts";
 import { sendEarlyHints } from "./response-head.ts";
 import type { ArrivingBody, Arrival, Runtime, WaitingAnswer } from "./runtime.ts";
 import { ExchangeState, type FailedOutcome } from "./states.ts";

@@ -1,5 +1,5 @@
 /** The hooks `responseFlush`: the bytes that steps send after the last chunk of a body. */
-import type { PlacedStep } from "../load/compile.ts";
+import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { invalidChunk, responseChunk, type HookPhase } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";

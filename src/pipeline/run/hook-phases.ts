@@ -1,6 +1,6 @@
 /** The phases of an exchange: which hooks run in each of them, with what, and what their results and failures mean. */
 import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
-import type { HookName, PlacedStep } from "../load/compile.ts";
+import type { HookName, PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { countFailure, isFailureIgnored } from "./step-failures.ts";
 

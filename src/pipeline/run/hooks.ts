@@ -4,8 +4,8 @@
  * step in shadow mode refuses. A route of synchronous hooks costs no promise.
  */
 import type { Reply, StepHooks } from "../../plugin.ts";
-import type { Waiting } from "../../wait-limit.ts";
-import type { PlacedStep } from "../load/compile.ts";
+import type { Waiting } from "../../base/wait-limit.ts";
+import type { PlacedStep } from "./compile.ts";
 import { warnIfBlocking } from "../observe/blocking.ts";
 import { startTimer, stopTimer } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";

@@ -2,7 +2,7 @@
  * Sends a large body piece by piece, each when the client has taken the one before. The bytes of the body are shared and
  * not copied, and the pace of the client can be seen.
  */
-import type { ClientResponse } from "./client-response.ts";
+import type { ClientResponse } from "../../message/client-response.ts";
 import type { LiveExchange } from "./exchange.ts";
 
 /** Bodies up to this size are written at once. */

@@ -1,8 +1,8 @@
 /** Replies of known size, and failures: the way up through the response hooks, and the bytes that are sent. */
 import { isUint8Array } from "node:util/types";
-import { refuse } from "../../errors.ts";
+import { refuse } from "../../base/errors.ts";
 import type { Reply } from "../../plugin.ts";
-import type { PlacedStep } from "../load/compile.ts";
+import type { PlacedStep } from "./compile.ts";
 import { coreDepth } from "../observe/record.ts";
 import { addTrace } from "../observe/trace-header.ts";
 import type { LiveExchange } from "./exchange.ts";

@@ -1,13 +1,18 @@
 /** Reads the body of a request whole for a route that needs it, within the limits of the route. */
-import { excessReasons, refuse, statusReasons, type RefuseOptions } from "../../errors.ts";
+import { excessReasons, refuse, statusReasons, type RefuseOptions } from "../../base/errors.ts";
 import {
   abandonBody,
   readBody,
   tooLarge,
   type BodyListener,
   type BodyResult,
-} from "../../http/body.ts";
-import { jsonBytesExcess, maxJsonDepth, maxJsonParts, type JsonExcess } from "../../json-bounds.ts";
+} from "../../message/body.ts";
+import {
+  jsonBytesExcess,
+  maxJsonDepth,
+  maxJsonParts,
+  type JsonExcess,
+} from "../../base/json-bounds.ts";
 import type { Reply } from "../../plugin.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { replyFromCore } from "./reply.ts";

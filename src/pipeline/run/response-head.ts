@@ -1,6 +1,6 @@
 /** The response head on its way up: a status and a flat list of fields that hooks edit in place. */
 import type { Reply, ResponseHead } from "../../plugin.ts";
-import type { ClientResponse } from "./client-response.ts";
+import type { ClientResponse } from "../../message/client-response.ts";
 
 export class LiveResponseHead implements ResponseHead {
   #status: number;

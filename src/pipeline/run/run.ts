@@ -2,10 +2,10 @@
  * Runs an exchange: down the steps of its route to the surface, and back up (`reply.ts`, `sink.ts`). Everything is
  * synchronous until a plugin returns a promise.
  */
-import { refuse } from "../../errors.ts";
-import { offeredSubprotocols } from "../../http/subprotocols.ts";
+import { refuse } from "../../base/errors.ts";
+import { offeredSubprotocols } from "../../message/subprotocols.ts";
 import type { Outcome, Reply } from "../../plugin.ts";
-import { matchesCondition, type CompiledRoute } from "../load/compile.ts";
+import { matchesCondition, type CompiledRoute } from "./compile.ts";
 import { answerOf } from "./around.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { admitMessage } from "./admit-message.ts";

@@ -12,10 +12,10 @@ import type {
   Reply,
   Sink,
 } from "../../plugin.ts";
-import type { HeldBytes } from "../../http/held-bytes.ts";
+import type { HeldBytes } from "../../memory/held-bytes.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
-import type { ClientResponse } from "./client-response.ts";
-import type { AddressResolver, RequestBody, RoutedRequest } from "./request-head.ts";
+import type { ClientResponse } from "../../message/client-response.ts";
+import type { AddressResolver, RequestBody, RoutedRequest } from "../../message/request-head.ts";
 
 /** A request that has a route. */
 export interface Arrival<X> extends RoutedRequest {

@@ -1,6 +1,6 @@
 /** Failures and refusals of steps after which the exchange may continue. */
 import type { Reply } from "../../plugin.ts";
-import type { PlacedStep } from "../load/compile.ts";
+import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { StepTimeout } from "./step-limit.ts";
 

@@ -2,7 +2,7 @@
  * The time limit of asynchronous hooks. A step that waits forever would hold its request, the client's connection, the
  * drain and a whole generation. With the limit, only its own request is not answered.
  */
-import type { HookName, PlacedStep } from "../load/compile.ts";
+import type { HookName, PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 
 /** A hook has not ended in time. The constructor logs it with its step and phase. */

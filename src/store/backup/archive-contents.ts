@@ -1,6 +1,6 @@
 /** The contents of an archive that is restored: they are checked before anything of it is written to the disk. */
 import { statfs } from "node:fs/promises";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import { explain, StoreError } from "../store-error.ts";
 import { manifestName, parseManifest, type Manifest } from "./manifest.ts";
 import { secretName } from "./write-backup.ts";

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
-import { schemaCompiler } from "../../schema-compiler.ts";
+import { schemaCompiler } from "../../base/schema-compiler.ts";
 
 export const manifestName = "manifest.json";
 /** Format of the archive that this release reads and writes. */

@@ -3,7 +3,7 @@
  * `gateways`. Each gateway applies its own settings, so a difference is reported, but no gateway is refused because of
  * it.
  */
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import type { Migration } from "./migrations.ts";
 
 /** A digest per section and per route of pipeline.yaml. */

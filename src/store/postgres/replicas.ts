@@ -9,7 +9,7 @@ import type { Log } from "../../contract/log.ts";
 import type { ReplicaAnswer, Replicas } from "../../contract/replicas.ts";
 import type { Session } from "../../contract/session.ts";
 import type { Postgres, Seal } from "../../contract/store.ts";
-import { runGuarded } from "../../guard.ts";
+import { runGuarded } from "../../base/guard.ts";
 import type { Gauge, Metrics } from "../../contract/metrics.ts";
 import { blob, number, optionalNumber, text, type Row } from "../row.ts";
 import { explainPostgres } from "./failure.ts";

@@ -6,10 +6,10 @@ import type { Log } from "../../contract/log.ts";
 import type { Counter, Gauge, Metrics } from "../../contract/metrics.ts";
 import type { Redis, Seal } from "../../contract/store.ts";
 import { countRoundTrips } from "../round-trips.ts";
-import { WaitLimit, type Waiting } from "../../wait-limit.ts";
+import { WaitLimit, type Waiting } from "../../base/wait-limit.ts";
 import { connectRedis, type RedisClient } from "./connect.ts";
 import { hostsOf, parseRedisUrl } from "./redis-url.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 
 export interface RedisOptions {
   readonly url: string;

@@ -1,5 +1,5 @@
 /** `Sql` on PostgreSQL. Finds out the outcome of a commit whose answer was lost. */
-import { systemClock } from "../../clock.ts";
+import { systemClock } from "../../base/clock.ts";
 import type { Clock } from "../../contract/clock.ts";
 import type { RunSql, Sql } from "../../contract/sql.ts";
 import type { Postgres } from "../../contract/store.ts";

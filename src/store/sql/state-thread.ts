@@ -1,6 +1,6 @@
 /** The gateway's side of the thread of `state.db`. */
 import { Worker } from "node:worker_threads";
-import { threadModule } from "../../package-files.ts";
+import { threadModule } from "../../base/package-files.ts";
 import { explain, StoreError } from "../store-error.ts";
 import type { Batch, BatchResult, Failure, Outcome } from "./sqlite-thread.ts";
 import type { StateFile } from "./state-file.ts";

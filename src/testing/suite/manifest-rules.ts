@@ -1,13 +1,13 @@
 /** Rules about the manifest: its members, the schema of the options, and the OpenAPI operation. */
-import { createAjv } from "../../ajv.ts";
-import { checkJsonSchema, draft2020, draft7 } from "../../json-schema.ts";
-import { gatewayErrors } from "../../errors.ts";
-import { isObject } from "../../is-object.ts";
+import { createAjv } from "../../base/ajv.ts";
+import { checkJsonSchema, draft2020, draft7 } from "../../base/json-schema.ts";
+import { gatewayErrors } from "../../base/errors.ts";
+import { isObject } from "../../base/is-object.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { defineSurface, type DocumentedRoute, type JsonSchema, type Plugin } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import { pipelineOf } from "../test-plugin.ts";
 import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
 

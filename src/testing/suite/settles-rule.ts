@@ -3,7 +3,7 @@
  * in plugins/tools/settles-rule.ts.
  */
 import type { Exchange, Reply } from "../../plugin.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import { requestPath } from "../test-plugin.ts";
 import type { RunningRequest } from "../memory-gateway.ts";
 import { serviceProblems } from "./settles-service.ts";

@@ -4,7 +4,7 @@
  */
 import { backendsOf, readiness } from "../../http/readiness.ts";
 import type { ServiceHooks } from "../../plugin.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import {
   notSettled,
   openFor,

@@ -1,5 +1,5 @@
 /** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
-import { isObject } from "../../is-object.ts";
+import { isObject } from "../../base/is-object.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
 import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";

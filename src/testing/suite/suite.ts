@@ -1,7 +1,7 @@
 /** The contract suite: rules that every plugin must follow. `sluice plugin test` runs it. */
 import { shippedModules } from "../../pipeline/load/modules.ts";
 import type { Awaitable, Plugin } from "../../plugin.ts";
-import { messageOf } from "../../message-of.ts";
+import { messageOf } from "../../base/message-of.ts";
 import type { StepExample } from "../test-plugin.ts";
 import { chunksRule } from "./chunks-rule.ts";
 import { manifestRule, operationRule, optionsRule } from "./manifest-rules.ts";

@@ -1,6 +1,6 @@
 /** The workspaces and keys of a campaign. */
 import { waitForGateways } from "../../../plugins/billing/commands/confirmations.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
 import type { LimitedScope, Revocation } from "../../checker/history.ts";
 import { openPostgresAccounts } from "../../plugins/billing/accounts/open-accounts.ts";

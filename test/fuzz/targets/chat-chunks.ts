@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { readAlone, type ReadChunk } from "../../plugins/inference/networks/read-chunk.ts";
-import { isObject } from "../../../src/is-object.ts";
+import { isObject } from "../../../src/base/is-object.ts";
 import type { FuzzTarget } from "../target.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -12,7 +12,7 @@ import {
   readCancelFrame,
   readTextFrame,
 } from "../../../plugins/confidential/protocol/text-frames.ts";
-import { parseJson } from "../../../src/parse-json.ts";
+import { parseJson } from "../../../src/base/parse-json.ts";
 import { bytesOf, helloWith, keysetWith } from "../../plugins/confidential/protocol/session.ts";
 import { mutantsOf } from "../mutants.ts";
 import type { FuzzTarget, Random } from "../target.ts";

@@ -6,7 +6,7 @@ import { connect as connectTcp } from "node:net";
 import { Duplex } from "node:stream";
 import { test } from "node:test";
 import { connect as connectTls } from "node:tls";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { cert } from "../../certificate.ts";
 import { read, send, serveTls } from "./client.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { countedService } from "../../../src/pipeline/load/counted-service.ts";
 import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
 import type { ServiceHooks } from "../../../src/plugin.ts";

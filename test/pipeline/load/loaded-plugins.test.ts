@@ -1,13 +1,13 @@
 /** Tests what the gateway reports about its loaded plugins: where they come from, what they get, and their counts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { pluginFacts, withCounts } from "../../../src/pipeline/load/loaded-plugins.ts";
 import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
 import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
 import type { HookStatus, LoadedPlugin } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
-import { version } from "../../../src/version.ts";
+import { version } from "../../../src/base/version.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 import { thirdParty, writeThirdParty } from "../../third-party-plugins.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { credentialRemover } from "../../../src/pipeline/load/path-credential.ts";
-import type { RoutedRequest } from "../../../src/pipeline/run/request-head.ts";
+import type { RoutedRequest } from "../../../src/message/request-head.ts";
 
 const keyed = { path: "/v1/{tenant}/ws/{key}", credential: "key" };
 const other = { path: "/v1/models", credential: undefined };

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Host, Log } from "../../../src/plugin.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { createHost, type HostUser } from "../../../src/pipeline/load/plugin-host.ts";
 import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock } from "../../../src/testing/clock.ts";

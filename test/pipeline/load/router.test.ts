@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CompiledRoute } from "../../../src/pipeline/load/compile.ts";
+import type { CompiledRoute } from "../../../src/pipeline/run/compile.ts";
 import { createRouter, type Match } from "../../../src/pipeline/load/router.ts";
 
 /** The router reads only path and methods of a compiled route. */

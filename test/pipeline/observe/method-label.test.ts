@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startGateway } from "../../../src/gateway/gateway.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { methodLabel, routeOfLabel } from "../../../src/pipeline/observe/method-label.ts";
 import { coreMetrics, RouteStats } from "../../../src/pipeline/observe/stats.ts";
 import { temporaryFolder } from "../../store/folder.ts";

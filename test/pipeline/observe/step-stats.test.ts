@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
 import { TimeHistogram } from "../../../src/pipeline/observe/time-histogram.ts";
 import { refuse } from "../../../src/plugin.ts";

@@ -1,7 +1,7 @@
 /** The hook runner: which hooks run, with which arguments, and what it records about them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { refuse, type Exchange, type Reply } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { ask, serve, type TestStep } from "../harness.ts";

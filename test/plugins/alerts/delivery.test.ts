@@ -8,7 +8,7 @@ import {
   type WaitingAlert,
 } from "../../../plugins/alerts/alerts/delivery.ts";
 import { alertMetrics } from "../../../plugins/alerts/alerts/metrics.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { keepingLog } from "../../../src/testing/keeping-log.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 

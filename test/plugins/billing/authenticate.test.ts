@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { RateLimiterMemory, type RateLimiterRes } from "rate-limiter-flexible";
-import type { AttemptLimiter } from "sluice-gateway/limits";
+import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 import type { Caller, Principal } from "sluice-gateway/services";
 import authenticate from "../../../plugins/billing/authenticate/index.ts";
 import { FailedKeys } from "../../../plugins/billing/authenticate/failed-keys.ts";

@@ -13,7 +13,7 @@ import type {
   ReservedFor,
 } from "sluice-gateway/services";
 import meter from "../../../plugins/billing/meter/index.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { LiveResponseHead } from "../../../src/pipeline/run/response-head.ts";
 import type { Exchange, Host, Reply, StepHooks } from "../../../src/plugin.ts";
 import {

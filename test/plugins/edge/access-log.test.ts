@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import accessLog from "../../../plugins/edge/access-log/index.ts";
 import { openLines } from "../../../plugins/edge/access-log/line-writer.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import type { Outcome, StepHooks } from "../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 import { fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";

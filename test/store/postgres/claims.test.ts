@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { claimTables, openClaims, type ClaimsService } from "../../../src/store/claims.ts";
 import { upgradeSchema } from "../../../src/store/postgres/migrations.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
 import { postgresSql } from "../../../src/store/sql/postgres-sql.ts";
 import { postgresScripts } from "../../../src/store/sql/tables.ts";
 import { createSeal } from "../../../src/store/seal.ts";
-import { systemClock } from "../../../src/clock.ts";
+import { systemClock } from "../../../src/base/clock.ts";
 import { until } from "../../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../servers.ts";
 import { silentLog } from "../../test-log.ts";

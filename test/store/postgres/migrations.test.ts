@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test, type TestContext } from "node:test";
-import { createMetrics } from "../../../src/metrics.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
 import {
   checkSchema,

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import type { RunStatement } from "../../../src/contract/store.ts";
-import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../../src/base/metrics.ts";
 import { explainPostgres, PostgresFailure } from "../../../src/store/postgres/failure.ts";
 import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
 import { startFaultProxy } from "../fault-proxy.ts";

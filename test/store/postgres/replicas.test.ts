@@ -1,8 +1,8 @@
 /** Messages between gateways on one PostgreSQL. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { systemClock } from "../../../src/clock.ts";
-import { createMetrics, type RenderedMetrics } from "../../../src/metrics.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { createMetrics, type RenderedMetrics } from "../../../src/base/metrics.ts";
 import type { Clock, Replicas } from "../../../src/plugin.ts";
 import { claimTables } from "../../../src/store/claims.ts";
 import { postgresScripts } from "../../../src/store/sql/tables.ts";

@@ -1,7 +1,7 @@
 /** Connections to Redis for tests. */
 import type { TestContext } from "node:test";
-import { systemClock } from "../../../src/clock.ts";
-import { createMetrics } from "../../../src/metrics.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { createMetrics } from "../../../src/base/metrics.ts";
 import { keepingLog } from "../../../src/testing/keeping-log.ts";
 import { RedisConnection } from "../../../src/store/redis/redis.ts";
 import { createSeal } from "../../../src/store/seal.ts";

@@ -2,7 +2,7 @@
  * Creates a batch of charges of the data folder. This is a job of a thread, because thousands of events per second would
  * block the event loop.
  */
-import { transferredResult } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/internal/compute";
 import { makeBatch, type BatchHead, type BatchRange } from "./batch.ts";
 import type { EventForm } from "./event.ts";
 import { folderPages } from "./folder-pages.ts";

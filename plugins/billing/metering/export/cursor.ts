@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunSql } from "sluice-gateway/plugin";
-import { explain, optionalText, StoreError } from "sluice-gateway/store";
-import { isObject } from "sluice-gateway/toolkit";
+import { explain, optionalText, StoreError } from "sluice-gateway/internal/store";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { openJournalReader } from "../journal-reader.ts";
 import { findCharge } from "../read-usage.ts";
 

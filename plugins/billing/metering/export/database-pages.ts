@@ -1,7 +1,7 @@
 /** Reads the charges of all gateways from PostgreSQL. The charges of each gateway are in the order of their commits. */
 import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
 import type { RunSql } from "sluice-gateway/plugin";
-import { number, text, type Row } from "sluice-gateway/store";
+import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { UsageJson } from "../usage-json.ts";
 import type { ChargePage, ChargePages, ExportedCharge, PageRange } from "./pages.ts";
 import {

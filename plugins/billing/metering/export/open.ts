@@ -1,6 +1,6 @@
 /** Starts the usage export that pipeline.yaml configures. */
 import { randomUUID } from "node:crypto";
-import { threadModule } from "sluice-gateway/package-files";
+import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Host } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
 import { readBatch, type BatchJob } from "./batch-job.ts";

@@ -1,5 +1,5 @@
 /** Sends one batch to the billing system and classifies the response. */
-import { requestSender } from "sluice-gateway/http";
+import { requestSender } from "sluice-gateway/internal/http";
 
 export type DeliveryResult =
   | { readonly kind: "accepted" }

@@ -1,6 +1,6 @@
 /** Reads the charges of the data folder with SQL, even while a gateway writes them. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { blob, explain, number, sqliteText, text } from "sluice-gateway/store";
+import { blob, explain, number, sqliteText, text } from "sluice-gateway/internal/store";
 import { addDrawn, type Drawn } from "../../leases/months.ts";
 import { commitsWithin, NameReader } from "../commits.ts";
 import { openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";

@@ -1,5 +1,5 @@
 /** The contract through which reports read charges and their sums, from the data folder or from PostgreSQL. */
-import type { Row } from "sluice-gateway/store";
+import type { Row } from "sluice-gateway/internal/store";
 import type { Drawn } from "../../leases/months.ts";
 
 /** The charges that a statement needs. */

@@ -1,5 +1,5 @@
 /** Makes a usage report or a spend report from the data folder. This is a job of a thread, because it reads many rows. */
-import { transferredResult } from "sluice-gateway/compute";
+import { transferredResult } from "sluice-gateway/internal/compute";
 import type { SpendQuery, UsageRange } from "sluice-gateway/services";
 import { hasJournal } from "../journal-reader.ts";
 import { withFolderCharges } from "./folder-charges.ts";

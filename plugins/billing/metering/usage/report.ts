@@ -1,6 +1,6 @@
 /** The usage report of a workspace: sums of its charges by group, the same for every store. */
 import type { UsageMember, UsageRange } from "sluice-gateway/services";
-import { number, text, type Row } from "sluice-gateway/store";
+import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { ReadCharges } from "./read-charges.ts";
 import {
   maxGroups,

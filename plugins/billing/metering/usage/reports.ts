@@ -1,5 +1,5 @@
 /** The service of usage reports, on the data folder and on PostgreSQL. */
-import { threadModule } from "sluice-gateway/package-files";
+import { threadModule } from "sluice-gateway/internal/package-files";
 import type { ComputeThreads, Log, Postgres } from "sluice-gateway/plugin";
 import type { Spend, UsageReports } from "sluice-gateway/services";
 import type { ReadCharges, ReadMonths } from "./read-charges.ts";

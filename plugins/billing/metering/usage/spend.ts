@@ -10,7 +10,7 @@ import type {
   SpendMember,
   SpendQuery,
 } from "sluice-gateway/services";
-import { number, optionalText, text, type Row } from "sluice-gateway/store";
+import { number, optionalText, text, type Row } from "sluice-gateway/internal/store";
 import { totalOf, type Drawn } from "../../leases/months.ts";
 import { periodOf } from "../periods.ts";
 import type { ReadCharges, ReadMonths } from "./read-charges.ts";

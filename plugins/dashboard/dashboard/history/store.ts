@@ -1,7 +1,7 @@
 /** Keeps the health over time of all gateways in the tables of the gateway. */
 import { randomUUID } from "node:crypto";
 import type { Sql } from "sluice-gateway/plugin";
-import { number, text, valueRows, type Tables } from "sluice-gateway/store";
+import { number, text, valueRows, type Tables } from "sluice-gateway/internal/store";
 
 export type Span = "minute" | "hour";
 

@@ -1,6 +1,6 @@
 /** Sums of the exchanges of a minute or an hour, for each route, upstream and model. */
 import type { SettledExchange } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { addCounts, addDuration, type Counts } from "./histogram.ts";
 
 /** `all` has one sum, with the name ``. */

@@ -1,6 +1,6 @@
 /** The requests to the OpenID provider. Its answers and the addresses in its documents are hostile input. */
 import type { CustomFetch } from "openid-client";
-import type { HttpResponse, SendRequest } from "sluice-gateway/http";
+import type { HttpResponse, SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
 
 /** Time limit of a request, with the body of its answer. */

@@ -1,6 +1,6 @@
 /** The OpenID provider: authorization code flow with PKCE, by the package openid-client. */
 import * as client from "openid-client";
-import type { SendRequest } from "sluice-gateway/http";
+import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
 import type { OidcOptions } from "../options.ts";
 import type { FlowSecrets } from "./flow.ts";

@@ -1,7 +1,7 @@
 /** Maps the claims of the OpenID provider to a user with a role. Claims are hostile input. */
 import { hash } from "node:crypto";
 import type { Environment } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { roles, type ClaimName, type OidcOptions, type Role } from "../options.ts";
 
 export type Claims = Readonly<Record<string, unknown>>;

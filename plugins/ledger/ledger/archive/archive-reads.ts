@@ -10,7 +10,7 @@ import type {
   LedgerArchive,
   OpenedArchiveRead,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
 import { memberAt, parseOrUndefined } from "../json-part.ts";

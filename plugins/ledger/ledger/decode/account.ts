@@ -2,7 +2,7 @@
  * Decodes accounts by the type of System.Account in the metadata: AccountInfo with `misc_frozen` and `fee_frozen`, or
  * with `frozen` and `flags` (`frozen` is then reported in both fields), or without balances.
  */
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { hexBytes } from "./hex.ts";
 import type { Runtime } from "./runtime.ts";
 import { hashKey, storagePrefix } from "./storage-key.ts";

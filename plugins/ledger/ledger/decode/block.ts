@@ -1,5 +1,5 @@
 /** Finds the parts of a `chain_getBlock` result that decoding needs, without parsing the whole result. */
-import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/http";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 
 interface Range {
   readonly start: number;

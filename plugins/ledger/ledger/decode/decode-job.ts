@@ -2,8 +2,8 @@
  * The decoding job: it converts the bytes of a node to JSON, on the event loop or in a thread. The compute pool loads
  * this module in its threads, and each thread caches the runtimes that it has parsed.
  */
-import { transferredResult } from "sluice-gateway/compute";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { transferredResult } from "sluice-gateway/internal/compute";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { eventsJson } from "./events.ts";
 import { extrinsicsJson } from "./extrinsics.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";

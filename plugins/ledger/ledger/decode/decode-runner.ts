@@ -1,5 +1,5 @@
 /** Runs decoding on the event loop or in a thread, and repeats it if the runtime may have been the wrong one. */
-import { threadModule } from "sluice-gateway/package-files";
+import { threadModule } from "sluice-gateway/internal/package-files";
 import type { ComputeThreads } from "sluice-gateway/plugin";
 import type { DecodedJson, DecodeFailure } from "sluice-gateway/services";
 import { unknownCall } from "./extrinsics.ts";

@@ -1,6 +1,6 @@
 /** Summarizes an extrinsic, so that a person can check what it would do. */
 import type { CallSummary } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { readExtrinsic } from "./extrinsics.ts";
 import type { Runtime } from "./runtime.ts";
 import { ValueReader } from "./value.ts";

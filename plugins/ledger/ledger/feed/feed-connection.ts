@@ -2,7 +2,7 @@
  * A WebSocket to one node that carries subscriptions of a pool. The node is hostile input: the size of its messages,
  * their rate and the time for its answers are limited, and anything other than JSON-RPC ends the connection.
  */
-import { malformed, skipSpace, skipValue } from "sluice-gateway/http";
+import { malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
 import { memberAt } from "../json-part.ts";
 import { NodeSocket } from "../pool/node-socket.ts";

@@ -9,7 +9,7 @@ import type {
   OpenedSubscription,
   SubscriptionOpener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { maxWaitMs } from "../height-waits.ts";

@@ -12,7 +12,7 @@ import type {
   SubscriptionEndReason,
   SubscriptionOpener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { elementOf, parseOrUndefined } from "../json-part.ts";
 import type { NodePool, ReferenceNode } from "../node-pool.ts";
 import { maxWaitMs } from "../height-waits.ts";

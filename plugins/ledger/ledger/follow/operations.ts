@@ -9,7 +9,7 @@ import type {
   OperationEnd,
   OperationListener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { AnswerCache } from "../cache.ts";
 import { memberAt, parseOrUndefined } from "../json-part.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";

@@ -11,7 +11,7 @@ import {
   type RetryPolicy,
   type ResponseHead,
   type UpstreamExchange,
-} from "sluice-gateway/http";
+} from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeCall, NodeHttpRequest, NodeClient } from "./node-call.ts";
 import { failures } from "./failure.ts";

@@ -3,7 +3,7 @@
  * and wrong empty answers are recognised.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { BoundedMap } from "sluice-gateway/toolkit";
+import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
 import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
 import { discardedState, isFailureWithoutBlock } from "./node-error.ts";

@@ -1,5 +1,5 @@
 /** A call to one node, and the client that sends it. */
-import type { Http1Carrier } from "sluice-gateway/http";
+import type { Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
 import type { NodeRequest } from "../node-pool.ts";

@@ -1,5 +1,5 @@
 /** The metrics of one node. Labels come from the configuration only. */
-import { causeOf } from "sluice-gateway/http";
+import { causeOf } from "sluice-gateway/internal/http";
 import type { Counter, Gauge, Histogram, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
 

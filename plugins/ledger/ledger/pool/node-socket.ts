@@ -1,7 +1,7 @@
 /** A WebSocket to a node, for calls or for subscriptions. It is opened at once, and is not opened again when it is lost. */
-import { Liveness, pingMs } from "sluice-gateway/http";
+import { Liveness, pingMs } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
-import { guarded } from "sluice-gateway/toolkit";
+import { guarded } from "sluice-gateway/internal/toolkit";
 import { WebSocket, type RawData } from "ws";
 import { basicCredentials } from "./request-head.ts";
 

@@ -3,7 +3,7 @@
  * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a
  * slow one is also sent to a second node.
  */
-import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/http";
+import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/internal/http";
 import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
 import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";

@@ -1,5 +1,10 @@
 /** One node of a pool: its connections, its last observation, and the reasons not to use it. */
-import { Ejection, type Absence, type Backend, type EjectionPolicy } from "sluice-gateway/http";
+import {
+  Ejection,
+  type Absence,
+  type Backend,
+  type EjectionPolicy,
+} from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
 import type { NodeClient } from "./node-call.ts";
 import type { ExclusionReason } from "./exclusion-reason.ts";

@@ -2,9 +2,9 @@
  * Probes the health of a node. Tolerates padded numbers ("0x00000001"), errors without a code and nodes that serve only
  * some of the methods, because such nodes exist. Only the head and the genesis hash are required.
  */
-import { failureText } from "sluice-gateway/http";
+import { failureText } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import { isBusy, readSmallJson } from "./node-error.ts";

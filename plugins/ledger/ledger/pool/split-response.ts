@@ -9,7 +9,7 @@ import {
   readMembers,
   type ReadMember,
   skipSpace,
-} from "sluice-gateway/http";
+} from "sluice-gateway/internal/http";
 
 /** One JSON-RPC response. The value of its `result` or `error` is `[start, end)` of the bytes that were split. */
 export interface SplitResponse {

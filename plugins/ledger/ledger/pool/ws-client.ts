@@ -5,7 +5,7 @@
  * An answer arrives as a whole, so a call has `headersMs + idleMs` in total. A message larger than `answerBytes` cannot
  * be matched to its call, so it ends the connection.
  */
-import { skipSpace, skipValue, startTicker, type Ticker } from "sluice-gateway/http";
+import { skipSpace, skipValue, startTicker, type Ticker } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
 import type { NodeCall, NodeClient } from "./node-call.ts";

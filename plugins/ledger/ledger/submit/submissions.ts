@@ -8,7 +8,7 @@ import type {
   OpenedOwnSubscription,
   SubmissionMethod,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/toolkit";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";

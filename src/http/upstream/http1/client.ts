@@ -5,7 +5,7 @@
  * token.
  */
 import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
-import { runGuarded } from "../../../guard.ts";
+import { runGuarded } from "../../../base/guard.ts";
 import { startTicker, type Ticker } from "../../ticker.ts";
 import { addressOf, type BackendAddress } from "../open-socket.ts";
 import { Http1Connection, type ConnectionOwner } from "./connection.ts";

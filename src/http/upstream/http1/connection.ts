@@ -5,7 +5,7 @@
  */
 import type { Socket } from "node:net";
 import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
-import { runGuarded } from "../../../guard.ts";
+import { runGuarded } from "../../../base/guard.ts";
 import { openSocket, type BackendAddress } from "../open-socket.ts";
 import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
 import type { Lane } from "./fair-share.ts";

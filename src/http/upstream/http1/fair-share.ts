@@ -4,7 +4,7 @@
  * leave. Callers that wait get connections in turn.
  */
 import type { Clock } from "../../../contract/clock.ts";
-import { WaitLimit } from "../../../wait-limit.ts";
+import { WaitLimit } from "../../../base/wait-limit.ts";
 import type { WaitingExchange } from "./waiting-exchange.ts";
 
 /** The connections of one caller, and its exchanges that wait for one. */

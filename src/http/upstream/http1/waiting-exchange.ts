@@ -1,6 +1,6 @@
 /** An exchange that waits until its client has a connection for it. */
-import { runGuarded } from "../../../guard.ts";
-import type { WaitLimit, WaitingAs } from "../../../wait-limit.ts";
+import { runGuarded } from "../../../base/guard.ts";
+import type { WaitLimit, WaitingAs } from "../../../base/wait-limit.ts";
 import type { UpstreamFailure } from "../../../contract/upstream-failure.ts";
 import type { Http1Carrier, Http1Options, UpstreamExchange } from "./exchange.ts";
 

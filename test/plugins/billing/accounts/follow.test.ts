@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ApiKey, IssuedKey, KeyPrincipal } from "sluice-gateway/services";
 import type { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
 import { newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import { runModule, sourceUrl } from "../../../store/run-module.ts";
 import { accountsFixture, day, hour, known, refusal, type AccountsFixture } from "./fixture.ts";
 

@@ -101,7 +101,7 @@ function racer(folder: string, workspaceId: string): string {
     const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/idempotency.ts"))});
     const { openAccountsOn } = await import(${JSON.stringify(sourceUrl("test/plugins/billing/accounts/open-accounts.ts"))});
     const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
-    const { systemClock: clock } = await import(${JSON.stringify(sourceUrl("src/clock.ts"))});
+    const { systemClock: clock } = await import(${JSON.stringify(sourceUrl("src/base/clock.ts"))});
     const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
     await withFolderSql(${JSON.stringify(folder)}, async (sql) => {
       const { store, slots } = await openAccountsOn(sql);

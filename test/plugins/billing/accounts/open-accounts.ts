@@ -10,7 +10,7 @@ import {
 import type { SlotStore } from "../../../../plugins/billing/accounts/slot-store.ts";
 import { createSlots } from "../../../../plugins/billing/accounts/slots.ts";
 import type { Gateway } from "../../../../src/gateway/gateway.ts";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import { postgresSql } from "../../../../src/store/sql/postgres-sql.ts";
 import { openFolderSql, withFolderSql, type TestSql } from "../../../store/open-sql.ts";
 

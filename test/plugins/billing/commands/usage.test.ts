@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { usage } from "../../../../plugins/billing/commands/usage.ts";
 import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { agentOf, minute, noon, principalOf, take } from "../metering/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";

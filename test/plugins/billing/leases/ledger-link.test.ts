@@ -5,7 +5,7 @@ import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { leaseMetrics } from "../../../../plugins/billing/leases/metrics.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 

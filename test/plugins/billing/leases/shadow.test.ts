@@ -7,7 +7,7 @@ import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.t
 import { leaseMetrics } from "../../../../plugins/billing/leases/metrics.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import meterStep from "../../../../plugins/billing/meter/index.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeExchange, fakeHost, fakeMetering, keyPrincipal } from "../../fakes.ts";
 

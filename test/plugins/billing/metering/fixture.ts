@@ -9,7 +9,7 @@ import {
   type MeterOptions,
   type MeterService,
 } from "../../../../plugins/billing/metering/meter.ts";
-import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { keptLog } from "../../../test-log.ts";
 import { about, line, noon } from "./principals.ts";

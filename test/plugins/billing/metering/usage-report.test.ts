@@ -12,7 +12,7 @@ import {
   type ReportJob,
 } from "../../../../plugins/billing/metering/usage/report-job.ts";
 import { withFolderCharges } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { day, hour, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
 

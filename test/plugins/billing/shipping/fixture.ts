@@ -1,6 +1,6 @@
 /** A PostgreSQL database with the tables of Sluice. */
 import { setTimeout as wait } from "node:timers/promises";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import { shippedMigrations } from "../../../../src/pipeline/load/migrations.ts";
 import { upgradeSchema } from "../../../../src/store/postgres/migrations.ts";
 import { openPostgres } from "../../../../src/store/postgres/postgres.ts";

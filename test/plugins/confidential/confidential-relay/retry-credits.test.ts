@@ -6,7 +6,7 @@ import {
   MemoryRetryCredits,
 } from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
 import type { StreamAttempt } from "../../../../plugins/confidential/confidential-relay/stream-store.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 

@@ -1,7 +1,7 @@
 /** Incomplete requests: the memory that an enclave holds for them, and for how long (finding 4). */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { UnfinishedBytes } from "../../../../src/http/unfinished-bytes.ts";
+import { UnfinishedBytes } from "../../../../src/memory/unfinished-bytes.ts";
 import { unwrap } from "../protocol/session.ts";
 import { ending } from "./client.ts";
 import { startEnclave, type Connected, type TestEnclave } from "./enclave.ts";

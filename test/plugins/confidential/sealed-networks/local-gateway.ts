@@ -9,7 +9,7 @@ import {
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import type { Clock } from "../../../../src/plugin.ts";
-import { packageFile } from "../../../../src/package-files.ts";
+import { packageFile } from "../../../../src/base/package-files.ts";
 import { startBareGateway, type BareGateway } from "../../../../src/testing/gateway.ts";
 import {
   platform,

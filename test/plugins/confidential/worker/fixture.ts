@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { demoModelId, startDemoModel } from "../../../../plugins/inference/demo/model.ts";
 import {

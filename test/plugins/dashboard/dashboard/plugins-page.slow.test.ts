@@ -5,7 +5,7 @@ import type { Locator, Page } from "playwright-core";
 import { launchChromium } from "../../../browser.ts";
 import { openWatchedPage } from "../../../watched-page.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { version } from "../../../../src/version.ts";
+import { version } from "../../../../src/base/version.ts";
 import { ask, enter, signIn } from "./gateway.ts";
 import { callTool, startWithPlugins } from "./plugins-gateway.ts";
 

@@ -6,7 +6,7 @@ import { startTestGateway, type TestGateway } from "../../../../plugins/contract
 import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
 import { createTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { startRedis } from "../../../store/redis-server.ts";

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import traceStep from "../../../../plugins/edge/trace/index.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { StepHooks } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";

@@ -5,7 +5,7 @@ import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gatewa
 import { chatApi } from "../../../../plugins/inference/chat/api.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
 import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
 import { chatBody } from "../chat/gateway.ts";
 import { fakeExchange } from "../../fakes.ts";

@@ -11,7 +11,7 @@ import {
   unpooledBytes,
 } from "../../../../plugins/inference/completions/request.ts";
 import { InvalidRequest } from "../../../../plugins/inference/completions/check.ts";
-import { isObject } from "../../../../src/is-object.ts";
+import { isObject } from "../../../../src/base/is-object.ts";
 import { chatBody } from "../chat/gateway.ts";
 
 type Reading =

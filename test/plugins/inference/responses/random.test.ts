@@ -13,7 +13,7 @@ import type {
 } from "../../../../plugins/inference/completions/api.ts";
 import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
-import { systemClock } from "../../../../src/clock.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { fakeExchange } from "../../fakes.ts";
 import {

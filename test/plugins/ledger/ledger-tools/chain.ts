@@ -15,7 +15,7 @@ import type {
   NodePool,
   NodeRequest,
 } from "../../../../plugins/ledger/ledger/node-pool.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {

@@ -2,7 +2,7 @@
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
 import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
-import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";
 import { silentLog } from "../../../test-log.ts";

@@ -1,8 +1,8 @@
 /** The JSON-RPC of the node proxy (decisions.md section 5), without HTTP and charges. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HeldBytes } from "../../../../src/http/held-bytes.ts";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { HeldBytes } from "../../../../src/memory/held-bytes.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { RpcAnswer } from "../../../../plugins/contracts/index.ts";
 import { hash, request, testLedger, type TestLedger } from "./fixture.ts";
 

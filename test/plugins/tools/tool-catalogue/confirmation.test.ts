@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Tool, ToolOutcome } from "sluice-gateway/services";
-import { createMetrics } from "../../../../src/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Claims, Log } from "../../../../src/plugin.ts";
 import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { createSeal } from "../../../../src/store/seal.ts";

@@ -8,7 +8,7 @@ import type {
   ToolOutcome,
 } from "sluice-gateway/services";
 import type { Log } from "../../../../src/plugin.ts";
-import { createMetrics, type RenderedMetrics } from "../../../../src/metrics.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
 import { pluginCounts, type PluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";

@@ -1,5 +1,5 @@
 /** A database with all tables, whose clock the test moves, and pools on it. */
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../../../src/store/postgres/postgres.ts";
 import { upgradeSchema } from "../../../../../src/store/postgres/migrations.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";

@@ -5,7 +5,7 @@ import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gate
 import type { RunSql } from "sluice-gateway/plugin";
 import type { AccountStore } from "../../../../../plugins/billing/accounts/account-store.ts";
 import { openIdempotency } from "../../../../../plugins/billing/accounts/idempotency.ts";
-import { systemClock } from "../../../../../src/clock.ts";
+import { systemClock } from "../../../../../src/base/clock.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
 import { openClaims, type ClaimsService } from "../../../../../src/store/claims.ts";

@@ -9,7 +9,7 @@ import {
 import type { Followers } from "../../../../../plugins/billing/accounts/account-store.ts";
 import type { SqlAccountStore } from "../../../../../plugins/billing/accounts/sql-account-store.ts";
 import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
-import { systemClock } from "../../../../../src/clock.ts";
+import { systemClock } from "../../../../../src/base/clock.ts";
 import type { Clock } from "../../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
@@ -20,7 +20,7 @@ import { untilBlocked } from "../../leases/ledger-connections.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { keptLog, silentLog } from "../../../../test-log.ts";
 import { followerMark } from "../../../../../plugins/billing/accounts/change-feed.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 import { createSession } from "../../../../../src/store/session.ts";

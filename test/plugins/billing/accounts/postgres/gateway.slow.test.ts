@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../../plugins/contracts/testing.ts";
 import { keys } from "../../../../../plugins/billing/commands/keys.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import type { Clock } from "../../../../../src/plugin.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";

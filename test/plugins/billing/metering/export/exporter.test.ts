@@ -8,7 +8,7 @@ import {
 } from "../../../../../plugins/billing/metering/export/exporter.ts";
 import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
 import type { DeliveryResult } from "../../../../../plugins/billing/metering/export/send.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { keepingLog } from "../../../../../src/testing/keeping-log.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { day, hour, minute, noon } from "../fixture.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { openStreamStore } from "../../../../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../../../../plugins/confidential/confidential-relay/stream-store.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { receiptOf } from "../../../../contract/receipts.ts";

@@ -9,7 +9,7 @@ import {
   type HistoryRow,
   type HistoryStore,
 } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { openPostgres } from "../../../../../src/store/postgres/postgres.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";

@@ -2,7 +2,7 @@
 import type { Decoder, Ledger, LedgerAnswer } from "sluice-gateway/services";
 import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
 import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { eventsKey, type Chain } from "./chains.ts";
 

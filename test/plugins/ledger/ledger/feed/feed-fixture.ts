@@ -8,7 +8,7 @@ import type {
   NodeTarget,
   ReferenceNode,
 } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { until } from "../../until.ts";
 import { silentLog } from "../../../../test-log.ts";

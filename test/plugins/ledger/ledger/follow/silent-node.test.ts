@@ -5,7 +5,7 @@ import { AnswerCache } from "../../../../../plugins/ledger/ledger/cache.ts";
 import { createFollowMethods } from "../../../../../plugins/ledger/ledger/follow/follow-methods.ts";
 import { Follows } from "../../../../../plugins/ledger/ledger/follow/follows.ts";
 import type { NodeTarget } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import { createMetrics } from "../../../../../src/metrics.ts";
+import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { silentLog } from "../../../../test-log.ts";
 import { until } from "../../until.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { isObject } from "../../../../../src/is-object.ts";
+import { isObject } from "../../../../../src/base/is-object.ts";
 import { SingleCall, type RequestOutcome } from "./recorded-request.ts";
 import { failure, result } from "./scripted-node.ts";
 

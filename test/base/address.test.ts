@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { addressKey } from "sluice-gateway/internal/http";
+
+const cases: readonly [string, number, string][] = [
+  ["192.0.2.1", 64, "192.0.2.1"],
+  ["::ffff:192.0.2.1", 64, "192.0.2.1"],
+  ["::FFFF:c000:201", 64, "192.0.2.1"],
+  ["2001:db8:0:7::1", 64, "2001:db8:0:7::/64"],
+  ["2001:DB8:0:7:ffff:ffff:ffff:ffff", 64, "2001:db8:0:7::/64"],
+  ["2001:db8::7:0:0:0:1", 64, "2001:db8:0:7::/64"],
+  ["2001:db8:0:7::1", 56, "2001:db8:0:0::/56"],
+  ["2001:db8:0:1ff::1", 56, "2001:db8:0:100::/56"],
+  ["2001:db8:0:7::1", 48, "2001:db8:0::/48"],
+  ["2001:db8:1:2:3:4:5:6", 128, "2001:db8:1:2:3:4:5:6/128"],
+  ["::1", 64, "0:0:0:0::/64"],
+  ["::", 64, "0:0:0:0::/64"],
+  ["1::", 64, "1:0:0:0::/64"],
+  ["fe80::1%eth0", 64, "fe80:0:0:0::/64"],
+  ["64:ff9b::192.0.2.1", 128, "64:ff9b:0:0:0:0:c000:201/128"],
+];
+for (const [address, prefix, key] of cases) {
+  test(`${address} counts as ${key}`, () => {
+    assert.equal(addressKey(address, prefix), key);
+  });
+}
+
+test("the network is 64 bits wide by default", () => {
+  assert.equal(addressKey("2001:db8::1"), "2001:db8:0:0::/64");
+});
+
+for (const text of ["unknown", "", ":", "1:2", "1:2:3:4:5:6:7:8:9", "1::2::3", "g::1", "12345::"]) {
+  test(`text that is not an address is returned unchanged: "${text}"`, () => {
+    assert.equal(addressKey(text), text);
+  });
+}

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createMetrics } from "../../src/base/metrics.ts";
+
+interface Parsed {
+  readonly types: ReadonlyMap<string, string>;
+  readonly help: ReadonlyMap<string, string>;
+  /** Maps the name and labels, as written, to the value. */
+  readonly samples: ReadonlyMap<string, number>;
+}
+
+/**
+ * Reads the text exposition format, version 0.0.4; throws on a line that does not match the format. prom-client writes
+ * `Nan`, which Prometheus reads too (Go's ParseFloat ignores case).
+ */
+function parse(text: string): Parsed {
+  const types = new Map<string, string>();
+  const help = new Map<string, string>();
+  const samples = new Map<string, number>();
+  const label = String.raw`[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"`;
+  const sample = new RegExp(
+    String.raw`^([a-zA-Z_:][\w:]*(?:\{${label}(?:,${label})*\})?) (Na[Nn]|[+-]Inf|[-+0-9.eE]+)$`,
+  );
+  assert.ok(text.endsWith("\n"));
+  for (const line of text.split("\n")) {
+    if (line === "") continue;
+    const comment = /^# (TYPE|HELP) ([a-zA-Z_:][\w:]*) (.*)$/.exec(line);
+    if (comment !== null) {
+      const [, kind, name = "", rest = ""] = comment;
+      const seen = kind === "TYPE" ? types : help;
+      assert.ok(!seen.has(name), `${kind} of ${name} is given once`);
+      seen.set(name, rest);
+      continue;
+    }
+    const [, series = "", value = ""] = sample.exec(line) ?? assert.fail(`not a sample: ${line}`);
+    assert.ok(!samples.has(series), `${series} is given once`);
+    samples.set(series, value.endsWith("Inf") ? Infinity : Number(value));
+  }
+  return { types, help, samples };
+}
+
+test("a counter adds up per set of labels", async () => {
+  const metrics = createMetrics();
+  const family = metrics.counter("t_total", "Things.", ["route", "code"]);
+  family.with({ route: "/a", code: "x" }).add(2);
+  family.with({ route: "/a", code: "x" }).add(3);
+  family.with({ code: "y", route: "/b" }).add(1);
+  const { samples, types, help } = parse(await metrics.render());
+  assert.equal(types.get("t_total"), "counter");
+  assert.equal(help.get("t_total"), "Things.");
+  assert.equal(samples.get('t_total{route="/a",code="x"}'), 5);
+  assert.equal(samples.get('t_total{route="/b",code="y"}'), 1);
+});
+
+test("a series is 0 until it is changed", async () => {
+  const metrics = createMetrics();
+  metrics.counter("t_total", "Things.").with({});
+  metrics.gauge("t_now", "Now.").with({});
+  const { samples } = parse(await metrics.render());
+  assert.equal(samples.get("t_total"), 0);
+  assert.equal(samples.get("t_now"), 0);
+});
+
+test("a gauge has its last value, which may be negative, fractional or NaN", async () => {
+  const metrics = createMetrics();
+  const gauge = metrics.gauge("t_now", "Now.").with({});
+  gauge.set(5);
+  gauge.set(-1.5);
+  assert.equal(parse(await metrics.render()).samples.get("t_now"), -1.5);
+  gauge.set(NaN);
+  assert.equal(parse(await metrics.render()).samples.get("t_now"), NaN);
+});
+
+test("a histogram counts a value in its bucket and in all higher buckets", async () => {
+  const metrics = createMetrics();
+  const histogram = metrics.histogram("t_seconds", "Latency.", [0.1, 1, 10], ["route"]);
+  const series = histogram.with({ route: "/a" });
+  for (const value of [0, 0.1, 0.5, 1.5, 100]) series.observe(value);
+  const { samples, types } = parse(await metrics.render());
+  assert.equal(types.get("t_seconds"), "histogram");
+  const bucket = (le: string) => samples.get(`t_seconds_bucket{route="/a",le="${le}"}`);
+  assert.deepEqual(["0.1", "1", "10", "+Inf"].map(bucket), [2, 3, 4, 5]);
+  assert.equal(samples.get('t_seconds_sum{route="/a"}'), 102.1);
+  assert.equal(samples.get('t_seconds_count{route="/a"}'), 5);
+});
+
+test("label values and help texts are escaped", async () => {
+  const metrics = createMetrics();
+  const family = metrics.counter("t_total", "One\nline, one \\.", ["path"]);
+  family.with({ path: 'a"b\\c\nd' }).add(1);
+  const { samples, help } = parse(await metrics.render());
+  assert.equal(samples.get(String.raw`t_total{path="a\"b\\c\nd"}`), 1);
+  assert.equal(help.get("t_total"), String.raw`One\nline, one \\.`);
+});
+
+test("label values that look the same when joined are different series", () => {
+  const family = createMetrics().counter("t_total", "T.", ["a", "b"]);
+  assert.notEqual(family.with({ a: "x,", b: "y" }), family.with({ a: "x", b: ",y" }));
+  assert.equal(family.with({ a: "x", b: "y" }), family.with({ b: "y", a: "x" }));
+});
+
+test("a metric that is declared twice shares its series", async () => {
+  const metrics = createMetrics();
+  metrics.counter("t_total", "T.", ["a"]).with({ a: "1" }).add(1);
+  metrics.counter("t_total", "T.", ["a"]).with({ a: "1" }).add(1);
+  assert.equal(parse(await metrics.render()).samples.get('t_total{a="1"}'), 2);
+});
+
+test("a metric that is declared twice with different shapes is an error", () => {
+  const metrics = createMetrics();
+  metrics.counter("t_total", "T.", ["a"]);
+  metrics.histogram("t_seconds", "T.", [1, 2]);
+  assert.throws(() => metrics.gauge("t_total", "T.", ["a"]), /t_total was declared as counter/);
+  assert.throws(() => metrics.counter("t_total", "T.", ["b"]), /declared as counter\(a\)/);
+  assert.throws(() => metrics.histogram("t_seconds", "T.", [1, 3]), /of 1, 2, now as/);
+});
+
+test("names that Prometheus does not accept are errors", () => {
+  const metrics = createMetrics();
+  for (const name of ["", "1a", "a-b", "a b", "é"]) {
+    assert.throws(() => metrics.counter(name, "T."), /is not a metric name/);
+  }
+  for (const label of ["", "1", "a-b", "le", "__name__"]) {
+    assert.throws(() => metrics.counter("t", "T.", [label]), /is not a label name/);
+  }
+  assert.throws(() => metrics.histogram("t", "T.", [2, 1]), /must ascend/);
+  assert.throws(() => metrics.histogram("t", "T.", [NaN]), /must ascend/);
+});
+
+test("two gateways in one process have separate metrics and share the metrics of the process", async () => {
+  const one = createMetrics();
+  const other = createMetrics();
+  one.counter("t_total", "T.").with({}).add(1);
+  const ones = parse(await one.render());
+  const others = parse(await other.render());
+  assert.equal(ones.samples.get("t_total"), 1);
+  assert.equal(others.samples.get("t_total"), undefined);
+  for (const { samples } of [ones, others]) {
+    assert.ok((samples.get("process_resident_memory_bytes") ?? 0) > 0);
+  }
+});
+
+test("the media type is that of the text exposition format", () => {
+  assert.equal(createMetrics().contentType, "text/plain; version=0.0.4; charset=utf-8");
+});
+
+test("the samples of a family can be read without rendering and match the text", async () => {
+  const metrics = createMetrics();
+  assert.deepEqual(metrics.read("sluice_things_total"), []);
+  metrics.counter("sluice_things_total", "Things.", ["kind"]).with({ kind: "a" }).add(3);
+  metrics.histogram("sluice_seconds", "Time.", [1]).with({}).observe(0.5);
+  assert.deepEqual(metrics.read("sluice_things_total"), [
+    { metricName: "sluice_things_total", labels: { kind: "a" }, value: 3 },
+  ]);
+  assert.deepEqual(
+    metrics.read("sluice_seconds").map(({ metricName, value }) => [metricName, value]),
+    [
+      ["sluice_seconds_bucket", 1],
+      ["sluice_seconds_bucket", 1],
+      ["sluice_seconds_sum", 0.5],
+      ["sluice_seconds_count", 1],
+    ],
+  );
+  assert.match(await metrics.render(), /^sluice_things_total\{kind="a"\} 3$/m);
+});

@@ -1,0 +1,91 @@
+/** One bound for what clients make the gateway hold. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { HeldBytes } from "../../src/memory/held-bytes.ts";
+import { defaultHeldBytes } from "../../src/memory/memory-limit.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
+
+const mebibyte = 1024 * 1024;
+
+test("a caller may hold half of the bound, whatever it holds; the metrics name the kinds", () => {
+  const metrics = createMetrics();
+  const held = new HeldBytes(1000, metrics);
+  const body = held.hold("a", "body");
+  const answer = held.hold("a", "answer");
+  assert.equal(body.exceeded(300), undefined);
+  assert.equal(answer.exceeded(201), "owner");
+  assert.equal(answer.exceeded(200), undefined);
+  assert.equal(body.exceeded(301), "owner");
+  const bytes = metrics
+    .read("sluice_held_bytes")
+    .map(({ labels, value }) => [labels["kind"], value]);
+  assert.deepEqual(Object.fromEntries(bytes), {
+    body: 300,
+    message: 0,
+    request: 0,
+    answer: 200,
+    result: 0,
+    subscription: 0,
+  });
+  body[Symbol.dispose]();
+  body[Symbol.dispose]();
+  answer[Symbol.dispose]();
+  assert.equal(held.bytesOf("body") + held.bytesOf("answer"), 0);
+});
+
+test("when the bound is reached, the newest part of the dearest caller with several is refused first", () => {
+  const held = new HeldBytes(1000, createMetrics());
+  const refused: string[] = [];
+  const part = (owner: string, name: string, bytes: number) => {
+    const held1 = held.hold(owner, "answer", () => void refused.push(name));
+    assert.equal(held1.exceeded(bytes), undefined);
+    return held1;
+  };
+  const small = part("small", "small 1", 10);
+  part("dear", "dear 1", 200);
+  part("dear", "dear 2", 200);
+  part("less", "less 1", 150);
+  part("less", "less 2", 150);
+  const whole = part("whole", "whole", 280);
+  assert.deepEqual(refused, []);
+  assert.equal(small.exceeded(60), undefined);
+  assert.deepEqual(refused, ["dear 2"]);
+  // Now `less` holds the most among the callers with several parts.
+  assert.equal(small.exceeded(300), undefined);
+  assert.deepEqual(refused, ["dear 2", "less 2"]);
+  // Callers with one part each: the newest part is refused.
+  assert.equal(small.exceeded(480), undefined);
+  assert.deepEqual(refused, ["dear 2", "less 2", "whole"]);
+  assert.equal(whole.exceeded(400), undefined, "a refused part is not counted any more");
+  assert.equal(held.bytesOf("answer"), 200 + 150 + 480);
+});
+
+test("the dearest caller is refused itself, not others, and parts that cannot be cut stay", () => {
+  const held = new HeldBytes(1000, createMetrics());
+  const refused: string[] = [];
+  for (const name of ["b", "c"]) {
+    held.hold(name, "answer", () => void refused.push(name)).resize(200);
+  }
+  held.hold("values", "subscription").resize(300);
+  const first = held.hold("a", "body", () => void refused.push("first"));
+  first.resize(100);
+  const second = held.hold("a", "body", () => void refused.push("second"));
+  assert.equal(second.exceeded(250), "total");
+  assert.deepEqual(refused, []);
+  assert.equal(first.exceeded(50), undefined);
+  assert.equal(held.countOf("a", "body"), 2);
+});
+
+test("the bound follows from the memory of the process", () => {
+  const gibibyte = 1024 * mebibyte;
+  const heap = 4 * gibibyte;
+  const of = (constrained: number, total: number, heapBytes = heap): number =>
+    defaultHeldBytes({ constrained, total, heap: heapBytes }) / mebibyte;
+  assert.equal(of(512 * mebibyte, 64 * gibibyte), 128);
+  // Without a limit, cgroup v1 reports a very large number, and cgroup v2 none.
+  assert.equal(of(2 ** 63, 4 * gibibyte), 1024);
+  assert.equal(of(0, 4 * gibibyte), 1024);
+  assert.equal(of(0, 64 * gibibyte), 2048);
+  assert.equal(of(512 * mebibyte, 64 * gibibyte, 128 * mebibyte), 64);
+  assert.equal(of(8 * mebibyte, 64 * gibibyte), 16);
+});
