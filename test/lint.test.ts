@@ -24,12 +24,19 @@ const onlyContract = "they import only sluice-gateway/plugin";
 /** Maps a file to its text and to the message of the rule that it breaks. */
 const wrong: Readonly<Record<string, readonly [text: string, message: string]>> = {
   "src/http/inline.ts": [
-    'export let clock: import("../clock.ts").Clock;',
+    'export let clock: import("../base/clock.ts").Clock;',
     "`import()` type annotations are forbidden",
   ],
   "src/http/plugin.ts": ['import "../../plugins/edge/trace/index.ts";', core],
   "src/commands/services.ts": ['import "sluice-gateway/services";', core],
   "src/testing/services.ts": ['import "sluice-gateway/services";', core],
+  "src/base/store.ts": [
+    'import "../store/lock.ts";',
+    "the files of base import the contract at most",
+  ],
+  "src/contract/http.ts": ['import "../http/tls.ts";', "must not import from another folder"],
+  "src/message/http.ts": ['import "../http/tls.ts";', "This breaks the import order"],
+  "src/pipeline/run/load.ts": ['import "../load/load.ts";', "This breaks the import order"],
   "plugins/contracts/own.ts": ['import "sluice-gateway/services";', "belong to no module"],
   ...Object.fromEntries(
     modules.flatMap((module) => [
@@ -52,6 +59,10 @@ const wrong: Readonly<Record<string, readonly [text: string, message: string]>> 
     'import "../../contracts/price.ts";',
     "This breaks the import order",
   ],
+  "plugins/confidential/client/http.ts": [
+    'import { quote } from "sluice-gateway/internal/http";',
+    "Browsers run this code too",
+  ],
 };
 
 test("the linter refuses each wrong line, and no right one", async (t) => {
@@ -65,6 +76,8 @@ test("the linter refuses each wrong line, and no right one", async (t) => {
   const files: typeof wrong = {
     ...wrong,
     "plugins/billing/a/right.ts": ['import "sluice-gateway/plugin";', ""],
+    "plugins/confidential/client/right.ts": ['import "sluice-gateway/internal/toolkit";', ""],
+    "src/base/right.ts": ['import "../contract/log.ts";', ""],
     "plugins/extras/a/right.ts": ['import "sluice-gateway/plugin";', ""],
   };
   for (const [file, [text]] of Object.entries(files)) {
