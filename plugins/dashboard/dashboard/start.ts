@@ -81,7 +81,7 @@ export function openDashboard(
 
 /** Loads the packages, the routes and the rest in three turns of the event loop, because other requests wait for each. */
 async function loadApp(deps: DashboardDeps): Promise<FastifyInstance> {
-  await import("fastify");
+  await import("./packages.ts");
   await nextTurn();
   const { openApp } = await import("./app.ts");
   await nextTurn();
