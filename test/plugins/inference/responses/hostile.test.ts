@@ -61,9 +61,11 @@ describe("calls of tools", inTime, () => {
   });
 
   it("that all have the same index, no index, or the same id", async () => {
-    const whole = (index: number | undefined, id: string, name: string): object => ({
-      tool_calls: [{ index, id, type: "function", function: { name, arguments: "{}" } }],
+    const named = (index: number | undefined, id: string, name: string, text: string): object => ({
+      tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }],
     });
+    const whole = (index: number | undefined, id: string, name: string): object =>
+      named(index, id, name, "{}");
     assert.deepEqual(await callsAfter(deltas([whole(0, "a", "f"), whole(0, "b", "g")])), [
       ["a", "f", "{}"],
       ["b", "g", "{}"],
@@ -77,11 +79,37 @@ describe("calls of tools", inTime, () => {
       ["a", "f", "{}"],
       ["b", "g", "{}"],
     ]);
+    const withoutId = [whole(0, "", "f"), whole(0, "", "g"), whole(0, "", "g")];
+    assert.deepEqual(
+      (await callsAfter(deltas(withoutId))).map((call) => (call as unknown[]).slice(1)),
+      [
+        ["f", "{}"],
+        ["g", "{}"],
+        ["g", "{}"],
+      ],
+    );
+    const pieces = ['{"a":"}{', '\\"', '"}', " "].map((text) => named(0, "", "f", text));
+    assert.deepEqual(
+      (await callsAfter(deltas(pieces))).map((call) => (call as unknown[]).slice(1)),
+      [["f", '{"a":"}{\\""} ']],
+    );
     const [one, other] = (await callsAfter(
       deltas([whole(0, "a", "f"), whole(1, "a", "g")]),
     )) as string[][];
     assert.equal(one?.[0], "a");
     assert.match(other?.[0] ?? "", /^call_/);
+  });
+
+  it("are not parsed again for each call that waits for their end", async (t) => {
+    const open = `{"a":"${"x".repeat(20_000)}`;
+    const begun = Array.from({ length: 500 }, (_, at) =>
+      callDelta(at + 1, "", { id: `c${at}`, name: "g" }),
+    );
+    const parse = t.mock.method(JSON, "parse");
+    const calls = await callsAfter(deltas([callDelta(0, open, first), ...begun]));
+    assert.equal(calls.length, 501);
+    const parsed = parse.mock.calls.filter(({ arguments: [text] }) => text === open);
+    assert.ok(parsed.length <= 1, `parsed ${parsed.length} times`);
   });
 
   it("without an id, or with one that is too long, get one", async () => {
