@@ -1,5 +1,5 @@
 /** Reads JSON that a worker, its model or a client wrote as text. Nothing here throws. */
-import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { isObject, jsonExcess, parseBoundedJson, parseJson } from "sluice-gateway/internal/toolkit";
 
 /** Returns undefined if the text is not JSON. */
 export function readJson(text: string): unknown {
@@ -16,11 +16,24 @@ export function readObject(text: string): Readonly<Record<string, unknown>> | un
   return isObject(value) ? value : undefined;
 }
 
-/** `bytes`: JSON in UTF-8 from `start` to `end`. Returns an empty object if it is not a JSON object. */
+/**
+ * Maximum number of members and elements of JSON from a worker. A token with five alternatives and their log
+ * probabilities has about 60, so this is enough for more than 8,192 tokens.
+ */
+const maxWorkerParts = 524_288;
+
+/** `bytes`: JSON in UTF-8 of a worker from `start` to `end`. Returns an empty object if it is not a JSON object. */
 export function readChoice(
   bytes: Buffer,
   start = 0,
   end = bytes.length,
 ): Readonly<Record<string, unknown>> {
-  return readObject(bytes.toString("utf8", start, end)) ?? {};
+  const text = bytes.toString("utf8", start, end);
+  if (jsonExcess(text, maxWorkerParts) !== undefined) return {};
+  try {
+    const value = parseBoundedJson(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
 }

@@ -25,9 +25,9 @@ const closeBrace = 0x7d;
 
 /**
  * Returns the limit that a JSON text exceeds, or `undefined` if it exceeds none. The result is exact for valid JSON.
- * For any other text, the result may be wrong in both directions.
+ * For any other text, the result may be wrong in both directions. `maxParts`: maximum number of members and elements.
  */
-export function jsonExcess(text: string): JsonExcess | undefined {
+export function jsonExcess(text: string, maxParts: number = maxJsonParts): JsonExcess | undefined {
   if (text.length < minTextLength) return undefined;
   let parts = 0;
   let depth = 0;
@@ -37,13 +37,13 @@ export function jsonExcess(text: string): JsonExcess | undefined {
         at = stringEnd(text, at) - 1;
         break;
       case comma:
-        if (++parts > maxJsonParts) return "parts";
+        if (++parts > maxParts) return "parts";
         break;
       case openBracket:
       case openBrace:
         if (++depth > maxJsonDepth) return "depth";
         // The first part has no comma before it.
-        if (!isEmpty(text, at) && ++parts > maxJsonParts) return "parts";
+        if (!isEmpty(text, at) && ++parts > maxParts) return "parts";
         break;
       case closeBracket:
       case closeBrace:

@@ -4,6 +4,7 @@
  */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
+import { ObjectEnd } from "./object-end.ts";
 
 export interface Part {
   readonly kind: "reasoning" | "text" | "call";
@@ -14,6 +15,8 @@ export interface Part {
   /** Text that arrived before the part was opened. */
   waiting: string;
   isClosed: boolean;
+  /** The end of the arguments of a call. */
+  readonly end: ObjectEnd;
 }
 
 /** Receives the parts of an answer in order. Its methods are called from the sockets of workers and must not throw. */
@@ -21,8 +24,8 @@ export interface PartWriter {
   open(part: Part): void;
   /** Adds to the open part. `logprobs`: those of the choice, which may be anything. */
   write(text: string, logprobs?: unknown): void;
-  /** Returns true if no arguments can follow in the open call. Called when another part waits for its end. */
-  isCallComplete(): boolean;
+  /** True if a call is closed as soon as its arguments are complete and another part waits. */
+  readonly closesCompleteCalls: boolean;
   close(): void;
 }
 
@@ -90,7 +93,7 @@ export class AnswerParts {
     const name = isText(givenName) ? givenName : "";
     if (name === "" && !isText(text)) return;
     let call = this.#calls.get(index);
-    if (call === undefined || beginsAnother(call, index, id, name)) {
+    if (call === undefined || beginsAnother(call, { index, id, name, text })) {
       call = this.#push("call", id, name);
       if (call === undefined) return;
       this.#calls.set(index, call).set(undefined, call);
@@ -115,22 +118,23 @@ export class AnswerParts {
       return undefined;
     }
     this.#count++;
-    const part = { kind, id, name, waiting: "", isClosed: false };
+    const part = { kind, id, name, waiting: "", isClosed: false, end: new ObjectEnd() };
     this.#queue.push(part);
     this.#advance();
     return part;
   }
 
   #write(part: Part, text: string, logprobs?: unknown): void {
+    if (part.kind === "call") part.end.add(text);
     if (this.#isOpen && part === this.#queue[0]) this.#writer.write(text, logprobs);
     else part.waiting += text;
   }
 
-  /** Closes the parts that others follow, and opens the next. Called for new parts only, because it may read a whole call. */
+  /** Closes the parts that others follow, and opens the next. */
   #advance(): void {
     for (let [part] = this.#queue; part !== undefined && this.#open(part); [part] = this.#queue) {
       if (this.#queue.length === 1) return;
-      if (part.kind === "call" && !this.#writer.isCallComplete()) return;
+      if (part.kind === "call" && !(this.#writer.closesCompleteCalls && part.end.isReached)) return;
       this.#queue.shift();
       this.#close(part);
     }
@@ -158,10 +162,22 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
-/** Returns true if a delta does not continue the last call of its index. */
-function beginsAnother(call: Part, index: number | undefined, id: string, name: string): boolean {
+/**
+ * Returns true if a delta does not continue the last call of its index. Some servers repeat the name in every delta, and
+ * some give all calls the index 0 and no id.
+ */
+function beginsAnother(
+  call: Part,
+  {
+    index,
+    id,
+    name,
+    text,
+  }: Pick<Part, "id" | "name"> & { index: unknown; text: string | null | undefined },
+): boolean {
   if (name === "" || call.name === "") return false;
-  return id === "" ? index === undefined : call.id !== id;
+  if (id !== "") return call.id !== id;
+  return index === undefined || call.name !== name || (call.end.isReached && isText(text?.trim()));
 }
 
 /**

@@ -15,6 +15,8 @@ const deltas = {
 };
 
 export class MessagesStream extends MessageEvents implements PartWriter {
+  /** A worker may continue a call until its answer ends. */
+  readonly closesCompleteCalls = false;
   readonly #rendering: Rendering;
   readonly #parts: AnswerParts;
   /** The number of the open block, or of the next one. */
@@ -57,11 +59,6 @@ export class MessagesStream extends MessageEvents implements PartWriter {
     if (!isSealed) this.#delta(deltas[this.#kind], text);
     // Longer reasoning is not sealed, so no more than this is kept.
     else if (this.#reasoning.length <= maxReasoningBytes) this.#reasoning += text;
-  }
-
-  /** A worker may continue a call until its answer ends. */
-  isCallComplete(): boolean {
-    return false;
   }
 
   close(): void {

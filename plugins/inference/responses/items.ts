@@ -52,11 +52,6 @@ export class Item {
     this.#writePart("added");
   }
 
-  /** Returns true if the arguments of a call are a JSON object: nothing can follow it. */
-  get isComplete(): boolean {
-    return this.#options.call !== undefined && readObject(this.#text) !== undefined;
-  }
-
   /** `logprobs`: the tokens of the text as chat completions describe them, which is the same here. */
   add(text: string, logprobs?: readonly unknown[]): void {
     const { type } = this.#options;
@@ -74,7 +69,8 @@ export class Item {
   close(status: ItemStatus): object {
     const { type, call } = this.#options;
     const [event, member] = types[type];
-    const own = this.isComplete ? "completed" : status;
+    const isComplete = call !== undefined && readObject(this.#text) !== undefined;
+    const own = isComplete ? "completed" : status;
     if (type === "custom_tool_call") {
       this.#text = customInput(this.#text, own);
       if (this.#text !== "") this.#writeAt(`${event}.delta`, { delta: this.#text });

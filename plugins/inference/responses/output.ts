@@ -37,6 +37,7 @@ const maxIdLength = 64;
 
 export class TranslatedOutput implements ResponseOutput, PartWriter {
   readonly items: object[] = [];
+  readonly closesCompleteCalls = true;
   readonly #parts = new AnswerParts(this);
   readonly #events: EventWriter;
   /** The id of the response without its prefix. */
@@ -82,10 +83,6 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
   write(text: string, logprobs: unknown): void {
     const tokens = isObject(logprobs) ? logprobs["content"] : undefined;
     this.#open?.add(text, Array.isArray(tokens) ? tokens : undefined);
-  }
-
-  isCallComplete(): boolean {
-    return this.#open?.isComplete === true;
   }
 
   close(): void {

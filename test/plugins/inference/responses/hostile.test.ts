@@ -6,7 +6,14 @@ import { raw, usageOf } from "../networks/worker-scripts.ts";
 import type { Script } from "../networks/scripted-worker.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents, assertResponse } from "./check-stream.ts";
-import { callDelta, deltas, message, startResponses, type ResponsesGateway } from "./gateway.ts";
+import {
+  callDelta,
+  deltas,
+  message,
+  networks,
+  startResponses,
+  type ResponsesGateway,
+} from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const limit = 1000;
@@ -61,9 +68,11 @@ describe("calls of tools", inTime, () => {
   });
 
   it("that all have the same index, no index, or the same id", async () => {
-    const whole = (index: number | undefined, id: string, name: string): object => ({
-      tool_calls: [{ index, id, type: "function", function: { name, arguments: "{}" } }],
+    const named = (index: number | undefined, id: string, name: string, text: string): object => ({
+      tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }],
     });
+    const whole = (index: number | undefined, id: string, name: string): object =>
+      named(index, id, name, "{}");
     assert.deepEqual(await callsAfter(deltas([whole(0, "a", "f"), whole(0, "b", "g")])), [
       ["a", "f", "{}"],
       ["b", "g", "{}"],
@@ -77,11 +86,37 @@ describe("calls of tools", inTime, () => {
       ["a", "f", "{}"],
       ["b", "g", "{}"],
     ]);
+    const withoutId = [whole(0, "", "f"), whole(0, "", "g"), whole(0, "", "g")];
+    assert.deepEqual(
+      (await callsAfter(deltas(withoutId))).map((call) => (call as unknown[]).slice(1)),
+      [
+        ["f", "{}"],
+        ["g", "{}"],
+        ["g", "{}"],
+      ],
+    );
+    const pieces = ['{"a":"}{', '\\"', '"}', " "].map((text) => named(0, "", "f", text));
+    assert.deepEqual(
+      (await callsAfter(deltas(pieces))).map((call) => (call as unknown[]).slice(1)),
+      [["f", '{"a":"}{\\""} ']],
+    );
     const [one, other] = (await callsAfter(
       deltas([whole(0, "a", "f"), whole(1, "a", "g")]),
     )) as string[][];
     assert.equal(one?.[0], "a");
     assert.match(other?.[0] ?? "", /^call_/);
+  });
+
+  it("are not parsed again for each call that waits for their end", async (t) => {
+    const open = `{"a":"${"x".repeat(20_000)}`;
+    const begun = Array.from({ length: 500 }, (_, at) =>
+      callDelta(at + 1, "", { id: `c${at}`, name: "g" }),
+    );
+    const parse = t.mock.method(JSON, "parse");
+    const calls = await callsAfter(deltas([callDelta(0, open, first), ...begun]));
+    assert.equal(calls.length, 501);
+    const parsed = parse.mock.calls.filter(({ arguments: [text] }) => text === open);
+    assert.ok(parsed.length <= 1, `parsed ${parsed.length} times`);
   });
 
   it("without an id, or with one that is too long, get one", async () => {
@@ -189,5 +224,31 @@ describe("log probabilities", inTime, () => {
     gateway.worker.script(raw(200, {}, [JSON.stringify({ choices: [whole] })]));
     const { json } = await gateway.create(asked);
     assert.deepEqual(json.output[0].content[0].logprobs, content);
+  });
+
+  /** More than 65,536 members and elements, as 8,192 tokens have. */
+  const long = Array.from({ length: 8_192 }, () => ({ ...content[0], bytes: [1, 2, 3, 4, 5] }));
+
+  it("of a long answer come in one piece", async () => {
+    const message = { content: "x".repeat(8_192) };
+    const choice = { index: 0, message, logprobs: { content: long }, finish_reason: "stop" };
+    gateway.worker.script(raw(200, {}, [JSON.stringify({ choices: [choice] })]));
+    const { status, json } = await gateway.create({ top_logprobs: 1 });
+    assert.equal(status, 200);
+    assert.equal(json.output[0].content[0].logprobs.length, 8_192);
+  });
+
+  it("may be in the last event of a worker with the same API", async () => {
+    await using native = await startResponses({ network: networks[1][1] });
+    const text = "x".repeat(8_192);
+    const part = { type: "output_text", text, annotations: [], logprobs: long };
+    const item = { type: "message", id: "msg_1", role: "assistant", status: "completed" };
+    const output = [{ ...item, content: [part] }];
+    const usage = { input_tokens: 5, output_tokens: 8_192, total_tokens: 8_197 };
+    const response = { id: "resp_1", object: "response", status: "completed", output, usage };
+    native.worker.script(raw(200, {}, [eventOf({ type: "response.completed", response })]));
+    const last = (await native.events()).at(-1);
+    assert.equal(last.type, "response.completed");
+    assert.equal(last.response.usage.output_tokens, 8_192);
   });
 });
