@@ -82,6 +82,7 @@ describe("a step affects only its own request if", () => {
 const nonsense: Readonly<Record<string, unknown>> = {
   "status 99": { status: 99 },
   "a line feed in a field": { status: 200, headers: ["x-a", "b\nc"] },
+  "a body that is an object": { status: 200, body: { a: 1 } },
   "no object": true,
 };
 
