@@ -1,5 +1,5 @@
 /** Headers of blocks, with the changes of the authority set that they announce. */
-import { blake2b } from "@noble/hashes/blake2.js";
+import { hashOf } from "../trie/blake2.ts";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { bytesOf, compact, hexOf, readScale, ScaleError, type ScaleReader } from "./scale.ts";
 
@@ -40,7 +40,7 @@ export function readHeader(reader: ScaleReader): Header {
   const extrinsicsRoot = hexOf(reader.take(32));
   const changes = reader.list(1, readDigestItem);
   const scale = reader.bytes.subarray(start, reader.at);
-  const hash = hexOf(blake2b(scale, { dkLen: 32 }));
+  const hash = hexOf(hashOf(scale));
   const isForced = changes.some((change) => change?.isForced === true);
   const change = changes.find((each) => each?.isForced === false);
   return { number, hash, scale, parentHash, stateRoot, extrinsicsRoot, change, isForced };

@@ -4,6 +4,7 @@ import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
 import { LyingNodes } from "../reads/lying-nodes.ts";
 import { createProver } from "../reads/prover.ts";
+import { loadBlake2 } from "../trie/blake2.ts";
 import { KeptNodes } from "../trie/kept-nodes.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
@@ -39,7 +40,7 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
   return {
     service: { prover: (upstream) => provers.get(upstream) },
     async initialized() {
-      await Promise.all(watches.map(({ first }) => first));
+      await Promise.all([loadBlake2(), ...watches.map(({ first }) => first)]);
     },
     backends: () => watches.map((watch) => watch.status()),
   };

@@ -4,7 +4,8 @@ import { NodeError, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, hexOf } from "../proofs/scale.ts";
 import { hashBytes } from "../trie/node.ts";
 import { nameOf } from "../trie/kept-nodes.ts";
-import { childTries, hashOf, ProofError, TrieProof, type KeyRange } from "../trie/read-proof.ts";
+import { hashOf } from "../trie/blake2.ts";
+import { childTries, ProofError, TrieProof, type KeyRange } from "../trie/read-proof.ts";
 import { Params, ParamsError } from "./params.ts";
 import { UnprovableError, type ProvedResult, type ReadCall, type Source } from "./read.ts";
 

@@ -1,6 +1,6 @@
 /** Reads values and keys from the nodes of a trie, each of which is known by its hash. */
-import { blake2b } from "@noble/hashes/blake2.js";
 import { ScaleError } from "../proofs/scale.ts";
+import { hashOf } from "./blake2.ts";
 import { nameOf, type KeptNodes } from "./kept-nodes.ts";
 import {
   bytesOfNibbles,
@@ -26,10 +26,6 @@ const maxDepth = 512;
 
 /** The keys of the main trie that hold the roots of the child tries begin with this. */
 export const childTries = Buffer.from(":child_storage:default:");
-
-export function hashOf(bytes: Uint8Array): Uint8Array {
-  return blake2b(bytes, { dkLen: hashBytes });
-}
 
 const emptyName = nameOf(hashOf(emptyNode));
 

@@ -1,7 +1,7 @@
 /** Computes the root of a trie, such as the extrinsics root of a block. */
 import { compact } from "../proofs/scale.ts";
 import { emptyNode, encodeStart, hashBytes, nibblesOf } from "./node.ts";
-import { hashOf } from "./read-proof.ts";
+import { hashOf } from "./blake2.ts";
 
 /** V1 stores values of 33 bytes or more under their hash. */
 export type Layout = "V0" | "V1";
