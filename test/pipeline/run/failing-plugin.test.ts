@@ -82,7 +82,6 @@ describe("a step affects only its own request if", () => {
 const nonsense: Readonly<Record<string, unknown>> = {
   "status 99": { status: 99 },
   "a line feed in a field": { status: 200, headers: ["x-a", "b\nc"] },
-  "a body that is an object": { status: 200, body: { a: 1 } },
   "no object": true,
 };
 
@@ -117,6 +116,17 @@ describe("a surface affects only its own request if", () => {
       await costsOwnRequest({ surface: { answer: failing as never } });
     });
   }
+
+  // Finding P29: the connection was cut.
+  it("answer returns a body that is an object, for which the client gets 500", async () => {
+    const surface = { answer: () => ({ status: 200, body: { a: 1 } }) } as unknown as SurfaceHooks;
+    const above: TestStep = { name: "above", responseHeaders() {}, responseChunk() {} };
+    for (const steps of [[], [above]]) {
+      await using served = await serve([{ path: "/x", steps, surface }]);
+      assert.equal((await ask(served, "/x")).status, 500);
+      assert.match(served.errors.join(), /surface-0/);
+    }
+  });
 
   it("answer fails in the middle of its stream", async () => {
     await costsOwnRequest({
