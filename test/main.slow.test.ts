@@ -122,7 +122,7 @@ test("explain names the option for another admin listener when it gets no answer
 test("check falls back on the file that ships with Sluice", (t) => {
   const { status, stdout } = sluice(["check"], { cwd: temporaryFolder(t) });
   assert.equal(status, 0);
-  assert.match(stdout, /pipeline\.yaml has no faults/);
+  assert.match(stdout, /pipeline\.yaml has no faults\.[^]*run npx sluice init\./);
 });
 
 test("--config, then SLUICE_CONFIG, then ./pipeline.yaml", (t) => {

@@ -37,7 +37,7 @@ const message = {
     content: {
       anyOf: [
         { type: ["string", "null"] },
-        { type: "array", maxItems: 0 },
+        { type: "array", items: {}, maxItems: 0 },
         {
           description: "Only the parts of type `text` are forwarded. At least one is needed.",
           type: "array",

@@ -39,7 +39,21 @@ export const requestSchema: JsonSchema = {
 const answer: JsonSchema = {
   ...objectOf({
     object: { const: "list" },
-    data: { description: "The embeddings, as the worker sent them.", type: "array" },
+    data: {
+      description: "The embeddings, as the worker sent them.",
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          object: { const: "embedding" },
+          index: count,
+          embedding: {
+            description: "Numbers, or a text if `encoding_format` is `base64`.",
+            anyOf: [{ type: "array", items: { type: "number" } }, text],
+          },
+        },
+      },
+    },
     model: text,
     usage: objectOf({ prompt_tokens: count, total_tokens: count, usedCUMilli }),
   }),

@@ -117,6 +117,17 @@ describe("a surface affects only its own request if", () => {
     });
   }
 
+  // Finding P29: the connection was cut.
+  it("answer returns a body that is an object, for which the client gets 500", async () => {
+    const surface = { answer: () => ({ status: 200, body: { a: 1 } }) } as unknown as SurfaceHooks;
+    const above: TestStep = { name: "above", responseHeaders() {}, responseChunk() {} };
+    for (const steps of [[], [above]]) {
+      await using served = await serve([{ path: "/x", steps, surface }]);
+      assert.equal((await ask(served, "/x")).status, 500);
+      assert.match(served.errors.join(), /surface-0/);
+    }
+  });
+
   it("answer fails in the middle of its stream", async () => {
     await costsOwnRequest({
       surface: {

@@ -11,6 +11,8 @@ import {
   widthExcess,
   type WatchedPage,
 } from "../../../watched-page.ts";
+import { startWorker } from "../../inference/networks/scripted-worker.ts";
+import { failing } from "../../inference/networks/worker-scripts.ts";
 import { call, enter, startWatched, type Watched } from "./gateway.ts";
 
 /** Opens the sign-in page of the dashboard. */
@@ -90,6 +92,7 @@ test("after signing in, the views show the requests of the gateway and follow th
     await page.getByText("All checks pass.").waitFor();
     await page.getByText("No requests yet", { exact: true }).waitFor();
     await page.getByText("Nothing was refused").waitFor();
+    await page.getByRole("heading", { name: "Requests per 5 seconds, last 10 minutes" }).waitFor();
 
     assert.equal(await call(gateway, gateway.key), 200);
     assert.equal(await call(gateway, undefined), 401);
@@ -549,3 +552,35 @@ test("Health shows requests, latency and errors over time, for all routes and fo
     assert.ok(width <= 390, `${width}`);
     assert.deepEqual(opened.problems, []);
   }));
+
+test("Health says why a worker is not used, since when, and when it is tried again", async (t) => {
+  launched ??= await openChromium(t);
+  if (launched === undefined) return;
+  const inference = "authenticate, { authorize: { require: inference } }, meter";
+  await using worker = await startWorker({ otherwise: failing(401) });
+  await using gateway = await startWatched({
+    append: `  - { path: /chat, methods: [POST], run: [${inference}], to: chat }
+rate: "0.25"
+networks:
+  classic: { kind: openai, url: "${worker.url}", price_per_token_nano: "12" }
+`,
+  });
+  const { key } = await gateway.issue({ capabilities: ["inference"] });
+  const body = JSON.stringify({
+    model: "Test/Model-1",
+    messages: [{ role: "user", content: "hello" }],
+  });
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  for (let n = 0; n < 3; n++) {
+    const answer = await fetch(`${gateway.url}/chat`, { method: "POST", headers, body });
+    assert.equal(answer.status, 503, await answer.text());
+  }
+  const opened = await open(launched, gateway);
+  const { page } = opened;
+  await enter(page, gateway.key);
+  await view(page, "Health");
+  const workers = page.getByRole("table", { name: "Workers of classic" });
+  const row = await workers.getByRole("row", { name: /Test\/Model-1/ }).textContent();
+  assert.match(row ?? "", /left out .*401.*, since \d\d:\d\d:\d\d, next try \d\d:\d\d:\d\d/);
+  assert.deepEqual(opened.problems, []);
+});

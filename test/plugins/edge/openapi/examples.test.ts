@@ -88,6 +88,19 @@ for (const [name, pipeline] of [
       }
     });
 
+    it("says of every array what its items are", () => {
+      const missing: string[] = [];
+      const visit = (value: unknown, at: string): void => {
+        if (!isNode(value)) return;
+        if (value["type"] === "array" && !("items" in value)) missing.push(at);
+        for (const [key, member] of Object.entries(value)) {
+          if (key !== "example" && key !== "examples") visit(member, `${at}/${key}`);
+        }
+      };
+      visit(document, "");
+      assert.deepEqual(missing, []);
+    });
+
     it("has an example for every schema, and the example is valid", () => {
       const ajv = new Ajv2020({ strict: false, validateFormats: false });
       ajv.addSchema({ ...document, $id: "document" });

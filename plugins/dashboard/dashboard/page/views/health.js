@@ -223,11 +223,8 @@ const gone = ["unreachable", "bad_answer", "other_chain", "left out", "not admit
 /** Shows the state of a backend and, if it is not used, why, since when, and when it is tried again. */
 function state({ state: word, reason, since, next_try: next }) {
   const meaning = good.includes(word) ? "ok" : gone.includes(word) ? "bad" : "warn";
-  return html`<${Badge} meaning=${meaning}>${word.replaceAll("_", " ")}<//> ${
-      reason !== undefined &&
-      html`<span class="quiet">
-        ${reason}, since
-        ${format.instant(since)}${next !== undefined && `, next try ${format.instant(next)}`}
-      </span>`
-    }`;
+  const tried = next === undefined ? "" : `, next try ${format.instant(next)}`;
+  const absence = reason && `${reason}, since ${format.instant(since)}${tried}`;
+  return html`<${Badge} meaning=${meaning}>${word.replaceAll("_", " ")}<//>
+    <span class="quiet"> ${absence}</span>`;
 }
