@@ -1,5 +1,13 @@
 /** Reads JSON that a worker, its model or a client wrote as text. Nothing here throws. */
-import { isObject, jsonExcess, parseBoundedJson, parseJson } from "sluice-gateway/internal/toolkit";
+import {
+  isObject,
+  jsonExcess,
+  parseBoundedJson,
+  parseJson,
+  spaceEnd,
+  stringEnd,
+  valueEnd,
+} from "sluice-gateway/internal/toolkit";
 
 /** Returns undefined if the text is not JSON. */
 export function readJson(text: string): unknown {
@@ -36,4 +44,22 @@ export function readChoice(
   } catch {
     return {};
   }
+}
+
+/**
+ * Returns the text of a member, with the digits of its numbers. `text`: a valid JSON object. Undefined if it has no member
+ * with this name, or writes the name with escapes.
+ */
+export function memberText(text: string, name: string): string | undefined {
+  let found: string | undefined;
+  for (let at = spaceEnd(text, 0); text[at] === "{" || text[at] === ",";) {
+    const nameStart = spaceEnd(text, at + 1);
+    const nameEnd = stringEnd(text, nameStart);
+    const start = spaceEnd(text, spaceEnd(text, nameEnd) + 1);
+    const end = valueEnd(text, start);
+    // JSON.parse also uses the last of equal names.
+    if (text.slice(nameStart, nameEnd) === `"${name}"`) found = text.slice(start, end);
+    at = spaceEnd(text, end);
+  }
+  return found;
 }

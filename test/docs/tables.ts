@@ -55,8 +55,8 @@ export function findTable(page: string, name: string): { at: number; lines: stri
 }
 
 /**
- * The clients with the APIs for models over which they were judged. The tests in test/clients and test/agents run every
- * entry of the same lists, so no client is here without a test that has passed.
+ * The clients with the APIs for models over which they are tested. The tests in test/clients and test/agents run every
+ * entry of the same lists. Those of the large agents run in .ci/try-agents only.
  */
 function clientTable(): Table {
   const apis = ["chat", "responses", "messages", "embeddings"];

@@ -56,29 +56,37 @@ export function signatureOf(reasoning: string, { thinking, seal }: Rendering): s
 export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
   return (completion, message, charged) => {
     const { content: text = "", reasoningContent = "", toolCalls = [] } = message ?? {};
-    const content: object[] = [];
+    /** The blocks as JSON. */
+    const content: string[] = [];
     if (reasoningContent !== "" && rendering.thinking !== "none") {
       const thinking = rendering.thinking === "shown" ? reasoningContent : "";
       const signature = signatureOf(reasoningContent, rendering);
-      content.push({ type: "thinking", thinking, signature });
+      content.push(JSON.stringify({ type: "thinking", thinking, signature }));
     }
-    if (text !== "") content.push({ type: "text", text });
+    if (text !== "") content.push(JSON.stringify({ type: "text", text }));
     const calls = toolCalls.filter(({ name }) => name !== "");
     const used = new Set<string>();
     calls.forEach(({ id, name, arguments: given }, index) => {
-      const input = inputOf(given);
-      content.push({ type: "tool_use", id: toolUseId(completion, id, index, used), name, input });
+      const block = { type: "tool_use", id: toolUseId(completion, id, index, used), name };
+      content.push(withMember(block, "input", inputOf(given)));
     });
     const stop_reason = stopReason(charged, calls.length > 0);
-    const rest = { content, stop_reason, stop_sequence: null, usage: usageOf(charged) };
-    return JSON.stringify({ ...messageHead(completion), ...rest });
+    const rest = { stop_reason, stop_sequence: null, usage: usageOf(charged) };
+    const members = { ...messageHead(completion), ...rest };
+    return withMember(members, "content", `[${content.join(",")}]`);
   };
 }
 
+/** Returns the JSON of an object that has at least one member, and of one more. `json`: the value of that member. */
+export function withMember(members: object, name: string, json: string): string {
+  return `${JSON.stringify(members).slice(0, -1)},"${name}":${json}}`;
+}
+
 /**
- * Returns the input of a tool call. Arguments that are not a JSON object are kept as a text, so that the client's check
+ * Returns the JSON of the input of a tool call, as the model wrote it, so that numbers keep their digits. Arguments that are not a JSON object are kept as a text, so that the client's check
  * of its schema fails and the model gets to see them.
  */
-function inputOf(text: string): object {
-  return text.trim() === "" ? {} : (readObject(text) ?? { malformed_arguments: text });
+function inputOf(text: string): string {
+  if (text.trim() === "") return "{}";
+  return readObject(text) === undefined ? JSON.stringify({ malformed_arguments: text }) : text;
 }

@@ -2,7 +2,7 @@
  * Translates the system text and the messages of a request to messages of chat completions (agents.md section 6).
  * Everything stays at its place, so that a conversation that grows keeps its beginning: workers have it in their caches.
  */
-import { isAbsent } from "sluice-gateway/internal/toolkit";
+import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import {
@@ -152,6 +152,10 @@ export class MessagesReader {
     return check.list(content, path).map((one, index) => {
       const at = `${path}.${index}`;
       const block = check.object(one, at);
+      const { citations } = block;
+      if (isObject(citations) && citations["enabled"] === true) {
+        throw check.fail(`${at}.citations`, "citations are not supported");
+      }
       for (const name of ["cache_control", "citations"]) {
         if (!isAbsent(block[name])) this.#reading.ignored.add(name);
       }

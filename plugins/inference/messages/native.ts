@@ -1,9 +1,9 @@
 /** Requests to workers that have the Messages API themselves, and their answers. */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { AnswerRenderer, Charged } from "../completions/api.ts";
-import { readChoice } from "../read-json.ts";
+import { memberText, readChoice } from "../read-json.ts";
 import type { NativeApi } from "../completions/native-request.ts";
-import { messageHead, stopReason, usageOf } from "./answer.ts";
+import { messageHead, stopReason, usageOf, withMember } from "./answer.ts";
 import type { Json } from "../completions/check.ts";
 import { billingHeader } from "./conversation.ts";
 import { MessageEvents } from "./events.ts";
@@ -55,8 +55,9 @@ export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
   charged,
 ) => {
   const { content, stop_reason, stop_sequence = null } = readChoice(native);
-  const rest = { content, stop_reason, stop_sequence, usage: usageOf(charged) };
-  return [Buffer.from(JSON.stringify({ ...messageHead(completion), ...rest }))];
+  const rest = { stop_reason, stop_sequence, usage: usageOf(charged) };
+  const json = memberText(native.toString(), "content") ?? JSON.stringify(content);
+  return [Buffer.from(withMember({ ...messageHead(completion), ...rest }, "content", json))];
 };
 
 /** Maximum number of blocks. No model writes so many. */

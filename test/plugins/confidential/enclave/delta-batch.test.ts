@@ -132,6 +132,25 @@ describe("batches of deltas", () => {
     ]);
   });
 
+  test("the sizes of the frames of a call do not show the parts in which the model wrote it", () => {
+    const sizesOf = (lengths: readonly number[]): readonly number[] => {
+      const { batch, sizes } = start();
+      const begin = { index: 0, id: "call_1", function: { name: "edit", arguments: "" } };
+      batch.add({ tool_calls: [begin] });
+      for (const length of lengths) {
+        batch.add({ tool_calls: [{ index: 0, function: { arguments: "x".repeat(length) } }] });
+      }
+      batch.flush();
+      return sizes;
+    };
+    const even = [2, 2, 2, 2, 2, 2, 2, 2];
+    const uneven = [1, 1, 1, 1, 1, 1, 1, 9];
+    const sizes = sizesOf([...even, ...even]);
+    assert.equal(sizes.length, 3);
+    assert.deepEqual(sizesOf([...even, ...uneven]), sizes);
+    assert.deepEqual(sizesOf([...uneven.toReversed(), ...uneven]), sizes);
+  });
+
   test("a call with the index of an earlier one stays separate, and content after a call stays after it", () => {
     const { batch, sent } = start();
     const call = (id: string): Record<string, unknown> => ({

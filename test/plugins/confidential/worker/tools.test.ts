@@ -89,6 +89,8 @@ routes:
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
   - { path: /v1/responses, methods: [POST], run: [{ use: inference }], to: responses }
   - { path: /v1/messages, methods: [POST], run: [{ use: inference }], to: messages }
+  - { path: "/{network}/v1/responses", methods: [POST], run: [{ use: inference }], to: responses }
+  - { path: "/{network}/v1/messages", methods: [POST], run: [{ use: inference }], to: messages }
   - { path: /v1/embeddings, methods: [POST], run: [{ use: inference }], to: embeddings }
 `,
   });
@@ -276,7 +278,9 @@ const apis = [
   },
 ];
 
-for (const api of apis) {
+const underNetwork = apis.map((api) => ({ ...api, path: `/confidential-alpha${api.path}` }));
+
+for (const api of [...apis, ...underNetwork]) {
   const { path, body } = api;
   test(
     `${path} answers with calls from an encrypted network, and the charge is the counts times the price`,

@@ -1,9 +1,9 @@
 /** The Messages API: whole and streamed answers, their blocks, usage and charge. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { streamed } from "../networks/worker-scripts.ts";
+import { raw, streamed } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
-import { deltas, eventsOf, message, startMessages } from "./gateway.ts";
+import { deltas, eventsOf, message, networks, startMessages } from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const call = (id: string, name: string, text: string): object => ({
@@ -72,6 +72,27 @@ describe("a message in one piece", inTime, () => {
     assert.equal(json.usage.cache_read_input_tokens, 6);
     assert.equal(json.usage.usedCUMilli, 13 * tokenMilli);
   });
+
+  for (const [kind, network] of networks) {
+    it(`keeps the digits of numbers in the input of a tool (${kind})`, async () => {
+      await using gateway = await startMessages({ network });
+      const digits = '{"id":12345678901234567890,"x":1.0}';
+      const worker = {
+        translated: { choices: [{ message: { tool_calls: [call("c", "edit", digits)] } }] },
+        native: {
+          content: [{ type: "tool_use", id: "c", name: "edit", input: "DIGITS" }],
+          stop_reason: "tool_use",
+          usage: { input_tokens: 5, output_tokens: 2 },
+        },
+      }[kind];
+      const body = JSON.stringify(worker).replace('"DIGITS"', digits);
+      gateway.worker.script(raw(200, { "content-type": "application/json" }, [body]));
+      const { status, text, json } = await gateway.create();
+      assert.equal(status, 200, text);
+      assert.equal(json.content.length, 1);
+      assert.ok(text.includes(`"input":${digits}`), text);
+    });
+  }
 
   for (const [reason, expected] of [
     ["length", "max_tokens"],

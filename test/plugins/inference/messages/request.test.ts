@@ -424,6 +424,13 @@ describe("a request that is not valid", inTime, () => {
     assert.deepEqual(gateway.charges().length, earlier);
   });
 
+  it("includes citations that are on", async () => {
+    const messages = [user({ type: "text", text: "x", citations: { enabled: true } })];
+    const { status, json } = await gateway.create({ messages });
+    const expected = "messages.0.content.0.citations: citations are not supported";
+    assert.deepEqual([status, json.error?.message], [400, expected]);
+  });
+
   it("includes sampling and citations in version 2026-10-21 only, also for count_tokens", async () => {
     const strict = { headers: { "anthropic-version": "2026-10-21" } };
     const cited = user({ type: "text", text: "x", citations: [{}] });

@@ -230,8 +230,13 @@ describe("log probabilities", inTime, () => {
   const long = Array.from({ length: 8_192 }, () => ({ ...content[0], bytes: [1, 2, 3, 4, 5] }));
 
   it("of a long answer come in one piece", async () => {
-    const message = { content: "x".repeat(8_192) };
-    const choice = { index: 0, message, logprobs: { content: long }, finish_reason: "stop" };
+    const said = { content: "x".repeat(8_192) };
+    const choice = {
+      index: 0,
+      message: said,
+      logprobs: { content: long },
+      finish_reason: "stop",
+    };
     gateway.worker.script(raw(200, {}, [JSON.stringify({ choices: [choice] })]));
     const { status, json } = await gateway.create({ top_logprobs: 1 });
     assert.equal(status, 200);
