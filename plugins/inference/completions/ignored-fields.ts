@@ -7,7 +7,7 @@ import { isAbsent } from "sluice-gateway/internal/toolkit";
 
 const ignoredHeader = "x-sluice-ignored";
 
-const nameForm = /^[a-z0-9_.]{1,40}$/;
+const nameForm = /^[A-Za-z0-9_.-]{1,40}$/;
 /** Maximum number of names that a client has chosen. */
 const maxChosen = 15;
 

@@ -459,6 +459,7 @@ describe("what is ignored", inTime, () => {
     assert.deepEqual(names.slice(0, 3), ["other", "speed", "new_0"]);
     assert.equal(names.length, 16);
     assert.ok(names.every((name) => /^[a-z0-9_.]{1,40}$/.test(name)));
+    assert.deepEqual(ignoredOf(await gateway.create({ topK: 1, "x-foo": 1 })), ["topK", "x-foo"]);
   });
 
   it("is counted if its name is known", async () => {
