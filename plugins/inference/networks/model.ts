@@ -18,7 +18,7 @@ import type { ServingNetwork } from "./serving-network.ts";
 import { NetworkCall } from "./network-call.ts";
 import type { Worker } from "./worker.ts";
 
-interface ModelParts {
+interface ModelDeps {
   readonly id: string;
   /** The workers that may get requests. */
   readonly workers: readonly Worker[];
@@ -30,11 +30,11 @@ interface ModelParts {
 export class Model implements NetworkModel {
   readonly modelId: string;
   readonly #network: ServingNetwork;
-  readonly #parts: ModelParts;
+  readonly #parts: ModelDeps;
   readonly #coefficients: CoefficientBands | undefined;
   readonly #sampler: CandidateSampler;
 
-  constructor(network: ServingNetwork, parts: ModelParts) {
+  constructor(network: ServingNetwork, parts: ModelDeps) {
     this.modelId = parts.id;
     this.#network = network;
     this.#parts = parts;

@@ -25,12 +25,12 @@ import { OpenaiTransport } from "./openai-transport.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
 import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem } from "./status-document.ts";
-import type { NetworkParts, ServingNetwork } from "./serving-network.ts";
+import type { NetworkDeps, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
 
 export class Network implements ServingNetwork {
   readonly config: NetworkConfig;
-  readonly parts: NetworkParts;
+  readonly parts: NetworkDeps;
   readonly settled: Promise<void>;
   readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
@@ -50,7 +50,7 @@ export class Network implements ServingNetwork {
   #prices = new Map<number, Price>();
   #pricedRate: string | undefined;
 
-  constructor(config: NetworkConfig, parts: NetworkParts) {
+  constructor(config: NetworkConfig, parts: NetworkDeps) {
     const { clock, log, metrics, storage } = parts;
     this.config = config;
     this.parts = parts;

@@ -24,7 +24,7 @@ const probeMs = 2_000;
  */
 const unusedMs = 4_000;
 
-interface TransportParts {
+interface TransportDeps {
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -37,7 +37,7 @@ interface SharedClient {
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
-  readonly #parts: TransportParts;
+  readonly #parts: TransportDeps;
   /** Loaded here instead of at the first probe, which runs while other workers serve requests. */
   readonly #request = requestSender();
   /** The clients by origin. */
@@ -48,7 +48,7 @@ export class OpenaiTransport implements Transport {
   readonly #lines: string;
   readonly #fieldNames: ReadonlySet<string>;
 
-  constructor(config: NetworkConfig, parts: TransportParts) {
+  constructor(config: NetworkConfig, parts: TransportDeps) {
     this.#config = config;
     this.#parts = parts;
     const fields = requestFields(config.headers);
@@ -136,7 +136,7 @@ function isUnauthorized(status: number | undefined): boolean {
   return status === 401 || status === 403;
 }
 
-interface RouteParts {
+interface RouteDeps {
   /** Shared with other workers at the same origin. */
   readonly client: Http1Client;
   /** Path of the API, such as `/v1`. */
@@ -157,9 +157,9 @@ export class OpenaiRoute implements WorkerRoute {
   readonly basePath: string;
   readonly fields: string;
   readonly fieldNames: ReadonlySet<string>;
-  readonly #parts: RouteParts;
+  readonly #parts: RouteDeps;
 
-  constructor(parts: RouteParts) {
+  constructor(parts: RouteDeps) {
     this.client = parts.client;
     this.basePath = parts.basePath;
     this.fields = parts.fields;

@@ -11,7 +11,7 @@ import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/ser
 import type { Affinity } from "./affinity.ts";
 import type { CallMetrics } from "./call-metrics.ts";
 
-export interface NetworkParts {
+export interface NetworkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -26,7 +26,7 @@ export interface NetworkParts {
 
 export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
-  readonly parts: NetworkParts;
+  readonly parts: NetworkDeps;
   readonly callMetrics: CallMetrics;
   /** False while the configured rate is not known. No worker is offered then. */
   readonly isPriced: boolean;

@@ -17,7 +17,7 @@ export interface TokenRate {
   close(): void;
 }
 
-interface TokenRateParts {
+interface TokenRateDeps {
   /** Name of the network, for the metrics. */
   readonly name: string;
   readonly clock: Clock;
@@ -27,7 +27,7 @@ interface TokenRateParts {
   readonly storage: () => PluginStorage;
 }
 
-export function openTokenRate(config: RateConfig | undefined, parts: TokenRateParts): TokenRate {
+export function openTokenRate(config: RateConfig | undefined, parts: TokenRateDeps): TokenRate {
   if (config?.kind === "polled") return new PolledRate(config, parts);
   const firstReading = Promise.resolve();
   return { usd: config?.usd, isKnown: true, firstReading, close: () => undefined };
@@ -45,7 +45,7 @@ interface Reading {
 class PolledRate implements TokenRate {
   readonly firstReading: Promise<void>;
   readonly #config: RateConfig & { readonly kind: "polled" };
-  readonly #parts: TokenRateParts;
+  readonly #parts: TokenRateDeps;
   readonly #document: PolledDocument<string>;
   readonly #known: Gauge;
   /** Key of the last value in the storage. The address may contain secrets and be long. */
@@ -54,7 +54,7 @@ class PolledRate implements TokenRate {
   #stored: Reading | undefined;
   #wasKnown = true;
 
-  constructor(config: RateConfig & { readonly kind: "polled" }, parts: TokenRateParts) {
+  constructor(config: RateConfig & { readonly kind: "polled" }, parts: TokenRateDeps) {
     this.#config = config;
     this.#parts = parts;
     this.#key = keyOf(config);

@@ -12,7 +12,7 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
-export interface WorkerParts {
+export interface WorkerDeps {
   readonly clock: Clock;
   /** Called when the worker is ejected and when it is readmitted. */
   readonly onEjectionChange: (worker: Worker) => void;
@@ -25,12 +25,12 @@ export class Worker implements NetworkWorker, Backend {
   readonly route: WorkerRoute;
   /** Number of requests in flight. */
   inFlight = 0;
-  readonly #parts: WorkerParts;
+  readonly #parts: WorkerDeps;
   readonly #ejection: Ejection;
   #closed = false;
 
   /** `route`: the route to the worker, which `close` closes. */
-  constructor(listed: ListedWorker, route: WorkerRoute, parts: WorkerParts) {
+  constructor(listed: ListedWorker, route: WorkerRoute, parts: WorkerDeps) {
     this.id = listed.id;
     this.listed = listed;
     this.route = route;

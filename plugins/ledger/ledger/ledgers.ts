@@ -2,7 +2,7 @@
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Decoder, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
-import { openLedger, type LedgerService } from "./ledger.ts";
+import { openLedger, type LedgerService } from "./open-ledger.ts";
 import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { openPool } from "./pool/pool.ts";

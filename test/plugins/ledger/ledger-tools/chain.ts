@@ -9,7 +9,7 @@ import type {
 } from "sluice-gateway/services";
 import ledgerTools from "../../../../plugins/ledger/ledger-tools/index.ts";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
-import { openLedger } from "../../../../plugins/ledger/ledger/ledger.ts";
+import { openLedger } from "../../../../plugins/ledger/ledger/open-ledger.ts";
 import type {
   NodeFailure,
   NodePool,

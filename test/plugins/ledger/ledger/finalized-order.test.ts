@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import type { ClientSubscription } from "../../../../plugins/contracts/ledger-subscriptions.ts";
-import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { silentLog } from "../../../test-log.ts";
 import { ChainNode } from "./feed/chain-node.ts";

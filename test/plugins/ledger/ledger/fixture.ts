@@ -1,7 +1,7 @@
 /** A ledger with a fake pool. */
 import type { Ledger, Ledgers } from "sluice-gateway/services";
 import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
-import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { FakePool } from "./fake-pool.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerAnswer } from "sluice-gateway/services";
-import type { LedgerService } from "../../../../plugins/ledger/ledger/ledger.ts";
+import type { LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
 import { hash, request, testLedger } from "./fixture.ts";
 
 function call(

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openLedger, type LedgerService } from "../../../../../plugins/ledger/ledger/ledger.ts";
+import {
+  openLedger,
+  type LedgerService,
+} from "../../../../../plugins/ledger/ledger/open-ledger.ts";
 import { upstreamConfig } from "../fixture.ts";
 import { readableMetrics } from "./recorded-request.ts";
 import {
