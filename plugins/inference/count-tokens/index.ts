@@ -2,7 +2,7 @@
  * Surface `count-tokens`: the prompt tokens of a request of the Messages API. A worker counts them if it can, else they
  * are estimated. Both are free.
  */
-import { defineSurface, type Exchange, type Reply } from "sluice-gateway/plugin";
+import { defineSurface, type Clock, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { InferenceResult, Networks, Offer } from "sluice-gateway/services";
 import { maxRequestBytes, readBody, unlistedError } from "../completions/answer.ts";
 import { errorReply } from "../completions/error-reply.ts";
@@ -18,6 +18,8 @@ import { countOperation } from "./operation.ts";
 const bytesPerToken = 3;
 /** The tokens that a chat template adds to a message: its role and some marks. */
 const tokensPerMessage = 8;
+/** An agent waits for the count before it goes on, so a silent worker is not waited for longer (milliseconds). */
+const countMs = 3_000;
 
 const nativeCount: NativeApi = {
   ...nativeMessages,
@@ -38,13 +40,19 @@ export default defineSurface({
     const seal = createReasoningSeal(host.seal);
     return {
       body: { bytes: maxRequestBytes, types: ["application/json"] },
-      answer: (x) => answer(x, networks, seal),
+      answer: (x) => answer(x, { networks, seal, clock: host.clock }),
       renderRefusal,
     };
   },
 });
 
-async function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Promise<Reply> {
+interface CountDeps {
+  readonly networks: Networks;
+  readonly seal: ReasoningSeal;
+  readonly clock: Clock;
+}
+
+async function answer(x: Exchange, { networks, seal, clock }: CountDeps): Promise<Reply> {
   const asked = readBody({ renderError }, x, networks, (body, offered) =>
     readMessagesRequest(body, x, { options: offered?.prompt, seal, isCounted: true }),
   );
@@ -57,7 +65,8 @@ async function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Pro
   }
   const headers = ["content-type", "application/json", ...requestIdHeader(x)];
   const request = requestFor(offer, nativeCount, body, read.request);
-  const counted = request.api === undefined ? undefined : await countAtWorker(x, offer, request);
+  const counted =
+    request.api === undefined ? undefined : await countAtWorker(x, clock, offer, request);
   if (counted !== undefined) {
     return { status: 200, headers, body: JSON.stringify({ input_tokens: counted }) };
   }
@@ -70,23 +79,25 @@ async function answer(x: Exchange, networks: Networks, seal: ReasoningSeal): Pro
 /** Resolves to undefined if no worker has counted the tokens, or if the count cannot be right. */
 function countAtWorker(
   x: Exchange,
+  clock: Clock,
   offer: Offer,
   { api, body, imageTokens }: CompletionRequest,
 ): Promise<number | undefined> {
   return new Promise((resolve) => {
     const end = (result?: InferenceResult): void => {
       x.onAbort = undefined;
+      timer[Symbol.dispose]();
       resolve(result?.usage.estimated === false ? result.usage.promptTokens : undefined);
     };
+    const giveUp = (): void => {
+      call.abort();
+      end();
+    };
+    const timer = clock.after(countMs, giveUp);
     const call = offer.send(
       { api, body, imageTokens, streamed: false, promptBytes: 0, maxTokens: 0 },
       { onChoice() {}, onRead() {}, onEnd: end, onError: () => end() },
     );
-    x.onAbort = {
-      aborted() {
-        call.abort();
-        end();
-      },
-    };
+    x.onAbort = { aborted: giveUp };
   });
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createRandom } from "../../../../bench/soak/random.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 import { randomJunk } from "../completions/random-choices.ts";
 import { eventOf } from "../networks/chat-events.ts";
 import { failing, raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
@@ -364,6 +365,18 @@ describe("count_tokens at a worker", inTime, () => {
     }
     assert.equal((await own.create()).status, 200);
     assert.equal(own.charges().length, 1);
+  });
+
+  it("is an estimate if the worker is silent for three seconds", async () => {
+    const clock = manualClock();
+    await using own = await startMessages({ network, clock });
+    const held = own.worker.hold();
+    const asked = own.create({}, { path });
+    const worker = await held;
+    clock.advance(3_000);
+    const { status, json } = await asked;
+    assert.deepEqual([status, json], [200, { input_tokens: 9 }]);
+    await worker.left;
   });
 
   it("ends the request of a client that leaves", async () => {
