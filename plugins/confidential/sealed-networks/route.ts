@@ -19,6 +19,7 @@ import { createNodeChannel } from "../protocol/node-channel.ts";
 import { SealedAttempt } from "./attempt.ts";
 import { offerFault, priceText } from "./bill.ts";
 import { networkOf } from "./catalogue.ts";
+import { openNodeWebSocket } from "./node-socket.ts";
 import type { SealedConfig } from "./options.ts";
 import type { ReservedSession, SealedDeps, SealedSessions } from "./sealed-sessions.ts";
 import {
@@ -156,6 +157,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         clock: clientClock(clock),
         memory,
         openChannel: openNodeChannel,
+        openWebSocket: openNodeWebSocket,
         signal: this.#closing.signal,
       });
       const fault = offerFault(session.offer, stream.max_price_nano);
