@@ -25,6 +25,7 @@ export type ConfidentialCode =
 interface FailureDetails {
   readonly checks?: readonly Check[];
   readonly evidence?: VerificationReport;
+  readonly retryAfterSeconds?: number | undefined;
 }
 
 /**
@@ -37,12 +38,15 @@ export class ConfidentialError extends Error {
   readonly checks: readonly Check[] | undefined;
   /** The result of the verification of the evidence, up to the failure. Undefined if no evidence was verified. */
   readonly evidence: VerificationReport | undefined;
+  /** The wait that the gateway asks for, if it has refused the connection. Undefined with the global WebSocket. */
+  readonly retryAfterSeconds: number | undefined;
 
   constructor(code: ConfidentialCode, message: string, details: FailureDetails = {}) {
     super(message);
     this.code = code;
     this.checks = details.checks;
     this.evidence = details.evidence;
+    this.retryAfterSeconds = details.retryAfterSeconds;
   }
 }
 

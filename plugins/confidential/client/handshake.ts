@@ -92,15 +92,16 @@ async function connectSocket(
     if (signal.aborted) throw abortReason(signal, checks);
     if (!(error instanceof ConfidentialError)) throw error;
     checks.record("connection", error.message);
-    throw new ConfidentialError(error.code, error.message, { checks: checks.list() });
+    const { code, message, retryAfterSeconds } = error;
+    throw new ConfidentialError(code, message, { checks: checks.list(), retryAfterSeconds });
   }
 }
 
 async function openInTime(
-  { clock, connectMs }: Settings,
+  { clock, connectMs, openWebSocket }: Settings,
   request: SocketRequest,
 ): Promise<StreamSocket> {
-  if (connectMs === undefined) return openSocket(request);
+  if (connectMs === undefined) return openSocket(request, openWebSocket);
   const late = new AbortController();
   const why = `the connection was not open after ${connectMs} ms`;
   const stop = clock.after(connectMs, () =>
@@ -108,7 +109,7 @@ async function openInTime(
   );
   try {
     const signal = AbortSignal.any([request.signal, late.signal]);
-    return await openSocket({ ...request, signal });
+    return await openSocket({ ...request, signal }, openWebSocket);
   } finally {
     stop();
   }

@@ -13,6 +13,7 @@ import { wallClock } from "./clock.ts";
 import type { ClientClock } from "./clock.ts";
 import { createClientMemory } from "./memory.ts";
 import type { ClientMemory } from "./memory.ts";
+import { openGlobalWebSocket, type OpenWebSocket } from "./socket.ts";
 import { createWebChannel, type WebChannel } from "./web-channel.ts";
 
 type OpenChannel = (options: ChannelOptions) => Promise<WebChannel>;
@@ -65,6 +66,8 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly clock?: ClientClock;
   /** Opens the encrypted channel. Default: WebCrypto, which browsers have. */
   readonly openChannel?: OpenChannel;
+  /** Opens the WebSocket. Default: the global one, which browsers have. */
+  readonly openWebSocket?: OpenWebSocket;
   /** Aborts the handshake. It has no effect on an open session. */
   readonly signal?: AbortSignal;
 }
@@ -97,6 +100,7 @@ export interface Settings {
   readonly signal: AbortSignal | undefined;
   readonly connectMs: number | undefined;
   readonly openChannel: OpenChannel;
+  readonly openWebSocket: OpenWebSocket;
   /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
   /** True if `credential` can be called for more than one connection. */
@@ -146,6 +150,7 @@ export function readOptions(options: ConnectOptions): Settings {
     signal,
     connectMs: options.connectMs,
     openChannel: options.openChannel ?? createWebChannel,
+    openWebSocket: options.openWebSocket ?? openGlobalWebSocket,
     ...readCredential(options),
   };
 }

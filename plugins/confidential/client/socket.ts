@@ -1,5 +1,5 @@
 /**
- * The WebSocket of a session, which uses the global `WebSocket` of browsers and Node. Messages are read one after the
+ * The WebSocket of a session, by default the global `WebSocket` of browsers and Node. Messages are read one after the
  * other, the unread ones are bounded, and the end of the connection is also a message.
  */
 import { plainCloseCodes } from "../protocol/fault.ts";
@@ -38,6 +38,15 @@ export interface SocketRequest {
 }
 
 /**
+ * Opens a WebSocket like the global one. `refuse`: sets the error for a connection that cannot be opened, if more is
+ * known than the global WebSocket reports.
+ */
+export type OpenWebSocket = (
+  request: SocketRequest,
+  refuse: (error: ConfidentialError) => void,
+) => WebSocket;
+
+/**
  * Maximum size of messages that arrive faster than they are decrypted, or between requests. A browser's WebSocket has
  * no backpressure.
  */
@@ -46,11 +55,15 @@ const maxUnsentBytes = 1024 * 1024;
 /** The interval for polling `bufferedAmount`, because WebSocket has no event for sent data. */
 const flushPollMs = 5;
 
-/** Rejects with CONNECTION_FAILED, or with the signal's reason. */
-export async function openSocket(request: SocketRequest): Promise<StreamSocket> {
-  const { url, protocols, headers, signal } = request;
+/** Rejects with a ConfidentialError, or with the signal's reason. */
+export async function openSocket(
+  request: SocketRequest,
+  openWebSocket: OpenWebSocket,
+): Promise<StreamSocket> {
+  const { signal } = request;
   signal.throwIfAborted();
-  const socket = createSocket(url, headers === undefined ? protocols : { protocols, headers });
+  let failure = failedConnection();
+  const socket = createSocket(() => openWebSocket(request, (refusal) => (failure = refusal)));
   const stream = readMessages(socket);
   await new Promise<void>((resolve, reject) => {
     const abort = (): void => {
@@ -60,7 +73,7 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
     };
     const fail = (): void => {
       signal.removeEventListener("abort", abort);
-      reject(failedConnection());
+      reject(failure);
     };
     signal.addEventListener("abort", abort, { once: true });
     socket.addEventListener("close", fail, { once: true });
@@ -73,9 +86,13 @@ export async function openSocket(request: SocketRequest): Promise<StreamSocket> 
   return stream;
 }
 
-function createSocket(url: string, options: string[] | WebSocketInit): WebSocket {
+/** Opens the global WebSocket, which does not report why the gateway has refused a connection. */
+export const openGlobalWebSocket: OpenWebSocket = ({ url, protocols, headers }) =>
+  new WebSocket(url, headers === undefined ? protocols : { protocols, headers });
+
+function createSocket(open: () => WebSocket): WebSocket {
   try {
-    const socket = new WebSocket(url, options);
+    const socket = open();
     socket.binaryType = "arraybuffer";
     return socket;
   } catch {

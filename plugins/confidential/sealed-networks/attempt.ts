@@ -250,17 +250,18 @@ function failureToOpen(error: ConfidentialError): AttemptFailure {
   const { code } = error;
   if (isVerdict(error) || code === "CONNECTION_FAILED")
     return { cause: { kind: "unusable", code }, failedCheck: failedCheckOf(error) };
-  return { cause: causeOf(error) };
+  return { cause: causeOf(error), retryAfterSeconds: error.retryAfterSeconds };
 }
 
 const refusals = { UNAUTHORIZED: 401, INSUFFICIENT_BALANCE: 402, RATE_LIMITED: 429 } as const;
 
 /** Returns the failure if the gateway has refused the API key, its balance or its rate. */
-function refusalOf({ code }: ConfidentialError): AttemptFailure | undefined {
+function refusalOf({ code, retryAfterSeconds }: ConfidentialError): AttemptFailure | undefined {
   if (code !== "UNAUTHORIZED" && code !== "INSUFFICIENT_BALANCE" && code !== "RATE_LIMITED") {
     return undefined;
   }
-  return { cause: { kind: "status", status: refusals[code], code }, refusal: code };
+  const cause = { kind: "status", status: refusals[code], code } as const;
+  return { cause, refusal: code, retryAfterSeconds };
 }
 
 function causeOf({ code }: ConfidentialError): UpstreamFailure {

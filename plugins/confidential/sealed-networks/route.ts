@@ -19,6 +19,7 @@ import { createNodeChannel } from "../protocol/node-channel.ts";
 import { SealedAttempt } from "./attempt.ts";
 import { offerFault, priceText } from "./bill.ts";
 import { networkOf } from "./catalogue.ts";
+import { openNodeWebSocket } from "./node-socket.ts";
 import type { SealedConfig } from "./options.ts";
 import type { ReservedSession, SealedDeps, SealedSessions } from "./sealed-sessions.ts";
 import {
@@ -34,6 +35,8 @@ import {
 const renewMs = 300_000;
 /** Time for which an unused session is kept: less than the 120 s after which the other end closes it. */
 const maxIdleMs = 100_000;
+/** Maximum number of unused sessions. Programs that ask with many values of `max_tokens` leave one behind for each. */
+const maxIdle = 16;
 
 export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Requests are accepted even if the evidence is refused, so that they get the reason. */
@@ -85,9 +88,11 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Verifies the enclave with a new session. Never rejects. */
   check(): Promise<unknown> {
     this.#checking ??= this.#open(this.#config.maxOutputTokens)
-      .then((reserved) =>
-        this.#idle.size > 0 ? void reserved.session.close() : this.release(reserved),
-      )
+      .then((reserved) => {
+        this.#closeUnusable();
+        if (this.#idle.size > 0) void reserved.session.close();
+        else this.release(reserved);
+      })
       // The reason is in `verification`.
       .catch(() => undefined)
       .finally(() => (this.#checking = undefined));
@@ -97,20 +102,19 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   /** Returns an idle session, or a new one. Rejects with a ConfidentialError if a check fails. */
   async reserve(maxTokens: number | undefined): Promise<ReservedSession> {
     const wanted = Math.max(maxTokens ?? 0, this.#config.maxOutputTokens);
-    const oldest = this.deps.clock.now() - maxIdleMs;
-    for (const [reserved, since] of this.#idle) {
-      this.#idle.delete(reserved);
+    this.#closeUnusable();
+    for (const reserved of this.#idle.keys()) {
       // The gateway reserves credit for the bound, so that a larger one than needed can be refused.
-      const isWanted = reserved.maxOutputTokens === wanted && since > oldest;
-      if (isWanted && this.#isUsable(reserved)) return reserved;
-      void reserved.session.close();
+      if (reserved.maxOutputTokens !== wanted) continue;
+      this.#idle.delete(reserved);
+      return reserved;
     }
     return this.#open(wanted);
   }
 
   /** Keeps the session for the next request, if it can have one. */
   release(reserved: ReservedSession): void {
-    if (!this.#closing.signal.aborted && this.#isUsable(reserved)) {
+    if (!this.#closing.signal.aborted && this.#idle.size < maxIdle && this.#isUsable(reserved)) {
       this.#idle.set(reserved, this.deps.clock.now());
     } else void reserved.session.close();
   }
@@ -122,10 +126,19 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     this.#idle.clear();
   }
 
+  #closeUnusable(): void {
+    const oldest = this.deps.clock.now() - maxIdleMs;
+    for (const [reserved, since] of this.#idle) {
+      if (since > oldest && this.#isUsable(reserved)) continue;
+      this.#idle.delete(reserved);
+      void reserved.session.close();
+    }
+  }
+
   /** A session that was opened before the evidence was refused is not used any more. */
-  #isUsable({ session }: ReservedSession): boolean {
+  #isUsable({ session, usableUntil }: ReservedSession): boolean {
     const isAccepted = this.verification?.failedCheck === undefined;
-    return isAccepted && session.isOpen && this.deps.clock.now() < validUntil(session);
+    return isAccepted && session.isOpen && this.deps.clock.now() < usableUntil;
   }
 
   async #open(maxOutputTokens: number): Promise<ReservedSession> {
@@ -144,6 +157,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         clock: clientClock(clock),
         memory,
         openChannel: openNodeChannel,
+        openWebSocket: openNodeWebSocket,
         signal: this.#closing.signal,
       });
       const fault = offerFault(session.offer, stream.max_price_nano);
@@ -152,7 +166,11 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         const checks = [...session.checks, { name: "price", result: "fail", why: fault } as const];
         throw new ConfidentialError("PRICE_ABOVE_MAX", fault, { checks });
       }
-      return { session, maxOutputTokens, verification: this.#accept(session) };
+      const until = validUntil(session);
+      // A report is refused after the end of the keyset (confidential-stream.md section 3), so that an answer needs
+      // time until then.
+      const usableUntil = until - Math.min(renewMs, (until - clock.now()) / 2);
+      return { session, maxOutputTokens, usableUntil, verification: this.#accept(session) };
     } catch (error) {
       const isFirst = this.verification === undefined;
       if (error instanceof ConfidentialError && (isFirst || isVerdict(error))) {

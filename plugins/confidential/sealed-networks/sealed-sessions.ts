@@ -34,6 +34,8 @@ export interface SealedDeps {
 export interface ReservedSession {
   readonly session: Session;
   readonly maxOutputTokens: number;
+  /** Time from which no further request is sent over it, in milliseconds since 1970. */
+  readonly usableUntil: number;
   readonly verification: Verification;
 }
 

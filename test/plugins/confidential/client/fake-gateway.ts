@@ -72,6 +72,8 @@ export interface Script {
   readonly protocol?: string;
   /** Status with which the upgrade is refused. */
   readonly status?: number;
+  /** Header `Retry-After` of a refused upgrade. */
+  readonly retryAfter?: string;
   /** Keeps the upgrade waiting. */
   readonly holdsUpgrade?: boolean;
   /** Status of the answers to HTTP requests that are no upgrades. */
@@ -160,10 +162,12 @@ export async function startFakeGateway(
   http.on("upgrade", (request, socket, head) => {
     const { authorization, "sec-websocket-protocol": protocols = "" } = request.headers;
     gateway.upgrades.push({ protocols, authorization });
-    const { status, holdsUpgrade } = gateway.script;
+    const { status, retryAfter, holdsUpgrade } = gateway.script;
     if (holdsUpgrade === true) return;
     if (status !== undefined) {
-      socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+      const wait = retryAfter === undefined ? "" : `Retry-After: ${retryAfter}\r\n`;
+      const head = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\n${wait}`;
+      socket.end(`${head}Content-Length: 0\r\n\r\n`);
       return;
     }
     sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));

@@ -227,6 +227,27 @@ describe("in an answer", () => {
     });
   }
 
+  for (const [status, seen, code] of [
+    [401, 401, "UNAUTHORIZED"],
+    [402, 402, "INSUFFICIENT_BALANCE"],
+    [403, 401, "UNAUTHORIZED"],
+    [429, 429, "RATE_LIMITED"],
+    [503, 503, "UPSTREAM_ERROR"],
+  ] as const) {
+    test(`a connection that is refused with ${status} keeps its meaning`, inTime, async (t) => {
+      const local = await startLocalGateway(t);
+      await (await local.ask()).text();
+      local.remote.script = { status, retryAfter: "17" };
+      // The idle session has another bound, so that this request needs a connection.
+      const answer = await local.ask({ ...question, max_tokens: 32_000 });
+      const text = await answer.text();
+      assert.equal(answer.status, seen, text);
+      assert.match(text, new RegExp(`"code":"${code}"`));
+      assert.equal(answer.headers.get("retry-after"), seen === 429 || seen === 503 ? "17" : null);
+      assert.equal((await local.ask()).status, 200, "what was verified is still accepted");
+    });
+  }
+
   test("a changed price between requests is accepted, and logged", inTime, async (t) => {
     const local = await startLocalGateway(t);
     await (await local.ask()).text();

@@ -61,7 +61,7 @@ test("answers every API for models, and names what was verified", inTime, async 
 });
 
 test(
-  "opens another session after a pause, and for another maximum of tokens",
+  "opens another session after a pause, and one for each maximum of tokens",
   inTime,
   async (t) => {
     const local = await startLocalGateway(t);
@@ -79,9 +79,10 @@ test(
     assert.equal(hellos.length, 2);
     await ask({ max_tokens: 100_000 });
     await ask({});
+    await ask({ max_tokens: 100_000 });
     const bounds = hellos.map(({ maxOutputTokens }) => maxOutputTokens);
     const [bound] = bounds;
-    assert.deepEqual(bounds, [bound, bound, 100_000, bound]);
+    assert.deepEqual(bounds, [bound, bound, 100_000]);
   },
 );
 
@@ -361,6 +362,36 @@ test("evidence is checked again before it expires, and while it is refused", inT
   await readModels(remote);
   await until(async () => (await state()) === undefined);
 });
+
+test(
+  "an answer that the end of the keys would interrupt gets the newer keys",
+  inTime,
+  async (t) => {
+    const local = await startLocalGateway(t);
+    const { remote } = local;
+    await (await local.ask()).text();
+    const until = (await pageOf(local.url)).verifications[0]?.until ?? 0;
+    // The session is in use until 10 s before its end. From half an hour before, new sessions get newer keys.
+    while (remote.clock.now() < until - 15_000) {
+      if (remote.clock.now() > until - 1_800_000) {
+        remote.script = { keyset: { notAfter: until / 1000 + 1800 } };
+      }
+      remote.clock.advance(65_000);
+      assert.equal((await local.ask()).status, 200);
+    }
+    remote.script = {
+      ...remote.script,
+      done: (frame) => {
+        remote.clock.jump(30_000);
+        return frame;
+      },
+    };
+    const streamed = await (await local.ask({ ...question, stream: true })).text();
+    assert.match(streamed, /\[DONE\]/);
+    assert.ok(remote.clock.now() > until, "the answer has ended after the old keys");
+    assert.ok(((await pageOf(local.url)).verifications[0]?.until ?? 0) > until);
+  },
+);
 
 test("a client that leaves cancels the answer, and the session continues", inTime, async (t) => {
   const local = await startLocalGateway(t, { script: { holdsAnswer: true } });
