@@ -196,11 +196,11 @@ const nodeVariables =
 const schemas: Plugin = {
   name: "schemas",
   setup(bundler) {
-    bundler.onLoad({ filter: /\/src\/compiled-schemas\.ts$/ }, async () => ({
+    bundler.onLoad({ filter: /\/src\/base\/compiled-schemas\.ts$/ }, async () => ({
       contents: await compiledSchemas(bundler.initialOptions.absWorkingDir ?? ""),
       loader: "js",
     }));
-    bundler.onLoad({ filter: /\/src\/meta-schemas\.ts$/ }, () => ({
+    bundler.onLoad({ filter: /\/src\/base\/meta-schemas\.ts$/ }, () => ({
       contents: compiledMetaSchemas(),
       loader: "js",
     }));
