@@ -238,7 +238,9 @@ async function serve(context: CommandContext, options: Options, folder: string):
   fatal.drain = drainOf(gateway);
   try {
     const networks = gateway.use("sealed-networks");
-    const verification = await networks?.verify(model);
+    const verification = await untilAborted(context.signal, networks?.verify(model));
+    // The other gateway may not answer at all, so a stop does not wait for it.
+    if (context.signal.aborted) return 0;
     if (verification === undefined || verification.failedCheck !== undefined) {
       context.printToStderr(
         verification === undefined
@@ -251,10 +253,26 @@ async function serve(context: CommandContext, options: Options, folder: string):
     context.print(
       context.json ? asJson(local, verification, options) : asText(local, verification, options),
     );
-    if (!context.signal.aborted) await runUntilStopped(gateway, context.signal);
+    await runUntilStopped(gateway, context.signal);
     return 0;
   } finally {
     await gateway.stop();
+  }
+}
+
+/** Resolves with the value, or with undefined as soon as the signal aborts. */
+async function untilAborted<T>(
+  signal: AbortSignal,
+  value: Promise<T> | undefined,
+): Promise<T | undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const stop = (): void => resolve(undefined);
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await Promise.race([value, promise]);
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
 }
 

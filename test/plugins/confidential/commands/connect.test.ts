@@ -1,31 +1,45 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
+import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
 import { connect } from "../../../../plugins/confidential/commands/connect.ts";
 import { clientSettings } from "../../../../plugins/confidential/commands/client-settings.ts";
 import { platform, startFakeGateway, type Script } from "../client/fake-gateway.ts";
+import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { commandLine } from "../../../commands/command-line.ts";
-import { models } from "../sealed-networks/local-gateway.ts";
+import { models, policyFor } from "../sealed-networks/local-gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const simulated = ["--allow-simulated", "--simulated-root", platform.root];
 const always = ["--key", "gateway_dev_key", "--port", "0"];
 
-async function startRemote(t: TestContext, script: Script = {}): Promise<string> {
+async function startRemote(
+  t: TestContext,
+  script: Script = {},
+  policy?: () => Promise<unknown>,
+): Promise<string> {
   const remote = await startFakeGateway(t, script, { at: Date.now() });
   remote.models = models;
+  remote.policy = await policy?.();
   return remote.url;
 }
 
-/** Runs the command until it is ready, calls `use`, and stops the command. Returns what it printed. */
+/**
+ * Runs the command until it is ready, calls `use`, and stops the command. Returns what it printed. `stop`: resolves if
+ * the command must be stopped before it is ready.
+ */
 async function serve(
   t: TestContext,
   argv: readonly string[],
-  use: (out: string) => Promise<void>,
+  use: (out: string) => Promise<void> | void,
+  stop?: Promise<void>,
 ): Promise<{ readonly code: number; readonly err: string }> {
   const stopping = new AbortController();
   const { promise: ready, resolve } = Promise.withResolvers<string>();
@@ -44,8 +58,12 @@ async function serve(
     json: values["json"] === true,
   };
   const running = connect.run(context, values, positionals);
-  await Promise.race([ready.then(use), running]);
-  stopping.abort();
+  try {
+    await Promise.race([ready.then(use), running, ...(stop === undefined ? [] : [stop])]);
+  } finally {
+    stopping.abort();
+    await running;
+  }
   return { code: await running, err: err.join("\n") };
 }
 
@@ -115,10 +133,10 @@ describe("sluice connect", () => {
     const url = "http://0.0.0.0:1";
     const { code, err } = await run(connect, url, ...always, ...simulated, "--key-file", file);
     assert.equal(code, 1);
-    const text = err.join("\n");
-    assert.match(text, /^warning: .*0\.0\.0\.0.* has no TLS/m);
-    assert.match(text, /^warning: other users can read/m);
-    assert.match(text, /^refused: .*\/v1\/models could not be read: ECONNREFUSED/m);
+    const printed = err.join("\n");
+    assert.match(printed, /^warning: .*0\.0\.0\.0.* has no TLS/m);
+    assert.match(printed, /^warning: other users can read/m);
+    assert.match(printed, /^refused: .*\/v1\/models could not be read: ECONNREFUSED/m);
   });
 
   test("says that the list of models is refused", inTime, async (t) => {
@@ -129,17 +147,127 @@ describe("sluice connect", () => {
     assert.doesNotMatch(err.join("\n"), /warning/);
   });
 
+  // Each program runs with nothing but the printed settings.
+  const programs: readonly { client: keyof typeof clientSettings; runs: string }[] = [
+    {
+      client: "claude",
+      runs: `import Anthropic from "@anthropic-ai/sdk";
+        const { ANTHROPIC_DEFAULT_OPUS_MODEL: model } = process.env;
+        const messages = [{ role: "user", content: "hi" }];
+        const answer = await new Anthropic().messages.create({ model, max_tokens: 64, messages });
+        console.log(answer.content[0].text);`,
+    },
+    {
+      client: "openai",
+      runs: `import OpenAI from "openai";
+        const messages = [{ role: "user", content: "hi" }];
+        const answer = await new OpenAI().chat.completions.create({ model: "demo", messages });
+        console.log(answer.choices[0].message.content);`,
+    },
+    {
+      client: "env",
+      runs: `import OpenAI from "openai";
+        const messages = [{ role: "user", content: "hi" }];
+        const model = process.env.SLUICE_MODEL;
+        const answer = await new OpenAI().chat.completions.create({ model, messages });
+        console.log(answer.choices[0].message.content);`,
+    },
+    {
+      client: "opencode",
+      // opencode passes the options to the package that the file names.
+      runs: `import { readFileSync } from "node:fs";
+        const { model, provider } = JSON.parse(readFileSync(0, "utf8"));
+        const [name, id] = model.split("/");
+        const { npm, options, models } = provider[name];
+        if (!(id in models)) throw new Error("the model is not listed");
+        const { createOpenAICompatible } = await import(npm);
+        const prompt = [{ role: "user", content: [{ type: "text", text: "hi" }] }];
+        const answer = await createOpenAICompatible({ name, ...options })(id).doGenerate({ prompt });
+        console.log(answer.content[0].text);`,
+    },
+  ];
+  for (const { client, runs } of programs) {
+    test(`a program gets an answer with the settings for ${client}`, inTime, async (t) => {
+      const url = await startRemote(t);
+      const argv = [url, ...always, ...simulated, "--json", "--configure", client];
+      const { code, err } = await serve(t, argv, async (out) => {
+        const { configuration } = JSON.parse(out) as { configuration: string };
+        const isJson = client === "opencode";
+        // `set -a` exports the variables of \`env\`, which is a file and not a shell script.
+        const shell = `set -a\n${isJson ? "" : configuration}\nexec "$NODE" --input-type=module --eval "$RUNS"`;
+        const env = { PATH: process.env["PATH"], NODE: process.execPath, RUNS: runs };
+        const program = spawn("sh", ["-c", shell], {
+          env,
+          cwd: join(import.meta.dirname, "../../../.."),
+        });
+        program.stdin.end(isJson ? configuration : "");
+        const [answered, failed] = await Promise.all([text(program.stdout), text(program.stderr)]);
+        assert.equal(answered.trim(), "Hello", failed);
+      });
+      assert.equal(code, 0, err);
+    });
+  }
+
   test("quotes the settings of programs", () => {
-    const text = clientSettings.env({ url: "http://127.0.0.1:1", key: "k", model: "it's $x" });
-    assert.match(text, /^SLUICE_MODEL='it'\\''s \$x'$/m);
+    const settings = clientSettings.env({ url: "http://127.0.0.1:1", key: "k", model: "it's $x" });
+    assert.match(settings, /^SLUICE_MODEL='it'\\''s \$x'$/m);
+  });
+
+  const signer = createSigner();
+  const pinned = [...simulated, "--policy-key", toBase64Url(signer.publicKey)];
+  const { imageHash } = platform;
+
+  test("accepts a policy document that the pinned key has signed", inTime, async (t) => {
+    const url = await startRemote(t, {}, () => policyFor(imageHash, signer, Date.now()));
+    const { code, err } = await serve(t, [url, ...always, ...pinned], (out) =>
+      assert.match(out, /passed +policy, /),
+    );
+    assert.equal(code, 0, err);
   });
 
   const refusals: readonly {
     name: string;
     argv: readonly string[];
     script?: Script;
+    policy?: () => Promise<unknown>;
     says: RegExp;
   }[] = [
+    {
+      name: "a swapped key",
+      argv: simulated,
+      script: { handshakeSigner: createSigner() },
+      says: /^refused: the check handshake: /m,
+    },
+    {
+      name: "replayed evidence",
+      argv: simulated,
+      script: { ignoresNonce: true },
+      says: /^refused: the check report_data: /m,
+    },
+    {
+      name: "a key that the gateway does not accept",
+      argv: simulated,
+      script: { status: 401 },
+      says: /the check connection: the gateway refused the connection with status 401/,
+    },
+    {
+      name: "a policy document of another signer",
+      argv: pinned,
+      policy: () => policyFor(imageHash, createSigner(), Date.now()),
+      says: /^refused: the check policy: .*(sign|key)/m,
+    },
+    {
+      name: "a policy document that has expired",
+      argv: pinned,
+      policy: () => policyFor(imageHash, signer, Date.now() - 7_200_000),
+      says: /^refused: the check policy: .*expired/m,
+    },
+    {
+      name: "an image that the policy document does not list",
+      argv: pinned,
+      policy: () => policyFor("ab".repeat(32), signer, Date.now()),
+      says: /^refused: the check image_hash: /m,
+    },
     {
       name: "simulated evidence",
       argv: ["--image-hash", "any"],
@@ -178,14 +306,31 @@ describe("sluice connect", () => {
       says: /the check connection: /,
     },
   ];
-  for (const { name, argv, script, says } of refusals) {
+  for (const { name, argv, script, policy, says } of refusals) {
     test(`refuses ${name} with exit code 1`, inTime, async (t) => {
-      const url = await startRemote(t, script);
+      const url = await startRemote(t, script, policy);
       const { code, err } = await commandLine(t).run(connect, url, ...always, ...argv);
       assert.equal(code, 1);
       assert.match(err.join("\n"), says);
     });
   }
+
+  test("a stop before it is ready does not wait for the gateway", inTime, async (t) => {
+    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    // It accepts connections, and does not answer.
+    const silent = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.once("data", () => resolve());
+    });
+    t.after(() => silent.close());
+    await new Promise<void>((listening) => silent.listen(0, "127.0.0.1", listening));
+    // A server that listens on TCP has an address of this type.
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const argv = [url, ...always, ...simulated];
+    const { code, err } = await serve(t, argv, () => assert.fail("it is not ready"), asked);
+    assert.equal(code, 0, err);
+    assert.equal(err, "");
+  });
 
   test("refuses wrong options", inTime, async (t) => {
     const { run, folder } = commandLine(t);
