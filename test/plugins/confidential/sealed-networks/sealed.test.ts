@@ -92,9 +92,13 @@ test("a gateway that cannot be reached does not change what was verified", inTim
   const [before] = (await pageOf(local.url)).verifications;
   local.remote.script = { status: 503 };
   await cutAndWait(local);
+  const unavailable = await local.ask();
+  assert.equal(unavailable.status, 503);
+  assert.match(await unavailable.text(), /UPSTREAM_ERROR/);
+  local.remote.script = { status: 404 };
   const answer = await local.ask();
   assert.equal(answer.status, 502);
-  assert.match(await answer.text(), /connection: /);
+  assert.match(await answer.text(), /connection: .* status 404/);
   assert.deepEqual((await pageOf(local.url)).verifications, [before]);
   local.remote.script = { done: withRate("0.5", 131) };
   assert.equal((await local.ask()).status, 200);
