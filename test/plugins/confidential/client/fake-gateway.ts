@@ -166,8 +166,8 @@ export async function startFakeGateway(
     if (holdsUpgrade === true) return;
     if (status !== undefined) {
       const wait = retryAfter === undefined ? "" : `Retry-After: ${retryAfter}\r\n`;
-      const head = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\n${wait}`;
-      socket.end(`${head}Content-Length: 0\r\n\r\n`);
+      const refusal = `HTTP/1.1 ${status} Refused\r\nConnection: close\r\n${wait}`;
+      socket.end(`${refusal}Content-Length: 0\r\n\r\n`);
       return;
     }
     sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));
