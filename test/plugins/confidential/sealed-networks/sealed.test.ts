@@ -374,11 +374,11 @@ test(
     const local = await startLocalGateway(t);
     const { remote } = local;
     await (await local.ask()).text();
-    const until = (await pageOf(local.url)).verifications[0]?.until ?? 0;
-    // The session is in use until 10 s before its end. From half an hour before, new sessions get newer keys.
-    while (remote.clock.now() < until - 15_000) {
-      if (remote.clock.now() > until - 1_800_000) {
-        remote.script = { keyset: { notAfter: until / 1000 + 1800 } };
+    const end = (await pageOf(local.url)).verifications[0]?.until ?? 0;
+    // The session is in use end 10 s before its end. From half an hour before, new sessions get newer keys.
+    while (remote.clock.now() < end - 15_000) {
+      if (remote.clock.now() > end - 1_800_000) {
+        remote.script = { keyset: { notAfter: end / 1000 + 1800 } };
       }
       remote.clock.advance(65_000);
       assert.equal((await local.ask()).status, 200);
@@ -392,8 +392,8 @@ test(
     };
     const streamed = await (await local.ask({ ...question, stream: true })).text();
     assert.match(streamed, /\[DONE\]/);
-    assert.ok(remote.clock.now() > until, "the answer has ended after the old keys");
-    assert.ok(((await pageOf(local.url)).verifications[0]?.until ?? 0) > until);
+    assert.ok(remote.clock.now() > end, "the answer has ended after the old keys");
+    assert.ok(((await pageOf(local.url)).verifications[0]?.until ?? 0) > end);
   },
 );
 
