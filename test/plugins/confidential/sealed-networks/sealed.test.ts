@@ -375,7 +375,7 @@ test(
     const { remote } = local;
     await (await local.ask()).text();
     const end = (await pageOf(local.url)).verifications[0]?.until ?? 0;
-    // The session is in use end 10 s before its end. From half an hour before, new sessions get newer keys.
+    // The session is in use until 10 s before its end. From half an hour before, new sessions get newer keys.
     while (remote.clock.now() < end - 15_000) {
       if (remote.clock.now() > end - 1_800_000) {
         remote.script = { keyset: { notAfter: end / 1000 + 1800 } };
