@@ -73,6 +73,21 @@ describe("a revocation list", () => {
     assert.equal(await fault(list(), now + day - 1), undefined);
   });
 
+  test("has times in UTC with seconds, and two-digit years below 50 belong to this century", () => {
+    const time = Date.UTC(2026, 10, 21, 3, 4, 5);
+    const read = (tag: number, text: string): number | undefined => {
+      const written = der.writeDer(tag, new TextEncoder().encode(text));
+      return readRevocationList(list({ times: [written, der.utcTime(now + day)] }))?.thisUpdate;
+    };
+    assert.equal(read(0x17, "261121030405Z"), time);
+    assert.equal(read(0x18, "20261121030405Z"), time);
+    assert.equal(read(0x17, "991121030405Z"), Date.UTC(1999, 10, 21, 3, 4, 5));
+    for (const text of ["2611210304Z", "261121030405+0100", "261321030405Z", "", "x".repeat(99)]) {
+      assert.equal(read(0x17, text), undefined, text);
+    }
+    assert.equal(read(0x04, "20261121030405Z"), undefined);
+  });
+
   test("is refused if its issuer has another name or key", async () => {
     const authority = readCertificate(pki.authority.certificate);
     const read = readRevocationList(list());
