@@ -71,7 +71,7 @@ describe("embeddings", inTime, () => {
     const unknown = { truncate: true, "Bad name": 1, "x-y": 2, input_type: null };
     const { status, headers } = await embed(chat, { ...members, ...unknown });
     assert.equal(status, 200);
-    assert.equal(headers["x-sluice-ignored"], "truncate, other, input_type");
+    assert.equal(headers["x-sluice-ignored"], "truncate, other, x-y, input_type");
     assert.deepEqual(chat.worker.received[0]?.body, { model, ...members });
   });
 

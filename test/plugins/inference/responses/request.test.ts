@@ -232,7 +232,7 @@ describe("ignored and named", { timeout: 30_000 }, () => {
 
   it("at most 16 names, and no name that a client can use for an attack", async () => {
     const odd = Object.fromEntries(
-      ["\r\nset-cookie: a=b", "ü", "A", "a".repeat(41)].map((name) => [name, 1]),
+      ["\r\nset-cookie: a=b", "ü", "A,B", "a".repeat(41)].map((name) => [name, 1]),
     );
     assert.equal(await ignoredOf(odd), "other");
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`m${at}`, at]));
