@@ -15,8 +15,8 @@ export interface Part {
   /** Text that arrived before the part was opened. */
   waiting: string;
   isClosed: boolean;
-  /** The end of the arguments of a call. */
-  readonly end: ObjectEnd;
+  /** The end of the arguments. Undefined if the part is not a call. */
+  readonly end: ObjectEnd | undefined;
 }
 
 /** Receives the parts of an answer in order. Its methods are called from the sockets of workers and must not throw. */
@@ -43,8 +43,11 @@ export class AnswerParts {
   readonly #queue: Part[] = [];
   #isOpen = false;
   #count = 0;
-  /** The last call of each index, and of all. Some servers give all calls the same index, or none. */
-  readonly #calls = new Map<number | undefined, Part>();
+  /**
+   * The last call of each index, and of all. Some servers give all calls the same index, or none. Undefined before the
+   * first call, because most answers have none.
+   */
+  #calls: Map<number | undefined, Part> | undefined;
 
   /** `hasReasoning`: false if reasoning is left out. */
   constructor(writer: PartWriter, hasReasoning = true) {
@@ -92,10 +95,11 @@ export class AnswerParts {
     const id = isText(givenId) ? givenId.slice(0, maxIdLength) : "";
     const name = isText(givenName) ? givenName : "";
     if (name === "" && !isText(text)) return;
-    let call = this.#calls.get(index);
+    let call = this.#calls?.get(index);
     if (call === undefined || beginsAnother(call, { index, id, name, text })) {
       call = this.#push("call", id, name);
       if (call === undefined) return;
+      this.#calls ??= new Map();
       this.#calls.set(index, call).set(undefined, call);
     }
     if (call.isClosed) {
@@ -118,14 +122,15 @@ export class AnswerParts {
       return undefined;
     }
     this.#count++;
-    const part = { kind, id, name, waiting: "", isClosed: false, end: new ObjectEnd() };
+    const end = kind === "call" ? new ObjectEnd() : undefined;
+    const part = { kind, id, name, waiting: "", isClosed: false, end };
     this.#queue.push(part);
     this.#advance();
     return part;
   }
 
   #write(part: Part, text: string, logprobs?: unknown): void {
-    if (part.kind === "call") part.end.add(text);
+    part.end?.add(text);
     if (this.#isOpen && part === this.#queue[0]) this.#writer.write(text, logprobs);
     else part.waiting += text;
   }
@@ -134,7 +139,9 @@ export class AnswerParts {
   #advance(): void {
     for (let [part] = this.#queue; part !== undefined && this.#open(part); [part] = this.#queue) {
       if (this.#queue.length === 1) return;
-      if (part.kind === "call" && !(this.#writer.closesCompleteCalls && part.end.isReached)) return;
+      const isCallOpen =
+        part.end !== undefined && !(this.#writer.closesCompleteCalls && part.end.isReached);
+      if (isCallOpen) return;
       this.#queue.shift();
       this.#close(part);
     }
@@ -177,7 +184,11 @@ function beginsAnother(
 ): boolean {
   if (name === "" || call.name === "") return false;
   if (id !== "") return call.id !== id;
-  return index === undefined || call.name !== name || (call.end.isReached && isText(text?.trim()));
+  return (
+    index === undefined ||
+    call.name !== name ||
+    (call.end?.isReached === true && isText(text?.trim()))
+  );
 }
 
 /**

@@ -44,8 +44,8 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
   readonly #id: string;
   readonly #options: OutputOptions;
   #open: Item | undefined;
-  /** The ids of the calls that were opened. */
-  readonly #callIds = new Set<string>();
+  /** The ids of the calls that were opened. Undefined before the first one. */
+  #callIds: Set<string> | undefined;
   /** The status of an item that is closed and not complete by itself. */
   #status: ItemStatus = "completed";
 
@@ -74,7 +74,7 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
     const ownId = `call_${this.#id}_${index}`;
     const call =
       kind === "call"
-        ? { call_id: callId(id, maxIdLength, ownId, this.#callIds), name }
+        ? { call_id: callId(id, maxIdLength, ownId, (this.#callIds ??= new Set())), name }
         : undefined;
     const itemId = `${prefixes[type]}_${this.#id}_${index}`;
     this.#open = new Item(this.#events, { type, id: itemId, index, call, seal });
