@@ -1,4 +1,4 @@
-/** What is said about the proof of an answer: in the response header, and in the member `proof` of an answer. */
+/** States how an answer is proved: in the response header, and in the member `proof` of an answer. */
 import type { RpcAnswer } from "sluice-gateway/services";
 import { hexOf } from "../proofs/scale.ts";
 

@@ -20,7 +20,7 @@ import { proofText, withProof, type CallProof } from "./proof-member.ts";
 import { provableRead } from "./provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "./read.ts";
 
-/** What proves the answers of an upstream. */
+/** Parts that prove the answers of an upstream. */
 export interface ProverDeps {
   readonly ledger: Ledger;
   /** Undefined without a checkpoint. */
@@ -34,7 +34,7 @@ export interface ProverDeps {
   readonly count: (outcome: CallProof["state"]) => void;
 }
 
-/** What the client asked for. */
+/** The proof that the client asked for. */
 export interface Wanted {
   /** Undefined if the client asked for something else, which is refused. */
   readonly mode: Mode | undefined;
