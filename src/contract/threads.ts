@@ -1,0 +1,28 @@
+/** The threads of a process that serves with several (`server.threads`). */
+import type { Awaitable } from "./phase.ts";
+
+/**
+ * What one thread knows of the others. The main thread has index 0: it owns the stores, the credit and the admin
+ * listener, and serves no public request. The others have the indexes 1 to `count`.
+ */
+export interface Threads {
+  readonly index: number;
+  /** The number of threads that serve. */
+  readonly count: number;
+  /**
+   * Returns memory that all threads of the process share, full of zeros at first. `name` belongs to one plugin or part of
+   * the core. `bytes` must be the same in all threads.
+   */
+  memory(name: string, bytes: number): SharedArrayBuffer;
+  /**
+   * Asks the main thread, where `serve` must have been called with the same name. Rejects with the error that the answer
+   * rejected with, and with an Error if the main thread does not answer within 10 s.
+   */
+  call(name: string, value: unknown): Promise<unknown>;
+  /** Answers the calls of other threads, until it is disposed of. Only in the main thread. */
+  serve(name: string, answer: (value: unknown, from: number) => Awaitable<unknown>): Disposable;
+  /** Sends a message to one thread, or to all others. A message to a thread that has ended is dropped. */
+  send(topic: string, value: unknown, to?: number): void;
+  /** Calls `receive` with each message of this topic, until it is disposed of. */
+  receive(topic: string, receive: (value: unknown, from: number) => void): Disposable;
+}
