@@ -94,6 +94,8 @@ export interface ServerConfig {
   /** Maximum number of open connections. */
   readonly connections: number;
   readonly keepAliveMs: number;
+  /** Number of threads that serve requests. */
+  readonly threads: number;
   /** Serve ordinary requests without node:http. */
   readonly fastPath: boolean;
 }

@@ -1,0 +1,29 @@
+/** The setting `server.threads`, and what does not work with several threads. */
+import { availableParallelism } from "node:os";
+import type { Config } from "./config.ts";
+import { fault, type Fault } from "./fault.ts";
+
+const maxThreads = 64;
+/** The systems that divide the connections of a port among the listeners of one process. */
+const canSharePort = ["linux", "freebsd"].includes(process.platform);
+
+/** `wanted`: the validated value of the file. */
+export function threadsOf(wanted: number | "auto"): number {
+  if (wanted !== "auto") return wanted;
+  return canSharePort ? Math.min(maxThreads, availableParallelism()) : 1;
+}
+
+export function threadFaults({ server, store, keyAt }: Config): Fault[] {
+  if (server.threads === 1) return [];
+  const unsupported = (message: string): Fault =>
+    fault("SLUICE_THREADS_UNSUPPORTED", message, { at: keyAt("/server/threads") });
+  const problems: Fault[] = [];
+  if (!canSharePort) {
+    problems.push(unsupported(`several threads cannot share a port on ${process.platform}`));
+  }
+  for (const name of ["postgres", "redis"] as const) {
+    if (store[name] === undefined) continue;
+    problems.push(unsupported(`${server.threads} threads cannot use store.${name}`));
+  }
+  return problems;
+}
