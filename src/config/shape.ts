@@ -110,10 +110,7 @@ export function shapeConfig(
     ),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
-    server: withPaths(
-      { ...shape.server, threads: threadsOf(shape.server.threads) },
-      dirname(file),
-    ),
+    server: withPaths({ ...shape.server, threads: threadsOf(shape.server.threads) }, dirname(file)),
     admin: shape.admin,
     store: {
       data: resolve(dirname(file), shape.store.data),

@@ -16,6 +16,11 @@ import { backendMetrics } from "../http/backend-metrics.ts";
 import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
+import { MainThreads } from "./threads/ports.ts";
+import { ThreadPool } from "./threads/pool.ts";
+import { receiveSettled } from "./threads/settled.ts";
+import { receiveLines } from "./threads/thread-log.ts";
+import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
 import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, ReadinessWatch } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
@@ -93,7 +98,9 @@ async function assemble(
     observers,
     () => late.started,
   );
-  const resources = await openHostResources(config, { clock, log, gateway }, stack);
+  const { server } = config;
+  const threads = server.threads > 1 ? new MainThreads(server.threads, { clock, log }) : undefined;
+  const resources = await openHostResources(config, { clock, log, gateway, threads }, stack);
   const { metrics, held } = resources;
   countBuild(metrics);
   const core = coreMetrics(metrics);
@@ -101,20 +108,27 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const { server } = config;
-  const watch = new ReadinessWatch(() => ({ ...state, wanted: server.ready }), clock);
+  const watch = new ReadinessWatch(
+    () => ({ ...state, wanted: server.ready, ...(pool && { threads: pool.check }) }),
+    clock,
+  );
   stack.use(watch);
   const ready: GatewayInfoDeps["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer };
-  const listener = await listen({ ...parts, readiness: ready, observers });
+  const pool = threads && (await openPool(threads, options, generation, observers, stack));
+  const listener = pool ?? (await listen({ ...parts, readiness: ready, observers }));
   stack.defer(() => listener.close(0));
+  if (pool !== undefined) metrics.addUp(() => pool.metrics);
   const reloader = createReloader({
     ...options,
     metrics,
     current: generation,
     plugins: validated.plugins,
-    build: (next, previous) => provision(next, resources, core, previous, strict),
+    async build(next, previous) {
+      const built = await provision(next, resources, core, previous, strict);
+      return pool === undefined ? built : await pool.prepare(built);
+    },
     swap(next) {
       state.generation = next;
       next.update();
@@ -129,7 +143,7 @@ async function assemble(
   const { postgres, replicas } = resources.store;
   const everywhere = explainEverywhere(
     (requestId) => explanations.find(requestId),
-    postgres && replicas && { replicas, name: postgres.replica },
+    replicas && { replicas, name: postgres?.replica ?? threadName(0) },
     log,
   );
   stack.use(everywhere);
@@ -151,8 +165,17 @@ async function assemble(
     ...config.admin,
     explain: late.started.explainEverywhere,
     ready,
-    metrics,
-    pipelines: () => describePipelines(state.generation, reloader.state),
+    metrics: {
+      contentType: metrics.contentType,
+      async render() {
+        await pool?.readMetrics();
+        return metrics.render();
+      },
+    },
+    pipelines: () => ({
+      ...describePipelines(state.generation, reloader.state),
+      ...(pool && { threads: pool.described }),
+    }),
     service: (name) => state.generation.services.get(name),
     log,
   });
@@ -169,6 +192,28 @@ async function assemble(
       state.generation.services.get(name)?.service as ServiceTypes[Name] | undefined,
     stop,
   };
+}
+
+/** Starts the threads that serve. */
+async function openPool(
+  threads: MainThreads,
+  options: StartOptions & { readonly clock: Clock; readonly log: Log },
+  generation: Generation,
+  observers: Iterable<ExchangeObserver>,
+  stack: ClosingStack,
+): Promise<ThreadPool> {
+  const { env, without = [], strict = false, log, clock } = options;
+  stack.use(receiveLines(threads, log));
+  stack.use(receiveSettled(threads, observers));
+  stack.use(serveThreadList(threads));
+  const sendsLog = log.line !== undefined;
+  return ThreadPool.open({
+    threads,
+    generation,
+    start: { env: { ...env }, without, strict, sendsLog },
+    clock,
+    log,
+  });
 }
 
 /** The generation that serves, and whether the gateway is draining. */
