@@ -17,10 +17,17 @@ export interface RenderedMetrics extends Metrics {
   computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
   /** Returns all families, except the computed ones. */
   dump(): readonly FamilyDump[];
-  /** Adds the families that `others` returns to the own ones, whenever the metrics are read. */
-  addUp(others: () => Iterable<readonly FamilyDump[]>): void;
+  /** Adds the families of `others` to the own ones, whenever the metrics are read. */
+  addUp(others: OtherMetrics): void;
   /** Media type of the text that `render` returns. */
   readonly contentType: string;
+}
+
+/** The metrics of other threads. */
+export interface OtherMetrics {
+  readonly families: Iterable<readonly FamilyDump[]>;
+  /** Makes `families` the current ones, before all metrics are rendered. Never rejects. */
+  refresh(): Promise<void>;
 }
 
 /** A family with its samples, which can be sent to another thread. */
@@ -47,7 +54,7 @@ export function createMetrics(): RenderedMetrics {
   const ofProcess = processMetrics();
   const families = new Map<string, SeriesFamily<Series>>();
   const computed = new Map<string, () => ComputedFamily>();
-  let others: (() => Iterable<readonly FamilyDump[]>) | undefined;
+  let others: OtherMetrics | undefined;
   // Plugins and generations that declare the same family share one object.
   const declare = <S extends Series>(wanted: SeriesFamily<S>): SeriesFamily<S> => {
     const known = families.get(wanted.name);
@@ -93,9 +100,10 @@ export function createMetrics(): RenderedMetrics {
         ),
       ),
     async render() {
+      await others?.refresh();
       const all = others === undefined ? registry : new Registry();
       if (others !== undefined) {
-        const sums = addUpFamilies(dump(), others());
+        const sums = addUpFamilies(dump(), others.families);
         for (const family of [...sums, ...Array.from(computed.values(), (get) => get())]) {
           // The registry uses only `name` and `get` of a metric.
           all.registerMetric({ name: family.name, get: () => family } as unknown as Metric);
@@ -110,7 +118,7 @@ export function createMetrics(): RenderedMetrics {
       const only = (each: readonly FamilyDump[]): FamilyDump[] =>
         each.filter((family) => family.name === name);
       const own = known === undefined ? [] : [known.get()];
-      return addUpFamilies(own, Array.from(others(), only))[0]?.values ?? [];
+      return addUpFamilies(own, Array.from(others.families, only))[0]?.values ?? [];
     },
     dump,
     addUp(given) {

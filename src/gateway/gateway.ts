@@ -18,7 +18,7 @@ import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { MainThreads } from "./threads/ports.ts";
 import { ThreadPool } from "./threads/pool.ts";
-import { receiveSettled } from "./threads/settled.ts";
+import { receiveSettled, type Observers } from "./threads/settled.ts";
 import { receiveLines } from "./threads/thread-log.ts";
 import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
 import { openHostResources } from "./open-host-resources.ts";
@@ -92,14 +92,16 @@ async function assemble(
   // Opened first, so closed last: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const explanations = new ExplanationStore();
-  const observers = new Set<ExchangeObserver>([(record) => explanations.settled(record)]);
+  const { server } = config;
+  const threads = server.threads > 1 ? new MainThreads(server.threads, { clock, log }) : undefined;
+  const observers = new Set<ExchangeObserver>();
+  // With several threads, each one keeps its own exchanges, and the main thread has none.
+  if (threads === undefined) observers.add((record) => explanations.settled(record));
   const gateway = gatewayInfo(
     (name) => options.env[name],
     observers,
     () => late.started,
   );
-  const { server } = config;
-  const threads = server.threads > 1 ? new MainThreads(server.threads, { clock, log }) : undefined;
   const resources = await openHostResources(config, { clock, log, gateway, threads }, stack);
   const { metrics, held } = resources;
   countBuild(metrics);
@@ -108,6 +110,7 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
+  let pool: ThreadPool | undefined;
   const watch = new ReadinessWatch(
     () => ({ ...state, wanted: server.ready, ...(pool && { threads: pool.check }) }),
     clock,
@@ -116,10 +119,10 @@ async function assemble(
   const ready: GatewayInfoDeps["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer };
-  const pool = threads && (await openPool(threads, options, generation, observers, stack));
+  pool = threads && (await openPool(threads, options, generation, observers, stack));
   const listener = pool ?? (await listen({ ...parts, readiness: ready, observers }));
   stack.defer(() => listener.close(0));
-  if (pool !== undefined) metrics.addUp(() => pool.metrics);
+  if (pool !== undefined) metrics.addUp(pool);
   const reloader = createReloader({
     ...options,
     metrics,
@@ -165,13 +168,7 @@ async function assemble(
     ...config.admin,
     explain: late.started.explainEverywhere,
     ready,
-    metrics: {
-      contentType: metrics.contentType,
-      async render() {
-        await pool?.readMetrics();
-        return metrics.render();
-      },
-    },
+    metrics,
     pipelines: () => ({
       ...describePipelines(state.generation, reloader.state),
       ...(pool && { threads: pool.described }),
@@ -199,12 +196,13 @@ async function openPool(
   threads: MainThreads,
   options: StartOptions & { readonly clock: Clock; readonly log: Log },
   generation: Generation,
-  observers: Iterable<ExchangeObserver>,
+  observers: ReadonlySet<ExchangeObserver>,
   stack: ClosingStack,
 ): Promise<ThreadPool> {
   const { env, without = [], strict = false, log, clock } = options;
   stack.use(receiveLines(threads, log));
-  stack.use(receiveSettled(threads, observers));
+  // All of them belong to plugins, which know only the members of a SettledExchange.
+  stack.use(receiveSettled(threads, observers as ReadonlySet<unknown> as Observers));
   stack.use(serveThreadList(threads));
   const sendsLog = log.line !== undefined;
   return ThreadPool.open({

@@ -77,7 +77,7 @@ export async function openHostResources(
     entries: createPluginEntries(sql("storage")),
     seal,
     store: {
-      folder: dataDir,
+      folder: config.store.data,
       sql,
       session,
       postgres: postgres?.database,

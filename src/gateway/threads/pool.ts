@@ -4,7 +4,7 @@ import { MessageChannel, Worker } from "node:worker_threads";
 import type { AddressInfo } from "node:net";
 import { threadModule } from "../../base/package-files.ts";
 import { runGuarded } from "../../base/guard.ts";
-import { addUpFamilies, type FamilyDump } from "../../base/metrics.ts";
+import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
 import { messageOf } from "../../base/message-of.ts";
 import type { ServerConfig } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
@@ -78,7 +78,7 @@ interface Thread {
 }
 
 /** The public listener of a gateway with several threads. */
-export class ThreadPool implements Listener {
+export class ThreadPool implements Listener, OtherMetrics {
   readonly host: string;
   readonly port: number;
   readonly #options: PoolOptions;
@@ -111,7 +111,7 @@ export class ThreadPool implements Listener {
     this.#file = fileOf(options.generation);
     this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
     this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
-    this.#stack.use(clock.every(beatMs, () => void this.readMetrics()));
+    this.#stack.use(clock.every(beatMs, () => void this.refresh()));
     const receive = (topic: string, run: (thread: Thread, value: unknown) => void): void => {
       this.#stack.use(
         threads.receive(topic, (value, from) => {
@@ -153,12 +153,12 @@ export class ThreadPool implements Listener {
   }
 
   /** Returns the metrics of all threads, as they were last read. */
-  get metrics(): Iterable<readonly FamilyDump[]> {
+  get families(): Iterable<readonly FamilyDump[]> {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
 
   /** Reads the metrics of all threads. Never rejects. */
-  async readMetrics(): Promise<void> {
+  async refresh(): Promise<void> {
     const { threads } = this.#options;
     await Promise.allSettled(
       this.#serving().map(async (thread) => {

@@ -59,11 +59,10 @@ function copyOf(exchange: SettledExchange): SettledExchange {
   };
 }
 
+export type Observers = ReadonlySet<(exchange: SettledExchange) => void>;
+
 /** Passes the exchanges of all threads to `observers`. */
-export function receiveSettled(
-  threads: Threads,
-  observers: Iterable<(exchange: SettledExchange) => void>,
-): Disposable {
+export function receiveSettled(threads: Threads, observers: Observers): Disposable {
   return threads.receive(settledTopic, (batch) => {
     // Only `forwardSettled` sends to this topic.
     for (const exchange of batch as SettledExchange[]) {
