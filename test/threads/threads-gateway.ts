@@ -9,14 +9,18 @@ const surface = `
 export default {
   kind: "surface", name: "which", description: "x",
   options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
-  start: ({ text }, host) => ({
-    answer(exchange) {
+  start: ({ text }, host) => {
+    if (text === "fails in " + host.threads?.index) throw new Error("cannot start");
+    return { answer };
+    function answer(exchange) {
       const { query } = exchange.request;
       if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
       if (query === "block") for (;;) Math.random();
-      return { status: 200, body: host.threads?.index + text };
-    },
-  }),
+      const reply = { status: 200, body: host.threads?.index + text };
+      // Long enough for a test to see that the request runs, and no test waits for less.
+      return query === "wait" ? new Promise((end) => setTimeout(end, 500, reply)) : reply;
+    }
+  },
 };
 `;
 
@@ -48,16 +52,24 @@ const without = [
 export interface ThreadsGateway extends BareGateway {
   /** Requests a path on a connection of its own. Resolves with the text of the answer. */
   ask(path: string): Promise<string>;
-  /** Requests until \`isDone\` is true for an answer. */
+  /** Requests until `isDone` is true for an answer. */
   askUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
+  /** Number of answers of `ask`. */
+  readonly asked: number;
   /** The answer of a path of the admin listener. */
   admin(path: string): Promise<string>;
+  adminUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
 }
 
-export async function startThreads(t: TestContext, text: string): Promise<ThreadsGateway> {
+export async function startThreads(
+  t: TestContext,
+  text: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ThreadsGateway> {
   const gateway = await startBareGateway({
     without,
     pipeline: text,
+    env,
     prepare(folder) {
       writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
       writeFileSync(join(folder, "which.js"), surface);
@@ -66,16 +78,27 @@ export async function startThreads(t: TestContext, text: string): Promise<Thread
   t.after(() => gateway[Symbol.asyncDispose]());
   const get = async (url: string): Promise<string> =>
     (await fetch(url, { headers: { connection: "close" } })).text();
-  const ask = (path: string): Promise<string> => get(gateway.url + path);
-  return Object.assign(gateway, {
+  let asked = 0;
+  const ask = async (path: string): Promise<string> => {
+    const answer = await get(gateway.url + path);
+    asked++;
+    return answer;
+  };
+  const admin = (path: string): Promise<string> => get(gateway.adminUrl + path);
+  const until =
+    (request: (path: string) => Promise<string>): ThreadsGateway["askUntil"] =>
+    async (path, isDone) => {
+      // A connection to a thread that has just ended is closed.
+      while (!isDone(await request(path).catch(() => "{}")));
+    };
+  return {
+    ...gateway,
     ask,
-    async askUntil(path: string, isDone: (answer: string) => boolean) {
-      for (;;) {
-        // A connection to a thread that has just ended is closed.
-        const answer = await ask(path).catch(() => "");
-        if (isDone(answer)) return;
-      }
+    get asked() {
+      return asked;
     },
-    admin: (path: string) => get(gateway.adminUrl + path),
-  });
+    askUntil: until(ask),
+    admin,
+    adminUntil: until(admin),
+  };
 }
