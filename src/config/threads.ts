@@ -13,10 +13,11 @@ export function threadsOf(wanted: number | "auto"): number {
   return canSharePort ? Math.min(maxThreads, availableParallelism()) : 1;
 }
 
-export function threadFaults({ server, store, keyAt }: Config): Fault[] {
+export function threadFaults(config: Config): Fault[] {
+  const { server, store } = config;
   if (server.threads === 1) return [];
   const unsupported = (message: string): Fault =>
-    fault("SLUICE_THREADS_REFUSED", message, { at: keyAt("/server/threads") });
+    fault("SLUICE_THREADS_REFUSED", message, { at: config.keyAt("/server/threads") });
   const problems: Fault[] = [];
   if (!canSharePort) {
     problems.push(unsupported(`several threads cannot share a port on ${process.platform}`));
