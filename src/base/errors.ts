@@ -216,8 +216,8 @@ const coreFaults = {
   SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
   SLUICE_STORE_MISPLACED:
     "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
-  SLUICE_THREADS_UNSUPPORTED:
-    "Set server.threads to 1. Several threads need Linux or FreeBSD, and the store in the data folder: neither store.postgres nor store.redis.",
+  SLUICE_THREADS_REFUSED:
+    "Set server.threads to 1. Several threads need Linux, and neither store.postgres nor store.redis.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random string, the same on every replica.",
   SLUICE_STRICT_ENVIRONMENT: "Set GATEWAY_ENV=prod (`environment` in pipeline.yaml).",

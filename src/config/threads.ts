@@ -4,8 +4,8 @@ import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 
 const maxThreads = 64;
-/** The systems that divide the connections of a port among the listeners of one process. */
-const canSharePort = ["linux", "freebsd"].includes(process.platform);
+/** Whether the system divides the connections of a port among the listeners of one process. */
+const canSharePort = process.platform === "linux";
 
 /** `wanted`: the validated value of the file. */
 export function threadsOf(wanted: number | "auto"): number {
@@ -16,7 +16,7 @@ export function threadsOf(wanted: number | "auto"): number {
 export function threadFaults({ server, store, keyAt }: Config): Fault[] {
   if (server.threads === 1) return [];
   const unsupported = (message: string): Fault =>
-    fault("SLUICE_THREADS_UNSUPPORTED", message, { at: keyAt("/server/threads") });
+    fault("SLUICE_THREADS_REFUSED", message, { at: keyAt("/server/threads") });
   const problems: Fault[] = [];
   if (!canSharePort) {
     problems.push(unsupported(`several threads cannot share a port on ${process.platform}`));

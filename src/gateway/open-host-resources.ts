@@ -60,6 +60,7 @@ export async function openHostResources(
   const shared = { clock, log, metrics };
   const opened = await openStore(config, { ...shared, threads }, stack);
   const { seal, sql, session, postgres } = opened;
+  stack.add("looks at the store", () => session[Symbol.dispose]());
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
   const claims = await openClaims(sql("claims"), session, clock, log);
@@ -92,7 +93,8 @@ export async function openHostResources(
   };
 }
 
-interface OpenStore extends Pick<Store, "sql" | "session" | "replicas"> {
+interface OpenStore extends Pick<Store, "sql" | "replicas"> {
+  readonly session: Session & Disposable;
   readonly seal: Seal;
   readonly postgres?: PostgresStore | undefined;
   readonly redis?: RedisConnection | undefined;
@@ -121,7 +123,6 @@ async function openStore(
   const redis = await openRedis(config, { seal, ...deps }, stack);
   const sql = postgres?.sql ?? (await openState(dataDir, clock, stack));
   const session = postgres?.session ?? createSession(sql("session").query, clock);
-  stack.add("looks at the store", () => session[Symbol.dispose]());
   const replicas = threads === undefined ? postgres?.replicas : replicasOfThreads(threads, clock);
   if (threads !== undefined) {
     stack.use(threads.serve(secretCall, () => secret));

@@ -15,7 +15,8 @@ type Content =
       readonly id: number;
     }
   | { readonly kind: "answer"; readonly id: number; readonly value: unknown }
-  | { readonly kind: "failure"; readonly id: number; readonly error: CopiedError };
+  | { readonly kind: "failure"; readonly id: number; readonly error: CopiedError }
+  | { readonly kind: "ended"; readonly index: number };
 
 export type ThreadMessage = Content & { readonly from: number; readonly to: Receiver };
 
@@ -48,7 +49,8 @@ export class Messages {
   readonly #answers = new Map<string, Answer>();
   readonly #receivers = new Map<string, Set<Receive>>();
   readonly #waiting = new Map<number, Waiting>();
-  #lastId = 0;
+  /** A thread gets no answer to a call of an earlier thread with the same index. */
+  #lastId = Math.floor(Math.random() * 2 ** 48);
 
   constructor(
     index: number,
@@ -100,7 +102,7 @@ export class Messages {
   }
 
   /** Fails the calls to a thread that has ended. */
-  ended(index: number): void {
+  #ended(index: number): void {
     for (const { to, reject } of this.#waiting.values()) {
       if (to === index) reject(new Error(`thread ${index} has ended`));
     }
@@ -119,6 +121,9 @@ export class Messages {
         return;
       case "failure":
         this.#waiting.get(message.id)?.reject(restored(message.error));
+        return;
+      case "ended":
+        this.#ended(message.index);
     }
   }
 

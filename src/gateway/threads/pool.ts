@@ -87,6 +87,8 @@ export class ThreadPool implements Listener, OtherMetrics {
   readonly #stack = new DisposableStack();
   /** The counters of the threads that have ended. */
   #past: readonly FamilyDump[] = [];
+  /** The threads that have been asked to prepare a generation. */
+  #prepared: readonly Thread[] = [];
   #file: PipelineFile;
   #isClosing = false;
 
@@ -174,7 +176,8 @@ export class ThreadPool implements Listener, OtherMetrics {
     if (generation === undefined) return { generation, faults: own };
     const { threads } = this.#options;
     const file = fileOf(generation);
-    const prepared = this.#serving().map(async ({ index }): Promise<readonly Fault[]> => {
+    this.#prepared = this.#serving();
+    const prepared = this.#prepared.map(async ({ index }): Promise<readonly Fault[]> => {
       try {
         const faults = await threads.call(prepareCall, file, index, prepareLimitMs);
         return faults as readonly Fault[];
@@ -192,8 +195,12 @@ export class ThreadPool implements Listener, OtherMetrics {
   /** All threads serve the generation that they have prepared. */
   swap(generation: Generation): void {
     this.#file = fileOf(generation);
-    for (const thread of this.#serving()) thread.generation = generation.number;
+    for (const thread of this.#prepared) thread.generation = generation.number;
     this.#options.threads.send(commitTopic, undefined);
+    // Those that began to serve in the meantime have another generation. They are replaced when they have ended.
+    for (const { worker, generation: its } of this.#serving()) {
+      if (its !== generation.number) void worker.terminate();
+    }
   }
 
   beginDrain(): void {
@@ -343,7 +350,8 @@ export class ThreadPool implements Listener, OtherMetrics {
   }
 
   #checkBeats(): void {
-    for (const thread of this.#serving()) {
+    for (const thread of this.#threads.values()) {
+      if (thread.state === "starting") continue;
       const beats = Atomics.load(this.#beats, 2 * thread.index);
       thread.missed = beats === thread.beats ? thread.missed + 1 : 0;
       thread.beats = beats;

@@ -84,8 +84,9 @@ export class MainThreads implements Threads {
 
   /** Fails the calls to the thread, and tells those who hold something for it. */
   disconnect(index: number): void {
+    this.#ports.get(index)?.close();
     this.#ports.delete(index);
-    this.#messages.ended(index);
+    this.#route({ kind: "ended", index, from: index, to: "all" });
     for (const ended of this.#ended) ended(index);
   }
 

@@ -7,6 +7,7 @@ import {
   endCall,
   queryCall,
   runCall,
+  type Begun,
   type Ended,
   type Statement,
 } from "./store-calls.ts";
@@ -14,33 +15,32 @@ import {
 /** A transaction whose statements come from another thread. */
 interface Transaction {
   readonly thread: number;
-  readonly run: RunSql;
-  /** Ends it. It is rolled back if `error` is defined. */
+  /** Resolves when the transaction has begun. */
+  readonly begun: Promise<RunSql>;
+  /** Ends it. It is rolled back if `error` is defined, even if it has not begun yet. */
   readonly end: (error: Error | undefined) => void;
   /** Settles when it is committed or rolled back. */
   readonly done: Promise<void>;
 }
 
 export function serveStore(threads: Threads, sql: Store["sql"]): Disposable {
-  const open = new Map<number, Transaction>();
-  let lastId = 0;
-  const begin = async (lane: string, thread: number): Promise<number> => {
-    const id = ++lastId;
-    const started = Promise.withResolvers<void>();
+  const open = new Map<string, Transaction>();
+  const begin = async ({ id, lane }: Begun, thread: number): Promise<void> => {
+    const begun = Promise.withResolvers<RunSql>();
+    const ended = Promise.withResolvers<void>();
     const done = sql(lane).transaction(async (run) => {
-      const ended = Promise.withResolvers<void>();
-      const end = (error: Error | undefined): void =>
-        error === undefined ? ended.resolve() : ended.reject(error);
-      open.set(id, { thread, run, end, done });
-      started.resolve();
+      begun.resolve(run);
       await ended.promise;
     });
+    const end = (error: Error | undefined): void =>
+      error === undefined ? ended.resolve() : ended.reject(error);
+    open.set(id, { thread, begun: begun.promise, end, done });
+    ended.promise.catch(() => {});
     // The end of the transaction reports what `done` rejects with.
-    done.catch((error: unknown) => started.reject(error)).finally(() => open.delete(id));
-    await started.promise;
-    return id;
+    done.catch((error: unknown) => begun.reject(error)).finally(() => open.delete(id));
+    await begun.promise;
   };
-  const find = (id: number): Transaction => {
+  const find = (id: string): Transaction => {
     const found = open.get(id);
     if (found === undefined) throw new Error("the transaction has ended");
     return found;
@@ -53,11 +53,12 @@ export function serveStore(threads: Threads, sql: Store["sql"]): Disposable {
       return sql(lane).query(text, values);
     }),
   );
-  stack.use(threads.serve(beginCall, (lane, from) => begin(String(lane), from)));
+  stack.use(threads.serve(beginCall, (value, from) => begin(value as Begun, from)));
   stack.use(
-    threads.serve(runCall, (value) => {
-      const { id, text, values } = value as Statement & { readonly id: number };
-      return find(id).run(text, values);
+    threads.serve(runCall, async (value) => {
+      const { id, text, values } = value as Statement & { readonly id: string };
+      const run = await find(id).begun;
+      return run(text, values);
     }),
   );
   stack.use(

@@ -5,9 +5,15 @@ export interface Statement {
   readonly values: readonly unknown[];
 }
 
+export interface Begun {
+  /** Chosen by the thread. */
+  readonly id: string;
+  readonly lane: string;
+}
+
 /** The end of a transaction. `isFailed`: its changes are dropped. */
 export interface Ended {
-  readonly id: number;
+  readonly id: string;
   readonly isFailed: boolean;
 }
 

@@ -1,4 +1,5 @@
 /** The tables of the main thread, in another thread. */
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../../contract/clock.ts";
 import type { Sql, SqlRow } from "../../contract/sql.ts";
 import type { Session } from "../../contract/session.ts";
@@ -6,7 +7,7 @@ import type { Threads } from "../../contract/threads.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { createSession } from "../session.ts";
 import { StoreError, type StoreErrorCode } from "../store-error.ts";
-import { beginCall, endCall, queryCall, runCall } from "./store-calls.ts";
+import { beginCall, endCall, queryCall, runCall, type Begun } from "./store-calls.ts";
 
 interface ThreadStore {
   readonly sql: (lane: string) => Sql;
@@ -27,8 +28,9 @@ export function storeOverThreads(threads: Threads, clock: Clock): ThreadStore {
   const sql = (lane: string): Sql => ({
     query: (text, values = []) => rowsOf(queryCall, { lane, text, values }),
     async transaction(work) {
-      const id = await ask(beginCall, lane);
+      const id = randomUUID();
       try {
+        await ask(beginCall, { id, lane } satisfies Begun);
         const result = await work((text, values = []) => rowsOf(runCall, { id, text, values }));
         await ask(endCall, { id, isFailed: false });
         return result;
