@@ -215,7 +215,9 @@ export class LedgerReplica {
     if (hasLost) this.seen.wentBack++;
     if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
     this.#leaseNo = reply.leaseNo;
-    if (kind === "post") {
+    if (kind === "post" && reply.isLost === true) {
+      for (const lost of this.#lane.drop()) this.#credit.takeBack(lost);
+    } else if (kind === "post") {
       const posted = this.#lane.receive(now, reply);
       if (posted === undefined) return this.#startAgain(now, reply.posted);
       this.#confirm(posted);
