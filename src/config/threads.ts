@@ -1,5 +1,6 @@
 /** The setting `server.threads`, and what does not work with several threads. */
 import { availableParallelism } from "node:os";
+import type { Plugin } from "../plugin.ts";
 import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 
@@ -27,4 +28,14 @@ export function threadFaults(config: Config): Fault[] {
     problems.push(unsupported(`${server.threads} threads cannot use store.${name}`));
   }
   return problems;
+}
+
+/** Returns a fault for each plugin whose state must be one for the whole process. */
+export function oneThreadFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  if (config.server.threads === 1) return [];
+  return [...plugins.values()].flatMap(({ name, needsOneThread = false }) => {
+    const message = `the plugin "${name}" does not work with several threads`;
+    const at = config.keyAt("/server/threads");
+    return needsOneThread ? [fault("SLUICE_THREADS_REFUSED", message, { at })] : [];
+  });
 }

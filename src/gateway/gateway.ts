@@ -208,7 +208,8 @@ async function openPool(
   return ThreadPool.open({
     threads,
     generation,
-    start: { env: { ...env }, without, strict, sendsLog },
+    start: { env: { ...env }, strict, sendsLog },
+    without,
     clock,
     log,
   });
