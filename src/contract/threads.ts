@@ -25,7 +25,7 @@ export interface Threads {
    * Error if the thread ends or does not answer within 10 s.
    */
   call(name: string, value: unknown, to?: number): Promise<unknown>;
-  /** Answers the calls of other threads, until it is disposed of. */
+  /** Answers the calls of other threads, until it is disposed of. Of several with one name, the newest answers. */
   serve(name: string, answer: (value: unknown, from: number) => Awaitable<unknown>): Disposable;
   /** Sends a message to one thread, or to all others. A message to a thread that has ended is dropped. */
   send(topic: string, value: unknown, to?: number): void;

@@ -46,7 +46,8 @@ export class Messages {
   readonly #post: (message: ThreadMessage) => void;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #answers = new Map<string, Answer>();
+  /** By name, the newest last. */
+  readonly #answers = new Map<string, Answer[]>();
   readonly #receivers = new Map<string, Set<Receive>>();
   readonly #waiting = new Map<number, Waiting>();
   /** A thread gets no answer to a call of an earlier thread with the same index. */
@@ -79,9 +80,10 @@ export class Messages {
   }
 
   serve(name: string, answer: Answer): Disposable {
-    if (this.#answers.has(name)) throw new Error(`the calls "${name}" are already answered`);
-    this.#answers.set(name, answer);
-    return { [Symbol.dispose]: () => void this.#answers.delete(name) };
+    const answers = this.#answers.get(name) ?? [];
+    this.#answers.set(name, answers);
+    answers.push(answer);
+    return { [Symbol.dispose]: () => void answers.splice(answers.indexOf(answer), 1) };
   }
 
   send(name: string, value: unknown, to: Receiver = "all"): void {
@@ -130,7 +132,7 @@ export class Messages {
   async #answer(name: string, value: unknown, to: number, id: number): Promise<void> {
     const { index: from } = this;
     try {
-      const answer = this.#answers.get(name);
+      const answer = this.#answers.get(name)?.at(-1);
       if (answer === undefined) throw new Error(`thread ${from} does not answer "${name}"`);
       this.#post({ kind: "answer", id, value: await answer(value, to), from, to });
     } catch (error) {
