@@ -217,7 +217,7 @@ const coreFaults = {
   SLUICE_STORE_MISPLACED:
     "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
   SLUICE_THREADS_REFUSED:
-    "Set server.threads to 1. Several threads need Linux, and neither store.postgres nor store.redis.",
+    "Set server.threads to 1, or remove what the message names. Several threads need Linux.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random string, the same on every replica.",
   SLUICE_STRICT_ENVIRONMENT: "Set GATEWAY_ENV=prod (`environment` in pipeline.yaml).",

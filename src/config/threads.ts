@@ -1,5 +1,6 @@
 /** The setting `server.threads`, and what does not work with several threads. */
 import { availableParallelism } from "node:os";
+import type { Plugin } from "../plugin.ts";
 import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 
@@ -13,10 +14,11 @@ export function threadsOf(wanted: number | "auto"): number {
   return canSharePort ? Math.min(maxThreads, availableParallelism()) : 1;
 }
 
-export function threadFaults({ server, store, keyAt }: Config): Fault[] {
+export function threadFaults(config: Config): Fault[] {
+  const { server, store } = config;
   if (server.threads === 1) return [];
   const unsupported = (message: string): Fault =>
-    fault("SLUICE_THREADS_REFUSED", message, { at: keyAt("/server/threads") });
+    fault("SLUICE_THREADS_REFUSED", message, { at: config.keyAt("/server/threads") });
   const problems: Fault[] = [];
   if (!canSharePort) {
     problems.push(unsupported(`several threads cannot share a port on ${process.platform}`));
@@ -26,4 +28,14 @@ export function threadFaults({ server, store, keyAt }: Config): Fault[] {
     problems.push(unsupported(`${server.threads} threads cannot use store.${name}`));
   }
   return problems;
+}
+
+/** Returns a fault for each plugin whose state must be one for the whole process. */
+export function oneThreadFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
+  if (config.server.threads === 1) return [];
+  return [...plugins.values()].flatMap(({ name, needsOneThread = false }) => {
+    const message = `the plugin "${name}" does not work with several threads`;
+    const at = config.keyAt("/server/threads");
+    return needsOneThread ? [fault("SLUICE_THREADS_REFUSED", message, { at })] : [];
+  });
 }

@@ -88,7 +88,7 @@ async function assemble(
 ): Promise<Gateway> {
   const { config } = validated;
   const { clock, log, strict = false } = options;
-  const late: { admin?: Admin; started?: GatewayInfoDeps } = {};
+  const late: { admin?: Admin; started?: GatewayInfoDeps; pool?: ThreadPool } = {};
   // Opened first, so closed last: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const explanations = new ExplanationStore();
@@ -110,16 +110,16 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  let pool: ThreadPool | undefined;
   const watch = new ReadinessWatch(
-    () => ({ ...state, wanted: server.ready, ...(pool && { threads: pool.check }) }),
+    () => ({ ...state, wanted: server.ready, ...(late.pool && { threads: late.pool.check }) }),
     clock,
   );
   stack.use(watch);
   const ready: GatewayInfoDeps["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer };
-  pool = threads && (await openPool(threads, options, generation, observers, stack));
+  const pool = threads && (await openPool(threads, options, generation, observers, stack));
+  if (pool !== undefined) late.pool = pool;
   const listener = pool ?? (await listen({ ...parts, readiness: ready, observers }));
   stack.defer(() => listener.close(0));
   if (pool !== undefined) metrics.addUp(pool);
@@ -208,7 +208,8 @@ async function openPool(
   return ThreadPool.open({
     threads,
     generation,
-    start: { env: { ...env }, without, strict, sendsLog },
+    start: { env: { ...env }, strict, sendsLog },
+    without,
     clock,
     log,
   });

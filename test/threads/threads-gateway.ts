@@ -36,7 +36,6 @@ routes:
 /** The services that the route does not use, so that a start is short. */
 const without = [
   "accounts",
-  "alerts",
   "attestation",
   "confidential-relay",
   "enclave-workers",
@@ -46,7 +45,6 @@ const without = [
   "ledger",
   "networks",
   "proofs",
-  "dashboard",
 ];
 
 export interface ThreadsGateway extends BareGateway {

@@ -27,6 +27,7 @@ export default defineStep<Options>({
   name: "authenticate",
   description:
     "Identifies the caller by the Authorization header; blocks addresses after many wrong keys.",
+  needsOneThread: true,
   options: {
     type: "object",
     properties: {

@@ -33,6 +33,7 @@ export default defineStep<Options>({
   name: "rate-limit",
   description:
     "Limits requests with exact token buckets: per key at the rate of its plan, per address for callers without a valid key.",
+  needsOneThread: true,
   options: {
     type: "object",
     properties: {

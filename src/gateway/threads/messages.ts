@@ -98,7 +98,7 @@ export class Messages {
   arrived(message: ThreadMessage): void {
     const failed = (error: unknown): void =>
       this.#log.error({ err: error, from: message.from }, "a message of a thread failed");
-    runGuarded(() => this.#handle(message), failed);
+    void runGuarded(() => this.#handle(message), failed);
   }
 
   /** Fails the calls to a thread that has ended. */

@@ -58,7 +58,9 @@ export interface PoolOptions {
   readonly threads: MainThreads;
   /** The generation of the main thread. */
   readonly generation: Generation;
-  readonly start: Pick<ThreadStart, "env" | "without" | "strict" | "sendsLog">;
+  readonly start: Pick<ThreadStart, "env" | "strict" | "sendsLog">;
+  /** Services that run in no thread. */
+  readonly without: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -110,7 +112,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.host = host;
     this.port = port;
     this.#options = options;
-    this.#file = fileOf(options.generation);
+    this.#file = this.#fileOf(options.generation);
     this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
     this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
     this.#stack.use(clock.every(beatMs, () => void this.refresh()));
@@ -175,7 +177,7 @@ export class ThreadPool implements Listener, OtherMetrics {
   async prepare({ generation, faults: own }: Provisioned): Promise<Provisioned> {
     if (generation === undefined) return { generation, faults: own };
     const { threads } = this.#options;
-    const file = fileOf(generation);
+    const file = this.#fileOf(generation);
     this.#prepared = this.#serving();
     const prepared = this.#prepared.map(async ({ index }): Promise<readonly Fault[]> => {
       try {
@@ -194,7 +196,7 @@ export class ThreadPool implements Listener, OtherMetrics {
 
   /** All threads serve the generation that they have prepared. */
   swap(generation: Generation): void {
-    this.#file = fileOf(generation);
+    this.#file = this.#fileOf(generation);
     for (const thread of this.#prepared) thread.generation = generation.number;
     this.#options.threads.send(commitTopic, undefined);
     // Those that began to serve in the meantime have another generation. They are replaced when they have ended.
@@ -223,6 +225,12 @@ export class ThreadPool implements Listener, OtherMetrics {
     await Promise.race([Promise.all(exits), late.promise]);
     await this.#terminate();
     this.#stack.dispose();
+  }
+
+  #fileOf(generation: Generation): PipelineFile {
+    const { number, config, runsOnce } = generation;
+    const without = [...this.#options.without, ...runsOnce];
+    return { path: config.file, text: config.text, without, generation: number };
   }
 
   #serving(): Thread[] {
@@ -371,10 +379,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
     await worker.terminate();
   }
-}
-
-function fileOf({ number, config: { file, text } }: Generation): PipelineFile {
-  return { path: file, text, generation: number };
 }
 
 /**

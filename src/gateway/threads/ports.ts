@@ -24,31 +24,22 @@ export interface ThreadPorts {
 /** Time for which a thread waits for shared memory. */
 const memoryWaitMs = 10_000;
 
+/** Each thread can be replaced once while it drains. */
+const slotsOf = (count: number): number => 2 * count + 1;
+
 /** The main thread's end of all ports. */
-export class MainThreads implements Threads {
-  readonly index = 0;
+export class MainThreads extends Messages implements Threads {
   readonly count: number;
   readonly slots: number;
-  readonly #messages: Messages;
   readonly #ports = new Map<number, MessagePort>();
   readonly #memory = new Map<string, SharedArrayBuffer>();
   readonly #ended = new Set<(index: number) => void>();
 
   constructor(count: number, deps: Deps) {
+    super(0, (message) => this.#route(message), deps);
     this.count = count;
-    this.slots = 2 * count + 1;
-    this.#messages = new Messages(0, (message) => this.#route(message), deps);
-    const { call, serve, send, receive } = this.#messages;
-    this.call = call.bind(this.#messages);
-    this.serve = serve.bind(this.#messages);
-    this.send = send.bind(this.#messages);
-    this.receive = receive.bind(this.#messages);
+    this.slots = slotsOf(count);
   }
-
-  readonly call: Messages["call"];
-  readonly serve: Messages["serve"];
-  readonly send: Messages["send"];
-  readonly receive: Messages["receive"];
 
   /** The threads whose ports are open. */
   get indexes(): number[] {
@@ -74,7 +65,7 @@ export class MainThreads implements Threads {
     messages.on("message", (message: ThreadMessage) => this.#route(message));
     memory.on("message", ({ name, bytes, done }: MemoryRequest) => {
       try {
-        memory.postMessage(this.memory(name, bytes));
+        memory.postMessage(this.memory(name, bytes), []);
       } finally {
         Atomics.store(done, 0, 1);
         Atomics.notify(done, 0);
@@ -92,7 +83,7 @@ export class MainThreads implements Threads {
 
   #route(message: ThreadMessage): void {
     const { from, to } = message;
-    if (to === 0) return this.#messages.arrived(message);
+    if (to === 0) return this.arrived(message);
     if (to !== "all") {
       const port = this.#ports.get(to);
       if (port !== undefined) return port.postMessage(message);
@@ -101,7 +92,7 @@ export class MainThreads implements Threads {
       return this.#route({ kind: "failure", id: message.id, error, from: to, to: from });
     }
     for (const [index, port] of this.#ports) if (index !== from) port.postMessage(message);
-    if (from !== 0) this.#messages.arrived(message);
+    if (from !== 0) this.arrived(message);
   }
 }
 
@@ -117,7 +108,7 @@ export function joinThreads(
   return {
     index,
     count,
-    slots: 2 * count + 1,
+    slots: slotsOf(count),
     memory(name, bytes) {
       const shared = known.get(name) ?? askForMemory(memory, name, bytes);
       known.set(name, shared);

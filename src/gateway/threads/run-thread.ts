@@ -77,8 +77,8 @@ export async function runThread(start: ThreadStart): Promise<ServingThread | und
 
 /** Checks the text that the main thread has read, so that all threads serve the same file. */
 async function check(
-  { path, text }: PipelineFile,
-  { env, without }: ThreadStart,
+  { path, text, without }: PipelineFile,
+  { env }: ThreadStart,
 ): Promise<ValidatedConfig> {
   const parsed = parseConfig(text, path, env, await shippedServices());
   const { validated, faults } = await checkParsed(parsed, { without });

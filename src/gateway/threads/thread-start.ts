@@ -11,7 +11,6 @@ export interface ThreadStart {
   readonly memory: MessagePort;
   readonly file: PipelineFile;
   readonly env: Environment;
-  readonly without: readonly string[];
   readonly strict: boolean;
   /** The address of the public listener. */
   readonly host: string;
@@ -24,6 +23,8 @@ export interface ThreadStart {
 export interface PipelineFile {
   readonly path: string;
   readonly text: string;
+  /** The services that run in the main thread only. */
+  readonly without: readonly string[];
   /** Number of the generation, the same in all threads. */
   readonly generation: number;
 }

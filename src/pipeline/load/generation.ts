@@ -32,6 +32,8 @@ export interface Generation {
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** The loaded plugins, in alphabetical order, including steps with `mode: off`. */
   readonly plugins: readonly PluginFacts[];
+  /** Names of the services that run only in the main thread. */
+  readonly runsOnce: readonly string[];
   readonly carryOver: PluginCarryOver;
   /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
   update(): void;
@@ -116,6 +118,9 @@ function createGeneration(
     routes,
     services: running,
     plugins: pluginFacts(plugins, origins),
+    runsOnce: [...plugins.values()].flatMap((plugin) =>
+      plugin.kind === "service" && plugin.runsOnce === true ? [plugin.name] : [],
+    ),
     carryOver,
     update() {
       const failed = (error: unknown): void =>
