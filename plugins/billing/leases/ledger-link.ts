@@ -143,6 +143,12 @@ export class LedgerLink implements CreditLink {
     return this.#clock.monotonic();
   }
 
+  /** Asks for epochs at once, because another replica waits for the answer. */
+  feedSoon(): void {
+    this.#replica.feedSoon(this.#now());
+    this.wake();
+  }
+
   /** Exchanges messages at the end of this turn of the event loop, so that all events of the turn share a message. */
   wake(): void {
     if (this.#isWoken) return;

@@ -113,6 +113,11 @@ export class LedgerReplica {
     this.#credit.release(reservation);
   }
 
+  /** Asks for epochs with the next messages, because another replica waits for the answer. */
+  feedSoon(now: number): void {
+    this.#inFlight.wait("feed", now);
+  }
+
   /** Leaves the ledger as soon as all reservations have ended and all charges are posted. */
   drain(): void {
     if (this.#state === "serving") this.#state = "draining";

@@ -6,7 +6,7 @@ import { LedgerLink } from "../leases/ledger-link.ts";
 import { leaseMetrics } from "../leases/metrics.ts";
 import { LedgerReplica } from "../leases/replica.ts";
 import type { Options } from "./options.ts";
-import { ledgerOfMain } from "./thread-credit.ts";
+import { epochsTopic, ledgerOfMain } from "./thread-credit.ts";
 
 const name = "metering";
 const unavailable = { kind: "unavailable", reason: "the journal cannot be written" } as const;
@@ -25,12 +25,13 @@ export async function startInThread(
   host: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
-  const meter = await keep(
+  const { meter } = await keep(
     "leased credit",
     () => openMeter(threads, durability, host),
     async (opening) => {
       const opened = await opening.catch(() => undefined);
-      await opened?.close();
+      opened?.epochs[Symbol.dispose]();
+      await opened?.meter.close();
     },
   );
   // Only `serveReports` answers these calls, with the result of the same method.
@@ -57,7 +58,7 @@ async function openMeter(
   threads: Threads,
   mode: Options["metering"]["durability"],
   { clock, log, metrics: registry }: Host,
-): Promise<LeasedMeter> {
+): Promise<{ readonly meter: LeasedMeter; readonly epochs: Disposable }> {
   const metrics = leaseMetrics(registry);
   const link = new LedgerLink({
     ledger: ledgerOfMain(threads),
@@ -68,7 +69,10 @@ async function openMeter(
     metrics,
   });
   await link.start();
-  return new LeasedMeter({ link, metrics, isAsync: mode === "async", unavailable });
+  return {
+    meter: new LeasedMeter({ link, metrics, isAsync: mode === "async", unavailable }),
+    epochs: threads.receive(epochsTopic, () => link.feedSoon()),
+  };
 }
 
 /** Answers the reports of the threads that serve. Only in the main thread. */

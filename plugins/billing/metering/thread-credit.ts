@@ -9,6 +9,8 @@ import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import type { LocalLink } from "./local-link.ts";
 
 const name = "credit";
+/** Tells the threads that one of them waits for credit that others hold, so that they do not wait for their next feed. */
+export const epochsTopic = "epochs";
 
 type Method = keyof CreditLedger;
 
@@ -74,7 +76,12 @@ export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalL
       if (!link.isAvailable) throw new Error("the journal cannot be written");
       return ledger.feed(replica);
     },
-    lease: (request) => ledger.lease(request),
+    lease(request) {
+      const reply = ledger.lease(request);
+      const isWaiting = reply.granted?.some(({ answered, epoch }) => answered < epoch) === true;
+      if (isWaiting) threads.send(epochsTopic, undefined);
+      return reply;
+    },
     post,
     leave: (replica) => ledger.leave(replica),
   };
