@@ -7,7 +7,6 @@ import { networksSchema, rateSchema } from "./schema.ts";
 export default defineService<Options, Networks>({
   name: "networks",
   description: "The inference networks, with their workers, models and prices.",
-  needsOneThread: true,
   sections: { networks: networksSchema, rate: rateSchema },
   usesIfInstalled: ["accounts"],
   checkSections: kindFaults,

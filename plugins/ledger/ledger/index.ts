@@ -6,7 +6,6 @@ import { nodeMembers, type Options } from "./options.ts";
 export default defineService<Options, Ledgers>({
   name: "ledger",
   description: "Pools of Substrate nodes with a whitelist, a cache and decoders.",
-  needsOneThread: true,
   extends: { upstreams: nodeMembers },
   uses: ["upstreams"],
   async dryRun(options, host) {
