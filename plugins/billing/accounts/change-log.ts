@@ -4,8 +4,7 @@ import type { ChangeAuthor } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
 import type { NewChange } from "./decision.ts";
 import { changeColumns, changeFromRow } from "./rows.ts";
-import { Search } from "./search.ts";
-import { insertRow } from "./write-row.ts";
+import { insertRow, Search } from "./row-statements.ts";
 
 /** Appends changes, in this order. Call it in the transaction that makes the changes. */
 export async function recordChanges(

@@ -6,7 +6,7 @@ import { openComputePool } from "../../../../src/compute/pool.ts";
 import { chargesPath } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { maxGroups } from "../../../../plugins/billing/metering/usage/report-json.ts";
+import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts";
 import {
   makeReport,
   type ReportJob,

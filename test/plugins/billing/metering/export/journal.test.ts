@@ -12,7 +12,7 @@ import { describe, it, test } from "node:test";
 import { makeBatch } from "../../../../../plugins/billing/metering/export/batch.ts";
 import { type BatchJob } from "../../../../../plugins/billing/metering/export/batch-job.ts";
 import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
-import { folderPages } from "../../../../../plugins/billing/metering/export/folder-pages.ts";
+import { folderPages } from "../../../../../plugins/billing/metering/export/pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
 import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf, take } from "../fixture.ts";
