@@ -33,7 +33,9 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
-    const kept = new KeptNodes(keptBytes);
+    const kept = new KeptNodes(keptBytes, (onRefused) =>
+      host.memory.hold(`proofs of ${upstream}`, "result", onRefused),
+    );
     const deps = { kept, ledger, liars, nodes, headers, chain: watch?.chain, count };
     provers.set(upstream, createProver(deps, ownMode));
   }

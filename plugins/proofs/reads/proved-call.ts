@@ -3,6 +3,7 @@ import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   Ledger,
   LedgerFailure,
+  LedgerMethod,
   LedgerRpc,
   ProvedRpc,
   RpcAnswer,
@@ -176,19 +177,22 @@ export class ProvedCall implements ProvedRpc {
     const isFinalized = (): boolean => chain?.has(hash) === true;
     if (mode === "require" && !isFinalized()) return "the block is not proved to be finalized";
     let reason = "";
-    for (const node of [throughLedger(ledger), ...nodes]) {
+    const called: [LedgerMethod, Buffer][] = [];
+    for (const node of [throughLedger(ledger, called), ...nodes]) {
       try {
         const header = (): Promise<Header> => headers.get(node, hash);
         const { result, root, nodes: used = [] } = await run({ node, hash, kept, header });
         const state = isFinalized() ? "finalized" : "included";
         const proof: CallProof = { state, block: hash, root };
         if (member !== "return") return { result, proof };
-        const { scale } = await header();
-        return { result, proof: { ...proof, nodes: used, headers: [scale] } };
+        const finality = chain?.proofOf(hash) ?? { headers: [(await header()).scale] };
+        return { result, proof: { ...proof, nodes: used, ...finality } };
       } catch (error) {
         if (error instanceof UnprovableError) return error.message;
         if (!(error instanceof NodeError)) throw error;
         if (error.isLie) void liars.search(run, hash);
+        // The next read must not get the same answers from the cache.
+        if (error.isLie) for (const each of called.splice(0)) ledger.forget(...each);
         reason = error.message;
       }
     }
@@ -196,10 +200,14 @@ export class ProvedCall implements ProvedRpc {
   }
 }
 
-/** Calls any node, with the cache and the retries of the ledger. */
-function throughLedger(ledger: Ledger): HeadNode {
+/** Calls any node, with the cache and the retries of the ledger. `called`: gets each call. */
+function throughLedger(ledger: Ledger, called: [LedgerMethod, Buffer][]): HeadNode {
   return headNode({
     name: "any",
-    call: (method, params) => ledger.call(ledger.internal(method), Buffer.from(params)),
+    call(name, text) {
+      const call: [LedgerMethod, Buffer] = [ledger.internal(name), Buffer.from(text)];
+      called.push(call);
+      return ledger.call(...call);
+    },
   });
 }
