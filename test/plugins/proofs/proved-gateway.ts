@@ -39,7 +39,16 @@ export async function startProved(
     t.after(() => server[Symbol.asyncDispose]());
     urls.push(server.url);
   }
-  const upstream = { urls, checkpoint: chain.checkpoint(0), ...options };
+  return await startProvedGateway(t, chain, { urls, ...options });
+}
+
+/** `options`: the entry of the section `upstreams`. */
+export async function startProvedGateway(
+  t: TestContext,
+  chain: TestChain,
+  options: { readonly urls: readonly string[] },
+): Promise<Setup> {
+  const upstream = { checkpoint: chain.checkpoint(0), ...options };
   const gateway = await startTestGateway({
     pipeline: `
 version: 1
@@ -59,10 +68,15 @@ routes:
     websocket: true
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
     to: { ledger-ws: { upstream: main } }
+  - path: /ws/{key}
+    websocket: true
+    credential: key
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: { ledger-ws: { upstream: main } }
 `,
   });
   t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain, urls };
+  return { gateway, chain, urls: options.urls };
 }
 
 export async function post(
