@@ -28,6 +28,7 @@ test("PAPI reads blocks and storage, all of it verified", async (t) => {
   assert.ok(account.nonce > 0);
   const entries = await api.query["System"]!["Account"]!.getEntries();
   assert.ok(entries.length >= 6);
+  client.destroy();
 });
 
 test("polkadot.js reads and subscribes, all of it verified", async (t) => {
@@ -45,6 +46,7 @@ test("polkadot.js reads and subscribes, all of it verified", async (t) => {
     void api.rpc.chain.subscribeFinalizedHeads((each) => resolve(each.number.toNumber()));
   });
   assert.equal(head, 8);
+  await api.disconnect();
 });
 
 const notProved = { code: -32052 };
