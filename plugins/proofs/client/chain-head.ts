@@ -36,8 +36,8 @@ export class ChainHead {
         return this.#header(params, block);
       case "chainHead_v1_body":
         return this.#start(follow, async () => {
-          const block = await this.#reads.call("chain_getBlock", [hash]);
-          return [{ event: "operationBodyDone", value: extrinsicsOf(block) }];
+          const answer = await this.#reads.call("chain_getBlock", [hash]);
+          return [{ event: "operationBodyDone", value: extrinsicsOf(answer) }];
         });
       case "chainHead_v1_storage":
         return this.#start(follow, async () => {

@@ -114,5 +114,6 @@ function finalizedBy(method: string, result: unknown): string | undefined {
   const hashes: readonly unknown[] = Array.isArray(finalizedBlockHashes)
     ? finalizedBlockHashes
     : [];
-  return String(hashes.at(-1) ?? "").toLowerCase();
+  const last = hashes.at(-1);
+  return typeof last === "string" ? last.toLowerCase() : "";
 }

@@ -60,5 +60,6 @@ export class KeptNodes {
 
 /** Returns the hash as text that is short to compare. */
 export function nameOf(hash: Uint8Array): string {
-  return Reflect.apply(String.fromCharCode, undefined, hash);
+  // A spread takes ten times as long. The type of the function does not allow bytes, which are numbers.
+  return String.fromCharCode.apply(undefined, hash as unknown as number[]);
 }

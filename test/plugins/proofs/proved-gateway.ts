@@ -59,7 +59,12 @@ admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 upstreams:
   main: ${JSON.stringify(upstream)}
+tools: [{ ledger-tools: { upstream: main } }]
 routes:
+  - path: /mcp
+    methods: [POST]
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: mcp
   - path: /rpc
     methods: [POST]
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]

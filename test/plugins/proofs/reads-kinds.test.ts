@@ -264,9 +264,9 @@ test("a node with a wrong proof is left, and the evidence is kept", async (t) =>
 });
 
 test("a wrong proof does not stay in the cache", async (t) => {
-  let lies = 1;
+  let left = 1;
   const liar: Lie = (method) =>
-    method === "state_getReadProof" && lies-- > 0 ? { proof: [] } : undefined;
+    method === "state_getReadProof" && left-- > 0 ? { proof: [] } : undefined;
   const methods = { state_getReadProof: true };
   const setup = await start(t, { ...upstream, methods }, [liar]);
   const params = [[keyAt(3)], setup.chain.at(8).hash];

@@ -139,8 +139,11 @@ test("a client that asks with return gets the nodes of the trie, headers and the
   const read = async ({ hash }: TestBlock): Promise<unknown> => {
     const body = bodyOf(1, "state_getStorage", "0x01", hash);
     const response = await post(setup.gateway, body, "return");
-    const state = hash === chain.head.hash ? "included" : "finalized";
-    assert.equal(response.headers.get("x-sluice-proof"), `${state}; block=${hash}; root=${root}`);
+    const expected = hash === chain.head.hash ? "included" : "finalized";
+    assert.equal(
+      response.headers.get("x-sluice-proof"),
+      `${expected}; block=${hash}; root=${root}`,
+    );
     return ((await response.json()) as Answered).proof;
   };
   const scale = (at: number): string => registry.createType("Header", chain.at(at).header).toHex();

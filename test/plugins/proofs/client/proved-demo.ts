@@ -7,6 +7,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { WebSocketServer } from "ws";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { openChain } from "../../../../plugins/ledger/demo/chain.ts";
 import { RpcFailure } from "../../../../plugins/ledger/demo/failure.ts";
 import { demoMethods } from "../../../../plugins/ledger/demo/methods.ts";
@@ -19,6 +20,7 @@ import { startProvedGateway } from "../proved-gateway.ts";
 import { TestChain, voters } from "../test-chain.ts";
 
 export interface ProvedDemo {
+  readonly gateway: TestGateway;
   readonly chain: TestChain;
   /** Address of a WebSocket of the gateway. */
   readonly url: string;
@@ -27,7 +29,11 @@ export interface ProvedDemo {
 const bytes = (text: string): Uint8Array => bytesOf(text) ?? new Uint8Array(0);
 
 /** `finalized`: number of the finalized head. The best block is block 8. */
-export async function startProvedDemo(t: TestContext, finalized = 8): Promise<ProvedDemo> {
+export async function startProvedDemo(
+  t: TestContext,
+  finalized = 8,
+  options: object = {},
+): Promise<ProvedDemo> {
   const recording = readRecording();
   const recorded = openChain(recording);
   const chain = new TestChain(voters(4));
@@ -96,8 +102,8 @@ export async function startProvedDemo(t: TestContext, finalized = 8): Promise<Pr
   ]);
   const node = await startDemoNode({ chain: proved, methods });
   t.after(() => node.close());
-  const { gateway } = await startProvedGateway(t, chain, { urls: [node.url] });
-  return { chain, url: `${gateway.url.replace("http:", "ws:")}/ws/${gateway.key}` };
+  const { gateway } = await startProvedGateway(t, chain, { urls: [node.url], ...options });
+  return { gateway, chain, url: `${gateway.url.replace("http:", "ws:")}/ws/${gateway.key}` };
 }
 
 /** A message of JSON-RPC. */

@@ -37,9 +37,9 @@ test("polkadot.js reads and subscribes, all of it verified", async (t) => {
   const api = await ApiPromise.create({ provider, noInitWarn: true, throwOnConnect: true });
   t.after(() => api.disconnect());
   assert.equal((await api.rpc.chain.getHeader()).number.toNumber(), 8);
-  const { nonce } = (await api.query["system"]!["account"]!(alice)) as unknown as { nonce: number };
-  assert.ok(Number(nonce) > 0);
-  assert.ok((await api.query["system"]!["account"]!.entries()).length >= 6);
+  const { nonce } = await api.query.system.account(alice);
+  assert.ok(nonce.toNumber() > 0);
+  assert.ok((await api.query.system.account.entries()).length >= 6);
   const block = await api.rpc.chain.getBlock(chain.at(8).hash);
   assert.ok(block.block.extrinsics.length >= 2);
   const head = await new Promise<number>((resolve) => {
