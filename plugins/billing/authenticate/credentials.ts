@@ -39,9 +39,8 @@ export function credentialIn(
   names: readonly (typeof keyHeaders)[number][],
 ): string | typeof ambiguous | undefined {
   let found = headers.authorization;
-  for (const name of names) {
-    const key = headers[name];
-    if (key === undefined) continue;
+  if (names.length === 0) return found;
+  for (const key of names.flatMap((name) => headers[name] ?? [])) {
     const credential = `Bearer ${key}`;
     if (found !== undefined && found !== credential) return ambiguous;
     found = credential;
