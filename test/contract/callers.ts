@@ -147,7 +147,9 @@ export function describeCallers(name: string, open: OpenGateways): void {
 
     test("the audit log is the same for commands, customers and operators, has no secret, and comes in pages", async (t) => {
       const gateways = await open(t);
-      const { workspaceId, keyId, text } = await createKey(gateways, "developer");
+      const expiresAt = gateways.now() + day;
+      const limits = { cuLimit24hMilli: 9, expiresAt };
+      const { workspaceId, keyId, text } = await createKey(gateways, "developer", limits);
       await gateways.pass(hour);
       const { workspaces, admin } = gateways.one.accounts;
       const purchased = await workspaces.purchase(workspaceId, 500, by);
@@ -170,9 +172,21 @@ export function describeCallers(name: string, open: OpenGateways): void {
           "key.create",
         ],
       );
-      const { id, details: _, ...bought } = all[2] ?? assert.fail();
+      assert.deepEqual(all[1]?.details, {
+        workspace_id: workspaceId,
+        name: "a key",
+        environment: "dev",
+        capabilities: [...admin.defaultCapabilities],
+        cu_limit_24h_milli: 9,
+        expires_at: iso(expiresAt),
+      });
+      const { id, ...bought } = all[2] ?? assert.fail();
       assert.ok(Number.isSafeInteger(id));
       assert.deepEqual(bought, {
+        details: {
+          purchase_id: purchased.kind === "done" && purchased.value.purchase_id,
+          amount_cu_milli: 500,
+        },
         time: iso(gateways.now()),
         actor: "test",
         request_id: "req-1",

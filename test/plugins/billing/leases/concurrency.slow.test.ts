@@ -156,34 +156,4 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
     );
     assert.deepEqual(await totals(), { charges: 5, held: 0 });
   });
-
-  test(`replicas that lease and post at the same time spend the limit exactly, ${through}`, async (t) => {
-    const { database, connect, totals } = await setUp(t, through);
-    const spend = async (cost: number): Promise<number> => {
-      const connection = await connect();
-      const { replica } = await connection.register();
-      let [posted, granted] = [0, 0];
-      for (let leaseNo = 1; ; leaseNo++) {
-        const reply = await connection.lease(replica, leaseNo, {
-          isNew: granted === 0,
-          grantedMilliCu: granted,
-          needsMilliCu: [cost],
-        });
-        const now = grantedOf(reply) ?? assert.fail("ignored");
-        if (now === granted) return posted;
-        granted = now;
-        await connection.post(replica, posted + 1, cost);
-        posted += cost;
-      }
-    };
-    const costs = [1, 2, 3, 1];
-    const spent = (await Promise.all(costs.map(spend))).reduce((total, each) => total + each, 0);
-    assert.equal(spent, 100);
-    assert.deepEqual(await totals(), { charges: 100, held: 0 });
-    const [row] = await runSql(
-      database,
-      "SELECT sum(milli_cu)::int AS day FROM sluice.used WHERE kind = 'day'",
-    );
-    assert.equal(row?.["day"], 100);
-  });
 }

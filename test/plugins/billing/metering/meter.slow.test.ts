@@ -27,100 +27,6 @@ function refusalOf(meter: MeterService, principal: KeyPrincipal, cost: number): 
   return rest;
 }
 
-test("a settled charge is in the journal when its promise resolves", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open();
-  const reservation = take(meter, principalOf(), 500, { requestId: "abc" });
-  await reservation.settle([
-    {
-      surface: "chat",
-      method: "completions",
-      model: "A/b-1",
-      costMilliCu: 320,
-      inputTokens: 12,
-      outputTokens: 7,
-      estimated: true,
-      outcome: "clientLeft",
-    },
-  ]);
-  const [row, ...more] = readUsage(dataDir);
-  assert.deepEqual(more, []);
-  assert.match(row?.id ?? "", /^chg_[0-9a-f]{12}_\d+_\d+$/);
-  assert.deepEqual(row, {
-    id: row?.id,
-    time: noon,
-    workspaceId: "ws_1",
-    keyId: "key_1",
-    surface: "chat",
-    method: "completions",
-    model: "A/b-1",
-    requestId: "abc",
-    route: undefined,
-    agent: undefined,
-    pricing: undefined,
-    usedMilliCu: 320,
-    includedMilliCu: 320,
-    purchasedMilliCu: 0,
-    overageMilliCu: 0,
-    inputTokens: 12,
-    outputTokens: 7,
-    cachedTokens: 0,
-    reasoningTokens: 0,
-    estimated: true,
-    outcome: "clientLeft",
-  });
-});
-
-test("a reservation counts until it ends; afterwards only its charge counts", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const first = take(meter, principalOf(), 500);
-  const second = take(meter, principalOf(), 300);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 800 });
-  await first.settle([line(200), line(50)]);
-  second.release();
-  assert.deepEqual(keyUsage(meter, "key_1"), {
-    dayMilliCu: 250,
-    monthMilliCu: 250,
-    openMilliCu: 0,
-  });
-  assert.deepEqual(meter.workspaceUsage("ws_1"), {
-    periodStart: Date.UTC(2026, 0),
-    includedMilliCu: 250,
-    purchasedMilliCu: 0,
-    overageMilliCu: 0,
-    openMilliCu: 0,
-  });
-});
-
-test("settling or releasing a reservation repeatedly charges and releases it once", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open();
-  const settled = take(meter, principalOf(), 100);
-  await settled.settle([line(100)]);
-  await settled.settle([line(100)]);
-  settled.release();
-  const released = take(meter, principalOf(), 100);
-  released.release();
-  released.release();
-  await released.settle([line(100)]);
-  assert.deepEqual(keyUsage(meter, "key_1"), {
-    dayMilliCu: 100,
-    monthMilliCu: 100,
-    openMilliCu: 0,
-  });
-  assert.equal([...readUsage(dataDir)].length, 1);
-});
-
-test("settling without lines charges nothing", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open();
-  await take(meter, principalOf(), 100).settle([]);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
-  await meter.flush();
-  assert.deepEqual([...readUsage(dataDir)], []);
-});
-
 test("a charge above its reservation is cut to it from the last line backwards, and the difference is counted", async (t) => {
   const { open, dataDir, metrics } = meterFixture(t);
   const meter = await open();
@@ -147,25 +53,6 @@ test("a charge above its reservation is cut to it from the last line backwards, 
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 100/);
 });
 
-test("several reservations can pay for one charge, and all of them end", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const [one, other] = [take(meter, principalOf(), 100), take(meter, principalOf(), 50)];
-  await one.settle([line(130)], [other]);
-  assert.deepEqual(keyUsage(meter, "key_1"), {
-    dayMilliCu: 130,
-    monthMilliCu: 130,
-    openMilliCu: 0,
-  });
-  // A reservation that has ended pays for nothing more.
-  await take(meter, principalOf(), 10).settle([line(40)], [other]);
-  assert.deepEqual(keyUsage(meter, "key_1"), {
-    dayMilliCu: 140,
-    monthMilliCu: 140,
-    openMilliCu: 0,
-  });
-});
-
 test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
   const { open } = meterFixture(t);
   const meter = await open();
@@ -182,104 +69,6 @@ test("a reservation without a limit is held and charged only as far as sums stay
     monthMilliCu: most,
     openMilliCu: 0,
   });
-});
-
-test("a refused reservation takes credit from no scope", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
-  assert.equal(meter.reserve(principal, 101, about).kind, "refused");
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
-  assert.equal(meter.workspaceUsage("ws_1").openMilliCu, 0);
-  assert.equal(meter.reserve(principal, 100, about).kind, "reserved");
-});
-
-test("if several scopes refuse, the plan is reported first, then 30d, then 24h", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const limits = { cuLimit24hMilli: 10, cuLimit30dMilli: 20 };
-  const refused = (window: string | undefined, usedMilliCu: number, limitMilliCu: number) => ({
-    kind: "refused",
-    window,
-    usedMilliCu,
-    limitMilliCu,
-  });
-  const poor = { includedMilliCu: 30, overageUsdPerCu: undefined };
-  await charge(meter, principalOf({ plan: poor }), 5);
-  const ask = (wanted: Parameters<typeof principalOf>[0], cost: number) =>
-    refusalOf(meter, principalOf(wanted), cost);
-  const workspace = { purchasedTotalMilliCu: 4, overageLimitCuMilli: 100 };
-  assert.deepEqual(ask({ key: limits, plan: poor, workspace }, 40), refused(undefined, 5, 34));
-  assert.deepEqual(ask({ key: limits }, 16), refused("30d", 5, 20));
-  assert.deepEqual(ask({ key: limits }, 6), refused("24h", 5, 10));
-  assert.equal(meter.reserve(principalOf({ key: limits }), 5, about).kind, "reserved");
-});
-
-test("the limit of the plan is the sum of included credit, purchased credit and overage limit", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const wanted = {
-    plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
-    workspace: { purchasedTotalMilliCu: 5, overageLimitCuMilli: 7 },
-  };
-  const principal = principalOf(wanted);
-  await charge(meter, principal, 20);
-  assert.equal(meter.purchasedLeft(principal.workspace), 0);
-  assert.deepEqual(refusalOf(meter, principal, 3), {
-    kind: "refused",
-    window: undefined,
-    usedMilliCu: 20,
-    limitMilliCu: 22,
-  });
-  await charge(meter, principal, 2);
-  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
-});
-
-test("a reservation of 0 is never refused", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const principal = principalOf({ plan: { includedMilliCu: 0 }, key: { cuLimit24hMilli: 0 } });
-  assert.equal(meter.reserve(principal, 0, about).kind, "reserved");
-  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
-});
-
-test("reserveWithoutLimit charges above the limits", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 10 } });
-  const forced = meter.reserveWithoutLimit(principal, 50, about);
-  assert.ok(forced.kind === "reserved");
-  await forced.settle([line(50)]);
-  assert.equal(keyUsage(meter, "key_1").dayMilliCu, 50);
-  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
-});
-
-test("keys of a workspace share its plan and have separate windows", async (t) => {
-  const { open } = meterFixture(t);
-  const meter = await open();
-  const plan = { includedMilliCu: 100 };
-  await charge(meter, principalOf({ plan, key: { id: "key_a" } }), 60);
-  const other = principalOf({ plan, key: { id: "key_b", cuLimit24hMilli: 50 } });
-  assert.equal(keyUsage(meter, "key_b").dayMilliCu, 0);
-  assert.equal(meter.reserve(other, 41, about).kind, "refused");
-  assert.equal(meter.reserve(other, 40, about).kind, "reserved");
-});
-
-test("windows clear with time, and the plan clears with the month", async (t) => {
-  const { open, clock } = meterFixture(t);
-  const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedMilliCu: 15 } });
-  await charge(meter, principal, 10);
-  clock.advance(day);
-  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
-  clock.advance(minute);
-  await charge(meter, principal, 5);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 5, monthMilliCu: 15, openMilliCu: 0 });
-  clock.advance(2 * day);
-  assert.equal(meter.reserve(principal, 1, about).kind, "refused");
-  // February.
-  clock.advance(Date.UTC(2026, 1) - clock.now());
-  assert.equal(meter.reserve(principal, 10, about).kind, "reserved");
 });
 
 test("a clock that jumps back releases no credit, within the day or across months", async (t) => {
@@ -299,21 +88,6 @@ test("a clock that jumps back releases no credit, within the day or across month
     [...times].sort((a, b) => a - b),
     times,
   );
-});
-
-test("an amount that is not a whole number of milli-CU throws or rejects and charges nothing", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open();
-  for (const wrong of [-1, 0.5, NaN, Infinity, 2 ** 53]) {
-    assert.throws(() => meter.reserve(principalOf(), wrong, about), RangeError, String(wrong));
-    const reservation = take(meter, principalOf(), 10);
-    // This runs in handlers of sockets, where nothing catches an error.
-    await assert.rejects(reservation.settle([line(1), line(wrong)]), RangeError, String(wrong));
-    assert.equal(keyUsage(meter, "key_1").openMilliCu, 0);
-  }
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
-  await meter.flush();
-  assert.deepEqual([...readUsage(dataDir)], []);
 });
 
 test("reservations that would bring a sum above 2^53 are refused", async (t) => {
@@ -417,68 +191,6 @@ describe("the records for the begin and the end of a stream", () => {
     await charged;
     assert.equal([...readUsage(dataDir)].length, 1);
   });
-});
-
-test("1,000 parallel calls on a budget for 100 charge exactly 100", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open();
-  const budgets = [
-    principalOf({ key: { id: "key_day", cuLimit24hMilli: 10_000 } }),
-    principalOf({ key: { id: "key_month", cuLimit30dMilli: 10_000 } }),
-    principalOf({
-      key: { id: "key_plan" },
-      workspace: { id: "ws_2", purchasedTotalMilliCu: 3_000, overageLimitCuMilli: 2_000 },
-      plan: { includedMilliCu: 5_000, overageUsdPerCu: "0.001" },
-    }),
-  ];
-  for (const principal of budgets) {
-    const call = async (n: number): Promise<boolean> => {
-      // Reservations of different calls are interleaved.
-      await Promise.resolve();
-      const taken = meter.reserve(principal, 100, { ...about, requestId: `${n}` });
-      if (taken.kind !== "reserved") return false;
-      if (n % 3 === 0) await Promise.resolve();
-      await taken.settle([line(100)]);
-      return true;
-    };
-    const served = await Promise.all(Array.from({ length: 1_000 }, (_, n) => call(n)));
-    assert.equal(served.filter(Boolean).length, 100);
-    const rows = [...readUsage(dataDir)].filter((row) => row.keyId === principal.key.id);
-    assert.equal(rows.length, 100);
-    assert.equal(new Set(rows.map((row) => row.id)).size, 100);
-    assert.equal(keyUsage(meter, principal.key.id).dayMilliCu, 10_000);
-  }
-});
-
-test("balances survive a clean stop and a new start", async (t) => {
-  const { open } = meterFixture(t);
-  const principal = principalOf({
-    plan: { includedMilliCu: 10, overageUsdPerCu: "0.001" },
-    workspace: { purchasedTotalMilliCu: 5 },
-  });
-  const first = await open();
-  await charge(first, principal, 18);
-  const before = [keyUsage(first, "key_1"), first.workspaceUsage("ws_1")];
-  await first.close();
-  const second = await open();
-  assert.deepEqual([keyUsage(second, "key_1"), second.workspaceUsage("ws_1")], before);
-  assert.equal(second.purchasedLeft(principal.workspace), 0);
-});
-
-test("purchased credit that was drawn in earlier months stays drawn after a restart", async (t) => {
-  const { open, clock, crashed } = meterFixture(t);
-  const principal = principalOf({
-    plan: { includedMilliCu: 10 },
-    workspace: { purchasedTotalMilliCu: 100 },
-  });
-  const meter = await open();
-  await charge(meter, principal, 40);
-  clock.advance(31 * day);
-  await charge(meter, principal, 15);
-  assert.equal(meter.purchasedLeft(principal.workspace), 65);
-  const again = await crashed().open();
-  assert.equal(again.purchasedLeft(principal.workspace), 65);
-  assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
 });
 
 test("the intent of a stream is soon on disk, and the start after a crash releases it", async (t) => {

@@ -98,17 +98,6 @@ test("groups have the requested members in a fixed order", async (t) => {
   );
 });
 
-test("a range includes its start and excludes its end", async (t) => {
-  const dataDir = await someUsage(t);
-  const used = async (from: number, to: number): Promise<number> =>
-    (await reportOf(dataDir, { from, to })).used_cu_milli;
-  assert.equal(await used(noon, noon + day), 207);
-  assert.equal(await used(noon + 1, noon + day), 0);
-  assert.equal(await used(noon, noon + day + 1), 310);
-  assert.equal(await used(noon, noon), 0);
-  assert.deepEqual((await reportOf(dataDir, { from: noon, to: noon })).groups, []);
-});
-
 test("a report of any range is the sum of its charges, in whole hours and in the rest", async (t) => {
   const { dataDir, clock, open } = meterFixture(t);
   const meter = await open();
