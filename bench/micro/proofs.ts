@@ -9,7 +9,7 @@ import { FinalizedChain, readFinalityProof } from "../../plugins/proofs/proofs/f
 import { bytesOf, ScaleReader } from "../../plugins/proofs/proofs/scale.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
-import { loadBlake2 } from "../../plugins/proofs/trie/blake2.ts";
+import { loadBlake2 } from "../../plugins/proofs/trie/fast-blake2.ts";
 import { KeptNodes } from "../../plugins/proofs/trie/kept-nodes.ts";
 import { TrieProof } from "../../plugins/proofs/trie/read-proof.ts";
 import { trieRoot } from "../../plugins/proofs/trie/trie-root.ts";

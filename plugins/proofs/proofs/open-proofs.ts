@@ -4,7 +4,7 @@ import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
 import { LyingNodes } from "../reads/lying-nodes.ts";
 import { createProver } from "../reads/prover.ts";
-import { loadBlake2 } from "../trie/blake2.ts";
+import { loadBlake2 } from "../trie/fast-blake2.ts";
 import { KeptNodes } from "../trie/kept-nodes.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
