@@ -115,31 +115,32 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-/** Node 24 and its types do not have these functions. */
-const native = {
-  from: "fromHex" in Uint8Array && (Uint8Array.fromHex as (text: string) => Uint8Array),
-  to: "toHex" in Uint8Array.prototype && (Uint8Array.prototype.toHex as () => string),
-};
+/** Node 24 and its types do not have this method. */
+const nativeHex = "toHex" in Uint8Array.prototype && (Uint8Array.prototype.toHex as () => string);
 
 /** Returns bytes as text with `0x`, in lower case. */
 export function hexOf(bytes: Uint8Array): string {
-  if (native.to !== false) return `0x${native.to.call(bytes)}`;
+  if (nativeHex !== false) return `0x${nativeHex.call(bytes)}`;
   return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** Returns the bytes of a text with `0x`. Undefined if `value` is not such a text. */
 export function bytesOf(value: unknown): Uint8Array | undefined {
-  if (typeof value !== "string" || !value.startsWith("0x")) return undefined;
-  const text = value.slice(2);
-  if (native.from !== false) {
-    try {
-      return native.from(text);
-    } catch {
-      return undefined;
-    }
+  if (typeof value !== "string" || !value.startsWith("0x") || value.length % 2 !== 0)
+    return undefined;
+  // Twice as fast as the native method.
+  const bytes = new Uint8Array(value.length / 2 - 1);
+  for (let at = 0; at < bytes.length; at++) {
+    const high = digits[value.charCodeAt(2 * at + 2)];
+    const low = digits[value.charCodeAt(2 * at + 3)];
+    if (high === undefined || low === undefined) return undefined;
+    bytes[at] = high * 16 + low;
   }
-  if (text.length % 2 !== 0 || !/^[\da-f]*$/i.test(text)) return undefined;
-  return Uint8Array.from({ length: text.length / 2 }, (_, at) =>
-    Number.parseInt(text.slice(2 * at, 2 * at + 2), 16),
-  );
+  return bytes;
 }
+
+/** The values of the hexadecimal digits, by their character codes. */
+const digits: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const digit = Number.parseInt(String.fromCharCode(code), 16);
+  return Number.isNaN(digit) ? undefined : digit;
+});

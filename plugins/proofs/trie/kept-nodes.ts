@@ -38,7 +38,7 @@ export class KeptNodes {
     const bytes = node.length + entryBytes;
     if (this.#young.held.bytes + bytes > this.#maxBytes / 2) this.#age();
     const { nodes, held } = this.#young;
-    if (held.resize(held.bytes + bytes)) nodes.set(name, Uint8Array.from(node));
+    if (held.resize(held.bytes + bytes)) nodes.set(name, new Uint8Array(node));
     else this.#age();
   }
 

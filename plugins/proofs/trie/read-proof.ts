@@ -14,6 +14,9 @@ import {
 /** A proof that does not show what was asked. */
 export class ProofError extends Error {}
 
+/** Most first reads of a path end with it, so it has no stack of its own. */
+const missing = new ProofError("a node of the trie is missing");
+
 export interface KeyRange {
   readonly prefix: Uint8Array;
   /** The keys after this one are returned. Undefined for all. */
@@ -108,7 +111,7 @@ export class TrieProof {
   #bytes(hash: Uint8Array): Uint8Array {
     const name = nameOf(hash);
     const bytes = this.#kept?.get(name) ?? this.#nodes.get(name) ?? this.#find(name);
-    if (bytes === undefined) throw new ProofError("a node of the trie is missing");
+    if (bytes === undefined) throw missing;
     this.used.set(name, bytes);
     return bytes;
   }

@@ -48,9 +48,14 @@ export async function startProvedGateway(
   chain: TestChain,
   options: { readonly urls: readonly string[] },
 ): Promise<Setup> {
-  const upstream = { checkpoint: chain.checkpoint(0), ...options };
-  const gateway = await startTestGateway({
-    pipeline: `
+  const pipeline = pipelineOf({ checkpoint: chain.checkpoint(0), ...options });
+  const gateway = await startTestGateway({ pipeline });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  return { gateway, chain, urls: options.urls };
+}
+
+export function pipelineOf(upstream: object): string {
+  return `
 version: 1
 environment: dev
 secret: at-least-sixteen-characters
@@ -78,10 +83,7 @@ routes:
     credential: key
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
     to: { ledger-ws: { upstream: main } }
-`,
-  });
-  t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain, urls: options.urls };
+`;
 }
 
 export async function post(
