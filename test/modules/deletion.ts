@@ -62,14 +62,19 @@ function removeFiles(folder: string, removed: string): void {
   rmSync(join(folder, removed), { recursive: true });
 }
 
+/** Modules that are imported by the name of the package. */
+const clients: Readonly<Record<string, string>> = {
+  "sluice-gateway/client": "plugins/confidential/client/client.ts",
+  "sluice-gateway/client/proofs": "plugins/proofs/client/verified-provider.ts",
+};
+
 /** The files of the repository that a file imports. */
 function importsOf(folder: string, file: string): string[] {
   const text = readFileSync(join(folder, file), "utf8");
   const specifiers = text.matchAll(/(?:from|import|import\(|new URL\()\s*"([^"\n]+)"/g);
-  return Array.from(specifiers, ([, specifier = ""]) =>
-    specifier === "sluice-gateway/client"
-      ? "plugins/confidential/client/client.ts"
-      : join(dirname(file), specifier),
+  return Array.from(
+    specifiers,
+    ([, specifier = ""]) => clients[specifier] ?? join(dirname(file), specifier),
   );
 }
 
