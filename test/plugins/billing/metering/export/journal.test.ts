@@ -11,7 +11,10 @@ import { join } from "node:path";
 import { describe, it, test } from "node:test";
 import { openComputePool } from "../../../../../src/compute/pool.ts";
 import { makeBatch } from "../../../../../plugins/billing/metering/export/batch.ts";
-import { readBatch, type BatchJob } from "../../../../../plugins/billing/metering/export/batch-job.ts";
+import {
+  readBatch,
+  type BatchJob,
+} from "../../../../../plugins/billing/metering/export/batch-job.ts";
 import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
 import { folderPages } from "../../../../../plugins/billing/metering/export/pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
