@@ -5,6 +5,7 @@ import {
   type Decoder,
   type Ledger,
   type LedgerAnswer,
+  type LedgerCalls,
   type LedgerFailure,
   type LedgerMethod,
   type ToolContext,
@@ -14,7 +15,7 @@ import { parseOrUndefined } from "../ledger/json-part.ts";
 
 /** The chain that the tools read. */
 export interface Chain {
-  readonly ledger: Ledger;
+  readonly ledger: LedgerCalls & Pick<Ledger, "methods">;
   readonly decoder: Decoder;
 }
 
@@ -49,7 +50,7 @@ export function callMethod(
 
 /** Calls a whitelisted method. */
 export function callListedMethod(
-  ledger: Ledger,
+  ledger: Chain["ledger"],
   method: LedgerMethod,
   params: string,
   { signal, principal }: ToolContext,
