@@ -1,10 +1,9 @@
 /** Keys and credit of a gateway with several threads: limits are exact, and every answer has its charge. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { askWith } from "./ask.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 
 const price = 10;
@@ -27,29 +26,12 @@ routes:
 
 /** Sends requests on a connection of its own, one after the other. Resolves with their statuses. */
 async function ask(gateway: TestGateway, key: string, count: number): Promise<number[]> {
-  const { hostname, port } = new URL(gateway.url);
-  const socket = connect(Number(port), hostname).setEncoding("utf8");
-  await once(socket, "connect");
   const statuses: number[] = [];
-  let text = "";
-  const next = (): void => {
-    socket.write(`GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
-  };
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  socket.on("error", reject);
-  socket.on("data", (chunk: string) => {
-    text += chunk;
-    const head = /^HTTP\/1\.1 (\d{3})[^]*?content-length: (\d+)[^]*?\r\n\r\n/i.exec(text);
-    if (head === null || text.length < head[0].length + Number(head[2])) return;
-    text = "";
+  await askWith(gateway.url, key, ({ status }) => {
     // A thread learns of a new key with its next look at the store.
-    if (head[1] !== "401") statuses.push(Number(head[1]));
-    if (statuses.length === count) resolve();
-    else next();
+    if (status !== 401) statuses.push(status);
+    return statuses.length < count;
   });
-  next();
-  await promise;
-  socket.destroy();
   return statuses;
 }
 
