@@ -14,7 +14,7 @@ import { parseOrUndefined } from "../ledger/json-part.ts";
 
 /** The chain that the tools read. */
 export interface Chain {
-  readonly ledger: Ledger;
+  readonly ledger: Pick<Ledger, "call" | "internal" | "methods">;
   readonly decoder: Decoder;
 }
 
@@ -49,7 +49,7 @@ export function callMethod(
 
 /** Calls a whitelisted method. */
 export function callListedMethod(
-  ledger: Ledger,
+  ledger: Chain["ledger"],
   method: LedgerMethod,
   params: string,
   { signal, principal }: ToolContext,

@@ -11,6 +11,9 @@ import type { MethodState } from "./method-state.ts";
 import type { BlockOfCall, NodeFailure, NodeRequest } from "./node-pool.ts";
 import type { JoinableCall, CallListener } from "./call-listener.ts";
 
+/** Longer params (in characters) name many keys, whose proof is not cheap. */
+const maxCheapParams = 1_024;
+
 /** Is notified of the outcome of a shared call, before its waiters are. */
 export interface SingleFlight {
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void;
@@ -61,7 +64,7 @@ export class SharedCall implements NodeRequest, JoinableCall {
     return this.methodState.method.retry && !this.#isReleased;
   }
   get cheap(): boolean {
-    return this.methodState.method.cheap;
+    return this.methodState.method.cheap && this.params.length < maxCheapParams;
   }
   get caller(): string | undefined {
     return this.#first.caller;
