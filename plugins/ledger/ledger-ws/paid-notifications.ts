@@ -6,7 +6,6 @@ import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
 import { unavailable } from "./rpc-error.ts";
-import { bytesOf } from "./text-bytes.ts";
 
 /** A subscription of the client. */
 export interface NotifiedSubscription {
@@ -156,4 +155,19 @@ function linesOf(batch: readonly Notification[]): readonly Line[] {
     else line.costMilliCu += notificationMilliCu;
   }
   return lines;
+}
+
+let lastText = "";
+let lastBytes = 0;
+
+/**
+ * Returns the number of bytes of a text in UTF-8. A notification is given to all its clients one after the other, so the
+ * bytes of the last text are remembered. They are counted once per notification and not once per client.
+ */
+function bytesOf(text: string): number {
+  if (text !== lastText) {
+    lastText = text;
+    lastBytes = Buffer.byteLength(text);
+  }
+  return lastBytes;
 }
