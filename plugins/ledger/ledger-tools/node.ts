@@ -12,7 +12,6 @@ import {
 } from "sluice-gateway/services";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
-/** The chain that the tools read. */
 export interface Chain {
   readonly ledger: Ledger;
   readonly decoder: Decoder;
@@ -47,7 +46,6 @@ export function callMethod(
   return callListedMethod(ledger, ledger.internal(method), params, context);
 }
 
-/** Calls a whitelisted method. */
 export function callListedMethod(
   ledger: Ledger,
   method: LedgerMethod,

@@ -15,7 +15,6 @@ const maxReads = 4;
 
 export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly archive: LedgerArchive;
-  /** The key's limit on open reads. */
   readonly places: Places;
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
@@ -83,7 +82,6 @@ export class ArchiveCalls {
     for (const open of this.#open.values()) this.#open.end(open);
   }
 
-  /** Ends all reads. */
   close(): void {
     this.#open.close();
     this.#leaving?.abort();

@@ -47,7 +47,6 @@ type OpenFollow = OpenSubscription<SubscriptionMethod, FollowUpstream>;
 export class FollowCalls {
   readonly #deps: FollowCallsDeps;
   readonly #open: OpenSubscriptions<SubscriptionMethod, FollowUpstream>;
-  /** Charges that are being written. */
   readonly #charges = new Set<Promise<unknown>>();
   #held = 0;
 
@@ -155,7 +154,6 @@ export class FollowCalls {
     replies.refuse(call, { code: upstreamErrorCodes.error, error: answer.text });
   }
 
-  /** Starts an operation. */
   async operate(call: RpcCall, method: FollowMethod, params: readonly unknown[]): Promise<void> {
     const { replies } = this.#deps;
     const open = this.#openFollow(params);

@@ -7,7 +7,6 @@ export class KeyLimit {
     this.#maxPerKey = maxPerKey;
   }
 
-  /** Returns the places of a key. */
   of(keyId: string): Places {
     return {
       take: (wanted = 1) => {

@@ -34,7 +34,6 @@ export interface SubscriptionDeps {
   readonly onError: (error: unknown) => void;
 }
 
-/** The rules of one kind of subscription. */
 export interface SubscriptionRules<Method> {
   /** Maximum number of open subscriptions. */
   readonly max: number;

@@ -7,7 +7,6 @@ import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
 import { unavailable } from "./rpc-error.ts";
 
-/** A subscription of the client. */
 export interface NotifiedSubscription {
   readonly id: string;
   readonly method: SubscriptionMethod;
@@ -20,17 +19,14 @@ interface Notification {
   readonly to: NotifiedSubscription;
   readonly result: string;
   readonly resultBytes: number;
-  /** Called after the notification was sent. */
   readonly onSent: (() => void) | undefined;
 }
 
 export interface PaidNotificationsDeps {
   readonly payer: Payer;
-  /** Sends a text message. */
   readonly send: (message: string) => void;
   /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
   readonly onAdd: (bytes: number) => void;
-  /** Called after notifications were sent. */
   readonly onSent: () => void;
   /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;

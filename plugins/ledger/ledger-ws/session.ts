@@ -309,7 +309,6 @@ export class Session {
     });
   }
 
-  /** Releases what the connection holds. */
   #release(): void {
     this.#waiting.length = 0;
     this.#messages.release();
@@ -330,7 +329,6 @@ export class Session {
   }
 }
 
-/** Returns the size of a message in bytes. */
 function sizeOf(message: Exclude<RpcAnswer, undefined>): number {
   if (typeof message === "string") return Buffer.byteLength(message);
   if (message instanceof Uint8Array) return message.length;

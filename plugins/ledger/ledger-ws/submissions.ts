@@ -18,7 +18,6 @@ const maxSubmissions = 16;
 
 export interface SubmissionsDeps extends SubscriptionDeps {
   readonly ledger: LedgerSubmissions;
-  /** The key's limit on submissions. */
   readonly places: Places;
 }
 
@@ -65,7 +64,6 @@ export class Submissions {
     });
   }
 
-  /** Ends all watches and broadcasts. */
   close(): void {
     this.#open.close();
   }

@@ -57,7 +57,6 @@ export class Subscriptions {
     replies.answer(call, String(this.#open.remove(id)));
   }
 
-  /** Ends all subscriptions. */
   close(): void {
     this.#open.close();
   }

@@ -50,7 +50,6 @@ export class Batch implements LedgerRpc {
   readonly #calls: CallDispatcher;
   readonly #limits: BatchLimits;
   readonly #responses: (string | Enclosed)[];
-  /** One report per completed item. */
   readonly #reports: CallReport[] = [];
   #caller: RpcCaller | undefined;
   #memory: Memory | undefined;
@@ -60,7 +59,6 @@ export class Batch implements LedgerRpc {
   /** True if a response did not fit. */
   #isFull = false;
   #next = 0;
-  /** The calls in flight. */
   readonly #listeners = new Set<BatchItemListener>();
   #isReleased = false;
   #running = 0;

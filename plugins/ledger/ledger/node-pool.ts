@@ -91,7 +91,6 @@ export interface NodeHead {
   /** Number and hash of the best block. */
   readonly best: number;
   readonly bestHash: string | undefined;
-  /** Number of the finalized block. */
   readonly finalized: number | undefined;
 }
 
@@ -123,7 +122,6 @@ export interface ReferenceNode {
   onChange(listener: () => void): Disposable;
 }
 
-/** A pool of nodes. */
 export interface NodePool {
   /** Sends one call. Never throws. The call ends with its answer or at the pool's time limits: see also `onCarrier`. */
   send(request: NodeRequest): void;

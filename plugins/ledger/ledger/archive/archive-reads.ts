@@ -47,7 +47,6 @@ export interface ArchiveReadsDeps {
   readonly log: Log;
 }
 
-/** A read that has not ended. */
 interface OpenRead {
   readonly method: KnownArchiveMethod;
   readonly request: ArchiveRequest;

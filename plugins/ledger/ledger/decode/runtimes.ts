@@ -42,7 +42,6 @@ export type FoundRuntime =
   | { readonly ok: true; readonly loaded: LoadedRuntime; readonly at: string }
   | DecodeFailure;
 
-/** The runtimes of one chain. */
 export class Runtimes {
   readonly #ledger: Ledger;
   readonly #clock: Clock;

@@ -71,7 +71,6 @@ export class NodeLinks {
     return link;
   }
 
-  /** Releases a place. */
   release(link: NodeLink): void {
     link.size--;
     if (link.size > 0 || !this.#links.has(link)) return;

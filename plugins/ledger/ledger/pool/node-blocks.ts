@@ -33,7 +33,6 @@ const readsHead: ReadonlySet<string> = new Set(["chain_getFinalizedHead", "chain
  */
 type EmptyAnswer = "fine" | "elsewhere" | "fault";
 
-/** Returns true for `null` and `[]`. */
 function isEmpty(bytes: Buffer, start: number, end: number): boolean {
   const length = end - start;
   if (length > 4) return false;

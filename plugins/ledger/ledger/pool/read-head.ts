@@ -17,7 +17,6 @@ const retryMs = 100;
 export interface HeadReadDeps {
   readonly reference: Reference;
   readonly clock: Clock;
-  /** Sends the call to one node. */
   readonly send: (node: PooledNode, request: NodeRequest) => Promise<LedgerAnswer>;
   /** Probes every node. */
   readonly probe: () => Promise<void>;
