@@ -139,12 +139,12 @@ async function answer(
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
-  const places = connections.of(caller.keyId);
-  if (places.take() === 0) {
+  const quota = connections.of(caller.keyId);
+  if (quota.take() === 0) {
     return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open connections" });
   }
   using stack = new DisposableStack();
-  stack.defer(() => places.release());
+  stack.defer(() => quota.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
   const wantedProof = x.request.headers["x-sluice-proof"]?.toString();
