@@ -56,7 +56,6 @@ export class Batch implements LedgerRpc {
   #held: MemoryHold | undefined;
   /** Size of the answer if all calls without a response are refused. */
   #bytes = 2;
-  /** True if a response did not fit. */
   #isFull = false;
   #next = 0;
   readonly #listeners = new Set<BatchItemListener>();
@@ -214,7 +213,6 @@ export class Batch implements LedgerRpc {
   }
 }
 
-/** Waits for the answer to one item of a batch. */
 class BatchItemListener implements CallListener {
   readonly caller: string | undefined;
   readonly index: number;

@@ -67,7 +67,6 @@ export function createWhitelist(
   return whitelist;
 }
 
-/** Returns the answer to `rpc_methods`. */
 export function methodListOf(names: Iterable<string>): string {
   return JSON.stringify({ methods: [...names].toSorted() });
 }

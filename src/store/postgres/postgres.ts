@@ -31,7 +31,6 @@ const maxWaiting = 1_000;
 const connectMs = 5_000;
 /** For commands, which may wait longer than requests: a smaller limit would fail statements that are only slow. */
 const defaultStatementMs = 10_000;
-/** An idle connection is closed after this time. */
 const idleMs = 30_000;
 
 /** Opens a pool, which has no connections before the first statement. */

@@ -50,7 +50,6 @@ export interface ArchiveReadsDeps {
 interface OpenRead {
   readonly method: KnownArchiveMethod;
   readonly request: ArchiveRequest;
-  /** Labels of the nodes that were asked. */
   readonly asked: Set<string>;
   readonly subscription: OwnSubscription;
   /**

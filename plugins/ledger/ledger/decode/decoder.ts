@@ -134,7 +134,6 @@ interface Range {
 
 interface SplitBlock {
   readonly parentHash: string;
-  /** The JSON array of extrinsics. */
   readonly extrinsics: Buffer;
 }
 

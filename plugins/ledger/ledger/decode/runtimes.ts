@@ -45,7 +45,6 @@ export type FoundRuntime =
 export class Runtimes {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  /** The runtimes by name and version. */
   readonly #loads = new BoundedMap<string, Promise<LoadedRuntime | DecodeFailure>>(maxRuntimes);
   readonly #parents = new BoundedMap<string, string>(maxParents);
 

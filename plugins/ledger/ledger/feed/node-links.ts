@@ -19,7 +19,6 @@ export interface NodeLinksDeps {
   readonly maxPerLink: number;
   /** Maximum number of connections. A node accepts 100 in total by default. */
   readonly maxLinks: number;
-  /** The message for the log when a node is lost. */
   readonly lostMessage: string;
 }
 
@@ -92,7 +91,6 @@ export class NodeLinks {
     for (const link of others) this.disconnect(link);
   }
 
-  /** Returns true if the connection is still open. */
   has(link: NodeLink): boolean {
     return this.#links.has(link);
   }
@@ -151,7 +149,6 @@ class TargetChoice {
     this.#clock = clock;
   }
 
-  /** Number of nodes to choose from. */
   get count(): number {
     return this.#pool.targets?.().length ?? 0;
   }
@@ -169,7 +166,6 @@ class TargetChoice {
     return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
   }
 
-  /** Records that a node was lost. */
   avoid({ label }: NodeTarget): void {
     this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
   }

@@ -78,7 +78,6 @@ export class NodeBlocks {
     for (const node of nodes) this.#depths.probed(node);
   }
 
-  /** Called when the chain has changed. */
   clear(): void {
     this.#numbers.clear();
   }

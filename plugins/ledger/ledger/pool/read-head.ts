@@ -18,7 +18,6 @@ export interface HeadReadDeps {
   readonly reference: Reference;
   readonly clock: Clock;
   readonly send: (node: PooledNode, request: NodeRequest) => Promise<LedgerAnswer>;
-  /** Probes every node. */
   readonly probe: () => Promise<void>;
 }
 
