@@ -89,6 +89,8 @@ export interface Ledger {
     params: Buffer,
     options?: { readonly signal?: AbortSignal; readonly caller?: string },
   ): LedgerAnswer | Promise<LedgerAnswer>;
+  /** Removes the answer of a call from the cache, because it is proved to be wrong. */
+  forget(method: LedgerMethod, params: Buffer): void;
   /**
    * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the
    * transport of the client (default `http`). Over WebSocket, `rpc_methods` also lists the subscriptions.

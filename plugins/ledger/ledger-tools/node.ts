@@ -13,7 +13,7 @@ import {
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
 export interface Chain {
-  readonly ledger: Ledger;
+  readonly ledger: Pick<Ledger, "call" | "internal" | "methods">;
   readonly decoder: Decoder;
 }
 
@@ -47,7 +47,7 @@ export function callMethod(
 }
 
 export function callListedMethod(
-  ledger: Ledger,
+  ledger: Chain["ledger"],
   method: LedgerMethod,
   params: string,
   { signal, principal }: ToolContext,

@@ -147,7 +147,7 @@ async function answer(
   stack.defer(() => quota.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
-  const wantedProof = x.request.headers["x-sluice-proof"]?.toString();
+  const wantedProof = x.request.headers["x-sluice-proof"]?.toString() ?? offeredProof(x);
   const deps = { ...shared, caller, charge, x, wantedProof };
   await new Session(connection, deps).finished;
   return undefined;
@@ -155,6 +155,17 @@ async function answer(
 
 /** Returns the subprotocol if the client offers it. A server must not select one that the client does not offer. */
 function selectedProtocol(x: Exchange): string | undefined {
+  return offeredProtocols(x).includes(subprotocol) ? subprotocol : undefined;
+}
+
+/** Returns the proof that a page asks for. Browsers cannot send `X-Sluice-Proof` with a handshake. */
+function offeredProof(x: Exchange): string | undefined {
+  const prefix = "ledger.proof.";
+  const offered = offeredProtocols(x).find((each) => each.startsWith(prefix));
+  return offered?.slice(prefix.length);
+}
+
+function offeredProtocols(x: Exchange): readonly string[] {
   const offered = x.request.headers["sec-websocket-protocol"] ?? "";
-  return offered.split(",").some((each) => each.trim() === subprotocol) ? subprotocol : undefined;
+  return offered.split(",").map((each) => each.trim());
 }

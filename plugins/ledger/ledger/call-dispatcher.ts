@@ -81,6 +81,14 @@ export class CallDispatcher implements SingleFlight {
     return undefined;
   }
 
+  /** Removes a wrong answer from the cache. */
+  forget({ answers }: MethodState, params: string): void {
+    const key = keyOf(params);
+    if (key === undefined) return;
+    this.cache.delete(answers, key);
+    this.#metrics.cache(this.cache);
+  }
+
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void {
     this.#leave(sharedCall);
     if (kind === "error" || sharedCall.key === undefined) return;

@@ -131,8 +131,8 @@ export interface NodePool {
   /** Number of the best known block. Undefined before the first probe. */
   readonly best: number | undefined;
   /**
-   * Increases when the genesis, software version or runtime version of the nodes changes, and when their genesis is
-   * first known. Every cache is emptied then. It does not change when a node is added, removed or lags.
+   * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
+   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node is added, removed or lags.
    */
   readonly epoch: number;
   /**

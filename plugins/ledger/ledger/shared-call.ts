@@ -13,6 +13,9 @@ import { isBlockHash, readNumber } from "./finality.ts";
 import { elementOf } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";
 
+/** Longer params (in characters) name many keys, whose proof is not cheap. */
+const maxCheapParams = 1_024;
+
 /** Is notified of the outcome of a shared call, before its waiters are. */
 export interface SingleFlight {
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void;
@@ -63,7 +66,7 @@ export class SharedCall implements NodeRequest, JoinableCall {
     return this.methodState.method.retry && !this.#isReleased;
   }
   get cheap(): boolean {
-    return this.methodState.method.cheap;
+    return this.methodState.method.cheap && this.params.length < maxCheapParams;
   }
   get caller(): string | undefined {
     return this.#first.caller;

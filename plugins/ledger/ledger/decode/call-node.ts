@@ -7,9 +7,12 @@ export type NodeReply =
   | { readonly kind: "none"; readonly error: boolean }
   | { readonly kind: "failed"; readonly reason: "unreachable" | "aborted" };
 
+/** Answers the calls. */
+export type Caller = Pick<Ledger, "call" | "internal">;
+
 /** Calls a method. `params`: text of a JSON array. Never rejects. */
 export async function callNode(
-  ledger: Ledger,
+  ledger: Caller,
   method: string,
   params: string,
   signal?: AbortSignal,

@@ -82,8 +82,9 @@ export class NodeHealth {
     this.review();
   }
 
-  /** See `LedgerNode.distrust`. */
+  /** See `LedgerNode.distrust`. Whatever the node has answered before may be wrong, too. */
   distrust(node: PooledNode): void {
+    this.epoch++;
     node.distrust.eject({ kind: failures.unusable.kind, address: node.label });
     this.review();
   }
