@@ -42,8 +42,8 @@ test("bodies of requests are not decompressed", async (t) => {
 });
 
 const spaces = bombOf(" ", 64);
-/** Events of 1 KiB without a choice. They are read to their end, because keeping a connection alive is their purpose. */
-const events = bombOf(`data: {"id":"${"x".repeat(1_009)}"}\n\n`, 2);
+/** Events without a choice. They are read to their end, because keeping a connection alive is their purpose. */
+const events = bombOf("data: {}\n\n", 2);
 
 const answers: Readonly<Record<string, Script>> = {
   "in one piece": raw(200, coded, [spaces]),
