@@ -3,7 +3,7 @@
  * plugins/ledger/ledger/decode.
  */
 
-import type { Ledger } from "./ledger.ts";
+import type { LedgerCalls } from "./ledger-calls.ts";
 
 /** The reason why something could not be decoded. It never contains text from a node. */
 export interface DecodeFailure {
@@ -46,7 +46,7 @@ interface DecodeOptions {
   /** Aborted when the caller no longer needs the result. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
   /** Answers the calls that read the block, in place of the pool. Default: the pool. */
-  readonly ledger?: Pick<Ledger, "call" | "internal"> | undefined;
+  readonly ledger?: LedgerCalls | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The service `proofs`: answers of nodes that are proved against the chain. Implemented in plugins/proofs. */
-import type { Ledger, LedgerAnswer, LedgerRpc } from "./ledger.ts";
+import type { LedgerAnswer } from "./ledger-calls.ts";
+import type { Ledger, LedgerRpc } from "./ledger.ts";
 
 declare module "sluice-gateway/plugin" {
   interface ServiceTypes {

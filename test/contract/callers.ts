@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { ChangeJson, ModelOverride } from "sluice-gateway/services";
+import { until } from "../plugins/billing/shipping/fixture.ts";
 import {
   createKey,
   day,
   hour,
   iso,
   principalOf,
-  until,
   type ContractGateway,
   type OpenGateways,
   type StoreGateways,
@@ -122,6 +122,8 @@ export function describeCallers(name: string, open: OpenGateways): void {
       const used = gateways.now();
       await gateways.pass(day);
       assert.equal((await gateways.one.accounts.admin.findKey(key.keyId))?.lastUsedAt, used);
+      const { out } = await gateways.run("keys", "list", "--json");
+      assert.partialDeepStrictEqual(JSON.parse(out.join("")), [{ last_used_at: iso(used) }]);
     });
 
     test("overrides of models are replaced as a whole, for every gateway and after a restart", async (t) => {

@@ -1,5 +1,5 @@
 /** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer in transaction mode. */
-import { type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
 import {

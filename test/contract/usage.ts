@@ -98,6 +98,11 @@ export function describeUsage(name: string, open: (t: TestContext) => Awaitable<
           { key: "key_2", model: null, calls: 1, used_cu_milli: 1000, ...tokens },
         ],
       });
+      const { groups } = (await report(["day", "model", "method", "surface", "key"])) as {
+        groups: object[];
+      };
+      const members = ["key", "surface", "method", "model", "day"];
+      assert.deepEqual(Object.keys(groups[0] ?? {}).slice(0, 5), members);
       const days = (await report(["day", "surface"])) as { groups: { day: string }[] };
       assert.match(days.groups[0]?.day ?? "", /^\d{4}-\d{2}-\d{2}$/);
       assert.deepEqual(await report(["key"], start, start), {

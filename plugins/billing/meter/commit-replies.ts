@@ -1,7 +1,6 @@
 /** Converts the results of commits of the journal to replies. All exchanges of one `meter` step share one object. */
 import { refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
-import { unavailable } from "./reserve.ts";
-import type { CountShadowRefusal } from "./shadow-refusals.ts";
+import { unavailable, type CountShadowRefusal } from "./reserve.ts";
 
 export interface CommitReplies {
   /**

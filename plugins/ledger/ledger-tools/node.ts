@@ -5,6 +5,7 @@ import {
   type Decoder,
   type Ledger,
   type LedgerAnswer,
+  type LedgerCalls,
   type LedgerFailure,
   type LedgerMethod,
   type ToolContext,
@@ -13,7 +14,7 @@ import {
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
 export interface Chain {
-  readonly ledger: Pick<Ledger, "call" | "internal" | "methods">;
+  readonly ledger: LedgerCalls & Pick<Ledger, "methods">;
   readonly decoder: Decoder;
 }
 

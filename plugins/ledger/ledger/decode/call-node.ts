@@ -1,5 +1,5 @@
 /** Calls the node for the data that decoding needs in addition to the block itself. */
-import type { Ledger } from "sluice-gateway/services";
+import type { LedgerCalls } from "sluice-gateway/services";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */
 export type NodeReply =
@@ -7,12 +7,9 @@ export type NodeReply =
   | { readonly kind: "none"; readonly error: boolean }
   | { readonly kind: "failed"; readonly reason: "unreachable" | "aborted" };
 
-/** Answers the calls. */
-export type Caller = Pick<Ledger, "call" | "internal">;
-
 /** Calls a method. `params`: text of a JSON array. Never rejects. */
 export async function callNode(
-  ledger: Caller,
+  ledger: LedgerCalls,
   method: string,
   params: string,
   signal?: AbortSignal,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
+import type { Reservation } from "sluice-gateway/services";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
@@ -18,40 +18,6 @@ import {
   take,
   type MeterFixture,
 } from "./fixture.ts";
-
-/** Returns a refusal without the time at which there is room again, which the contract tests cover. */
-function refusalOf(meter: MeterService, principal: KeyPrincipal, cost: number): object {
-  const refused = meter.reserve(principal, cost, about);
-  assert.ok(refused.kind === "refused");
-  const { clearsAt: _, ...rest } = refused;
-  return rest;
-}
-
-test("a charge above its reservation is cut to it from the last line backwards, and the difference is counted", async (t) => {
-  const { open, dataDir, metrics } = meterFixture(t);
-  const meter = await open();
-  const principal = principalOf({ key: { cuLimit24hMilli: 100 } });
-  await take(meter, principal, 100).settle([line(70), line(100), line(80)]);
-  assert.deepEqual(keyUsage(meter, "key_1"), {
-    dayMilliCu: 100,
-    monthMilliCu: 100,
-    openMilliCu: 0,
-  });
-  assert.deepEqual(refusalOf(meter, principal, 1), {
-    kind: "refused",
-    window: "24h",
-    usedMilliCu: 100,
-    limitMilliCu: 100,
-  });
-  const rows = [...readUsage(dataDir)];
-  assert.deepEqual(
-    rows.map(({ usedMilliCu }) => usedMilliCu),
-    [70, 30, 0],
-  );
-  const text = await metrics.render();
-  assert.match(text, /sluice_cut_cu_milli_total\{surface="ledger-rpc"\} 150/);
-  assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 100/);
-});
 
 test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
   const { open } = meterFixture(t);

@@ -7,7 +7,7 @@ import {
   openChargesDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
 import { agentOf, charge, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
@@ -156,6 +156,6 @@ test("purchased credit that was drawn is read from the sums and the latest charg
   fixture.clock.advance(2 * minute);
   await charge(meter, buyer, 3);
   await charge(meter, principalOf({ workspace: { id: "ws_other" }, key: { id: "key_2" } }), 4);
-  assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map([["ws_1", 28]]));
+  assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 28);
   assert.equal(meter.purchasedLeft(buyer.workspace), 72);
 });
