@@ -15,7 +15,6 @@ export interface RenderedMetrics extends Metrics {
   read(name: string): readonly ReadSample[];
   /** Declares a gauge whose values are computed each time it is read. Its series can disappear. */
   computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
-  /** Media type of the text that `render` returns. */
   readonly contentType: string;
 }
 

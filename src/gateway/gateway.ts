@@ -177,7 +177,6 @@ interface State {
   generation: Generation;
 }
 
-/** Returns the gateway's `stop`. */
 function createStop(parts: {
   readonly options: StartOptions & { readonly log: Log };
   readonly config: Config;

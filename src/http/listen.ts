@@ -33,7 +33,6 @@ export interface ListenerOptions {
   readonly metrics: Metrics;
   readonly held: HeldBytes;
   readonly readiness: () => Readiness;
-  /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
 }
 
@@ -42,7 +41,6 @@ export interface Listener {
   readonly port: number;
   /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
-  /** Number of running exchanges. */
   readonly running: number;
   /** From now on, connections are closed after their answers. */
   beginDrain(): void;

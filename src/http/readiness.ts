@@ -23,7 +23,6 @@ interface BackendReport {
 interface ReadinessDeps {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;
-  /** The option `server.ready`. */
   readonly wanted?: ServerConfig["ready"];
 }
 
