@@ -7,7 +7,9 @@
 import { randomBytes } from "node:crypto";
 import { FinalizedChain, readFinalityProof } from "../../plugins/proofs/proofs/finalized-chain.ts";
 import { bytesOf, ScaleReader } from "../../plugins/proofs/proofs/scale.ts";
-import { loadBlake2 } from "../../plugins/proofs/trie/blake2.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
+import { HeldBytes } from "../../src/memory/held-bytes.ts";
+import { loadBlake2 } from "../../plugins/proofs/trie/fast-blake2.ts";
 import { KeptNodes } from "../../plugins/proofs/trie/kept-nodes.ts";
 import { TrieProof } from "../../plugins/proofs/trie/read-proof.ts";
 import { trieRoot } from "../../plugins/proofs/trie/trie-root.ts";
@@ -34,6 +36,7 @@ async function cpuOf(runs: number, work: () => unknown): Promise<number> {
 }
 
 await loadBlake2();
+const memory = new HeldBytes(2 ** 31, createMetrics());
 const map = randomBytes(32);
 const entries = Array.from(
   { length: accounts },
@@ -51,7 +54,7 @@ const proofs = entries.slice(0, reads).map(([key]) => {
 const cold = await cpuOf(reads, () => {
   for (const proof of proofs) new TrieProof(proof.nodes).value(root, proof.key);
 });
-const kept = new KeptNodes(2 ** 30);
+const kept = new KeptNodes(2 ** 30, (onRefused) => memory.hold("kept", "result", onRefused));
 const half = reads / 2;
 for (const { key, nodes: own } of proofs.slice(0, half)) {
   const proof = new TrieProof(own, kept);

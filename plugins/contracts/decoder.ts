@@ -3,6 +3,8 @@
  * plugins/ledger/ledger/decode.
  */
 
+import type { LedgerCalls } from "./ledger-calls.ts";
+
 /** The reason why something could not be decoded. It never contains text from a node. */
 export interface DecodeFailure {
   readonly ok: false;
@@ -43,6 +45,8 @@ export interface CallSummary {
 interface DecodeOptions {
   /** Aborted when the caller no longer needs the result. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
+  /** Answers the calls that read the block, in place of the pool. Default: the pool. */
+  readonly ledger?: LedgerCalls | undefined;
 }
 
 /**

@@ -14,6 +14,7 @@ export type * from "./evm-node.ts";
 export type * from "./idempotency.ts";
 export type * from "./inference.ts";
 export type * from "./ledger-archive.ts";
+export type * from "./ledger-calls.ts";
 export type * from "./ledger-follows.ts";
 export type * from "./ledger-submissions.ts";
 export type * from "./ledger-subscriptions.ts";

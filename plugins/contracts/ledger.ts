@@ -1,6 +1,7 @@
 /** The service `ledger`: pools of Substrate nodes. Implemented in plugins/ledger/ledger. */
-import type { CallReporter, Exchange, Memory, UpstreamFailure } from "sluice-gateway/plugin";
+import type { CallReporter, Exchange, Memory } from "sluice-gateway/plugin";
 import type { Decoder } from "./decoder.ts";
+import type { LedgerAnswer, LedgerCalls, LedgerFailure, LedgerMethod } from "./ledger-calls.ts";
 import type { LedgerArchive } from "./ledger-archive.ts";
 import type { LedgerFollows } from "./ledger-follows.ts";
 import type { LedgerSubmissions } from "./ledger-submissions.ts";
@@ -23,31 +24,6 @@ export interface Ledgers {
   decoder(upstream: string): Decoder | undefined;
 }
 
-/** One whitelisted node method. */
-export interface LedgerMethod {
-  readonly name: string;
-  /** Names of the parameters, written as in the specification: `["storageKey", "blockHash?"]`. */
-  readonly params: readonly string[];
-  readonly cuMilli: number;
-}
-
-/**
- * The answer of a node. `bytes`: the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and
- * nothing is charged.
- */
-export type LedgerAnswer =
-  | { readonly kind: "result"; readonly bytes: Buffer }
-  | { readonly kind: "error"; readonly bytes: Buffer }
-  /** `cause`: the failure of the last node that was tried, if there was one. For operators only. */
-  | {
-      readonly kind: "failed";
-      readonly reason: LedgerFailure;
-      readonly cause?: UpstreamFailure | undefined;
-    };
-
-/** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
-export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
-
 /** One node of a pool. */
 export interface LedgerNode {
   /** Host and port, without credentials, and different for each node of the pool. */
@@ -67,28 +43,13 @@ export interface LedgerNode {
   readonly isDistrusted: boolean;
 }
 
-export interface Ledger {
+export interface Ledger extends LedgerCalls {
   /** The nodes of the pool, in the order of the configuration. */
   readonly nodes: readonly LedgerNode[];
   /** The whitelisted methods, by the names that clients use. */
   readonly methods: ReadonlyMap<string, LedgerMethod>;
-  /**
-   * Returns a method for the gateway's own calls, whether it is whitelisted or not: every known read, and
-   * `author_submitExtrinsic`. `name` MUST NOT come from a client. Throws for any other name, which is a bug.
-   */
-  internal(name: string): LedgerMethod;
-  /**
-   * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
-   * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
-   * Synchronous if the answer is available at once. Never rejects. `signal`: aborted when the caller no longer needs
-   * the answer; a shared call continues for the other callers. `caller`: id of the group that sends the call, such as a
-   * workspace; the connections to a node are shared fairly among the groups.
-   */
-  call(
-    method: LedgerMethod,
-    params: Buffer,
-    options?: { readonly signal?: AbortSignal; readonly caller?: string },
-  ): LedgerAnswer | Promise<LedgerAnswer>;
+  /** Removes the answer of a call from the cache, because it is proved to be wrong. */
+  forget(method: LedgerMethod, params: Buffer): void;
   /**
    * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the
    * transport of the client (default `http`). Over WebSocket, `rpc_methods` also lists the subscriptions.

@@ -1,4 +1,5 @@
 /** The service `proofs`: answers of nodes that are proved against the chain. Implemented in plugins/proofs. */
+import type { LedgerAnswer } from "./ledger-calls.ts";
 import type { Ledger, LedgerRpc } from "./ledger.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -19,12 +20,23 @@ export interface Prover {
    */
   prove(call: UnprovedCall): ProvedRpc | undefined;
   /**
+   * Answers a call of the gateway itself like `Ledger.call`, with a proof if there is one. Undefined if the upstream does
+   * not ask for proofs.
+   */
+  readonly call: ((...call: Parameters<Ledger["call"]>) => Promise<ProvedAnswer>) | undefined;
+  /**
    * Returns the JSON-RPC error for a subscription or a follow, which cannot be proved, as JSON text with its code for
    * logs. Undefined if they are allowed. `wanted`: see `UnprovedCall`.
    */
   refusal(
     wanted: string | undefined,
   ): { readonly code: string; readonly error: string } | undefined;
+}
+
+/** `proof`: as in `ProvedRpc`. */
+export interface ProvedAnswer {
+  readonly answer: LedgerAnswer;
+  readonly proof: string;
 }
 
 export interface UnprovedCall {

@@ -44,6 +44,12 @@ export interface ResourceLink {
   readonly mimeType?: string;
 }
 
+/** A read of the node that a tool has made. `proof`: the value of the header `X-Sluice-Proof` for this read. */
+export interface ReadProof {
+  readonly method: string;
+  readonly proof: string;
+}
+
 /** Token usage of an inference tool: the `genAI…` members of the usage metadata. */
 export interface ModelUsage {
   readonly model: string;
@@ -92,6 +98,7 @@ export type ToolOutcome =
       readonly usedCUMilli: number;
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;
+      readonly proof?: readonly ReadProof[] | undefined;
       readonly links?: readonly ResourceLink[] | undefined;
       readonly content?: readonly Content[] | undefined;
     }

@@ -5,6 +5,7 @@ import type {
   Content,
   Dialogue,
   ModelUsage,
+  ReadProof,
   ResourceLink,
   ToolFailure,
   ToolOutcome,
@@ -86,6 +87,8 @@ export type ToolResult =
 interface Succeeded {
   readonly ok: true;
   readonly usage?: ModelUsage;
+  /** What is proved of the reads that the result rests on. Agents get it as `_meta.proof`. */
+  readonly proof?: readonly ReadProof[];
   /** Resources that the result mentions, best first. Agents get them as `resource_link` items. */
   readonly links?: readonly ResourceLink[];
   /** Content that agents get instead of the JSON text. */

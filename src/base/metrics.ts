@@ -19,7 +19,6 @@ export interface RenderedMetrics extends Metrics {
   dump(): readonly FamilyDump[];
   /** Adds the families of `others` to the own ones, whenever the metrics are read. */
   addUp(others: OtherMetrics): void;
-  /** Media type of the text that `render` returns. */
   readonly contentType: string;
 }
 

@@ -2,7 +2,7 @@
 import type { Awaitable } from "./phase.ts";
 
 /**
- * What one thread knows of the others. The main thread has index 0: it owns the stores, the credit and the admin
+ * What one thread knows of the others. The main thread has index 0: it owns the stores and the admin
  * listener, and serves no public request. The other threads have indexes from 1 to `slots - 1`, and no two threads that
  * run have the same one: a thread that replaces another one serves while the other one drains.
  *

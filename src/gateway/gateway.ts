@@ -221,7 +221,6 @@ interface State {
   generation: Generation;
 }
 
-/** Returns the gateway's `stop`. */
 function createStop(parts: {
   readonly options: StartOptions & { readonly log: Log };
   readonly config: Config;

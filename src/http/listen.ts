@@ -36,7 +36,6 @@ export interface ListenerOptions {
   /** Set if other threads of the process listen on the same port. */
   readonly threads?: Threads | undefined;
   readonly readiness: () => Readiness;
-  /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
 }
 
@@ -45,7 +44,6 @@ export interface Listener {
   readonly port: number;
   /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
-  /** Number of running exchanges. */
   readonly running: number;
   /** From now on, connections are closed after their answers. */
   beginDrain(): void;

@@ -25,7 +25,6 @@ interface ReadinessDeps {
   readonly generation: Pick<Generation, "services">;
   /** Whether all threads serve, or what is missing. Undefined if one thread serves all requests. */
   readonly threads?: true | string;
-  /** The option `server.ready`. */
   readonly wanted?: ServerConfig["ready"];
 }
 

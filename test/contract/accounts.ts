@@ -109,6 +109,18 @@ export function describeAccountStore(
       assert.equal(failure(await other.rotateKey(key.id, 1, by)), "conflict");
     });
 
+    test("an expired key cannot be changed, and a rotated one does not live longer than before", async (t) => {
+      const { one, other } = await open(t);
+      const { key } = await issue(one, await acme(one), { expiresAt: 3_000 });
+      const rotated = await one.rotateKey(key.id, 5_000, { ...by, at: 2_000 });
+      assert.ok("text" in rotated);
+      assert.equal(rotated.replaced.expiresAt, 3_000);
+      const later = { ...by, at: 4_000 };
+      const expired = { failed: "conflict", message: `${rotated.key.id} is expired` };
+      assert.deepEqual(await other.setKey(rotated.key.id, { expiresAt: null }, later), expired);
+      assert.deepEqual(await other.rotateKey(rotated.key.id, 1, later), expired);
+    });
+
     test("a key that two gateways rotate at the same time gets one successor", async (t) => {
       const { one, other } = await open(t);
       const workspace = await acme(one);
@@ -120,11 +132,15 @@ export function describeAccountStore(
       const [rotated, ...more] = results.filter((result) => "text" in result);
       assert.ok(rotated !== undefined && more.length === 0);
       assert.equal(rotated.replaced.expiresAt, 2_500);
-      assert.equal(rotated.key.expiresAt, 10_000, "the successor has the same lifetime");
+      const same = { createdAt: 2_000, expiresAt: 10_000 };
+      assert.deepEqual(rotated.key, { ...key, id: rotated.key.id, ...same }, "the same lifetime");
       assert.equal((await other.findKey(key.id))?.rotatedTo, rotated.key.id);
       assert.equal((await one.listKeys(workspace.id)).length, 2);
-      const later = await one.setKey(key.id, { expiresAt: 2_501 }, at);
-      assert.equal(failure(later), "conflict");
+      for (const expiresAt of [null, 2_501]) {
+        assert.equal(failure(await one.setKey(key.id, { expiresAt }, at)), "conflict");
+      }
+      const sooner = await one.setKey(key.id, { expiresAt: 2_499 }, at);
+      assert.equal("id" in sooner && sooner.expiresAt, 2_499);
     });
 
     test("an author with a limit makes active keys up to it, also at the same time on two gateways", async (t) => {
@@ -200,6 +216,34 @@ export function describeAccountStore(
       await other.setWorkspace(id, { overageLimitCuMilli: null }, by);
       const last = await one.findWorkspace(id);
       assert.deepEqual([last?.plan, last?.overageLimitCuMilli], ["free", undefined]);
+    });
+
+    test("plans are compared with the one in force, and an upgrade cancels a downgrade", async (t) => {
+      const { one, other } = await open(t);
+      const { id } = await acme(one);
+      const upgrades = await Promise.all(
+        [one, other, one, other].map((store) => store.upgrade(id, "startup", by)),
+      );
+      assert.equal(upgrades.filter((result) => "plan" in result).length, 1);
+      await one.downgrade(id, { plan: "free", at: 5_000 }, by);
+      const second = await other.downgrade(id, { plan: "developer", at: 5_000 }, by);
+      assert.equal("pendingPlan" in second && second.pendingPlan, "developer");
+      await one.upgrade(id, "enterprise", by);
+      const { details } = (await one.changes()).at(-1) ?? assert.fail();
+      assert.deepEqual(details, { from: "startup", to: "enterprise", calledOff: "developer" });
+      const due = { ...by, at: 5_000 };
+      const none = { failed: "conflict", message: "no downgrade is pending" };
+      await one.downgrade(id, { plan: "free", at: 5_000 }, by);
+      assert.ok("plan" in (await other.cancelDowngrade(id, by)));
+      assert.deepEqual(await one.cancelDowngrade(id, by), none);
+      await one.downgrade(id, { plan: "free", at: 5_000 }, by);
+      assert.deepEqual(await other.cancelDowngrade(id, due), none);
+      assert.deepEqual(await one.downgrade(id, { plan: "free", at: 9_000 }, due), {
+        failed: "conflict",
+        message: "free is not a downgrade from free",
+      });
+      const up = await one.upgrade(id, "developer", due);
+      assert.deepEqual("plan" in up && [up.plan, up.pendingPlan], ["developer", undefined]);
     });
 
     test("each gateway sees the changes of all others once", async (t) => {

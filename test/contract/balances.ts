@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { ChargeLine, CuRefusal, WorkspaceUsage } from "sluice-gateway/services";
+import { until } from "../plugins/billing/shipping/fixture.ts";
 import {
   charge,
   createKey,
@@ -13,7 +14,6 @@ import {
   minute,
   principalOf,
   startAt,
-  until,
   type KnownKey,
   type OpenGateways,
   type StoreGateways,

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { ChangeJson, ModelOverride } from "sluice-gateway/services";
+import { until } from "../plugins/billing/shipping/fixture.ts";
 import {
   createKey,
   day,
   hour,
   iso,
   principalOf,
-  until,
   type ContractGateway,
   type OpenGateways,
   type StoreGateways,
@@ -122,6 +122,8 @@ export function describeCallers(name: string, open: OpenGateways): void {
       const used = gateways.now();
       await gateways.pass(day);
       assert.equal((await gateways.one.accounts.admin.findKey(key.keyId))?.lastUsedAt, used);
+      const { out } = await gateways.run("keys", "list", "--json");
+      assert.partialDeepStrictEqual(JSON.parse(out.join("")), [{ last_used_at: iso(used) }]);
     });
 
     test("overrides of models are replaced as a whole, for every gateway and after a restart", async (t) => {
@@ -147,7 +149,9 @@ export function describeCallers(name: string, open: OpenGateways): void {
 
     test("the audit log is the same for commands, customers and operators, has no secret, and comes in pages", async (t) => {
       const gateways = await open(t);
-      const { workspaceId, keyId, text } = await createKey(gateways, "developer");
+      const expiresAt = gateways.now() + day;
+      const limits = { cuLimit24hMilli: 9, expiresAt };
+      const { workspaceId, keyId, text } = await createKey(gateways, "developer", limits);
       await gateways.pass(hour);
       const { workspaces, admin } = gateways.one.accounts;
       const purchased = await workspaces.purchase(workspaceId, 500, by);
@@ -170,9 +174,21 @@ export function describeCallers(name: string, open: OpenGateways): void {
           "key.create",
         ],
       );
-      const { id, details: _, ...bought } = all[2] ?? assert.fail();
+      assert.deepEqual(all[1]?.details, {
+        workspace_id: workspaceId,
+        name: "a key",
+        environment: "dev",
+        capabilities: [...admin.defaultCapabilities],
+        cu_limit_24h_milli: 9,
+        expires_at: iso(expiresAt),
+      });
+      const { id, ...bought } = all[2] ?? assert.fail();
       assert.ok(Number.isSafeInteger(id));
       assert.deepEqual(bought, {
+        details: {
+          purchase_id: purchased.kind === "done" && purchased.value.purchase_id,
+          amount_cu_milli: 500,
+        },
         time: iso(gateways.now()),
         actor: "test",
         request_id: "req-1",

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { startSink, type Sink } from "../e2e/billing-sink.ts";
+import { until } from "../plugins/billing/shipping/fixture.ts";
 import {
   charge,
   createKey,
   hour,
   metric,
-  until,
   type KnownKey,
   type OpenGateways,
   type StoreGateways,

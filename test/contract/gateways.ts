@@ -6,18 +6,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { setTimeout as wait } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { KeyPrincipal, Accounts, Metering, NewKey, PlanName } from "sluice-gateway/services";
 import billing from "../../plugins/billing/module.ts";
 import { startGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import type { Clock } from "../../src/plugin.ts";
-import { shippedMigrations } from "../../src/pipeline/load/migrations.ts";
-import { upgradeSchema } from "../../src/store/postgres/migrations.ts";
-import { openPostgres } from "../../src/store/postgres/postgres.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
 import { createSeal } from "../../src/store/seal.ts";
+import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../store/servers.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { silentLog } from "../test-log.ts";
@@ -210,13 +206,9 @@ export function postgresStore(
   return { names, env: { DATABASE_URL: through.href }, setTime };
 }
 
-export async function upgradeDatabase(url: string): Promise<void> {
-  const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
-  try {
-    await upgradeSchema(database, await shippedMigrations(), createSeal(secret));
-  } finally {
-    await database.close();
-  }
+/** Creates the tables of a database. */
+export function upgradeDatabase(url: string): Promise<void> {
+  return upgrade(url, createSeal(secret));
 }
 
 /** Returns a function that opens two gateways. `port`: as for `postgresStore`. */
@@ -283,15 +275,6 @@ export async function charge(
 
 /** Returns the ISO text of a time, as JSON documents have it. */
 export const iso = (time: number): string => new Date(time).toISOString();
-
-/** Waits until a condition holds. Throws after 30 seconds. */
-export async function until(isTrue: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 30_000;
-  while (!(await isTrue())) {
-    if (performance.now() > end) throw new Error("the condition did not hold within 30 seconds");
-    await wait(10);
-  }
-}
 
 /** Returns the value of a metric without labels. */
 export async function metric({ adminUrl }: ContractGateway, name: string): Promise<number> {

@@ -184,6 +184,28 @@ export function describeIdempotency(
       }
     });
 
+    test("one request that several gateways get at once has its effect once, and all get its response", async (t) => {
+      const { one, other, workspaceId } = await open(t);
+      for (let round = 0; round < 10; round++) {
+        const wanted = { ...request, key: `round ${round}` };
+        const kinds = await Promise.all(
+          [one, other, one, other].map(async (replica) => {
+            const work = async (): Promise<StoredResponse> => {
+              await buy(replica, workspaceId);
+              return response;
+            };
+            return (await replica.idempotency.once(wanted, work)).kind;
+          }),
+        );
+        assert.equal(kinds.filter((kind) => kind === "ran").length, 1, kinds.join());
+        assert.ok(kinds.every((kind) => ["ran", "replay", "inFlight"].includes(kind)));
+        for (const { idempotency } of [one, other]) {
+          assert.deepEqual(await answerOf(idempotency.once(wanted, failing)), replay);
+        }
+      }
+      assert.equal(await bought(one, workspaceId), 50);
+    });
+
     test("of two equal requests at the same time one runs, although the first one waits in its transaction", async (t) => {
       const { one, workspaceId } = await open(t);
       const held = Promise.withResolvers<void>();

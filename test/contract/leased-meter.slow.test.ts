@@ -1,6 +1,5 @@
 /** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer in transaction mode. */
-import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
 import {
@@ -13,7 +12,6 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSession } from "../../src/store/session.ts";
 import { postgresSql } from "../../src/store/sql/postgres-sql.ts";
-import { about, line, principalOf } from "../plugins/billing/metering/principals.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
 import { createDatabase, runSql } from "../store/servers.ts";
 import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
@@ -70,21 +68,6 @@ function describeLeased(name: string, port: () => number | undefined): void {
       await openGateway(t, through, "other"),
     ];
     return { one: one.meter, other: other.meter, charges: () => recorded(url) };
-  });
-  test(`a change of the plan counts for the whole month: ${name}`, async (t) => {
-    const { through } = await databaseOf(t);
-    const { meter } = await openGateway(t, through, "one");
-    const drawnUnder = async (includedMilliCu: number): Promise<unknown> => {
-      const plan = { includedMilliCu, overageUsdPerCu: "0.001" };
-      const taken = await meter.reserve(principalOf({ plan }), 15, about);
-      if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
-      await taken.settle([line(15)]);
-      const { includedMilliCu: included, overageMilliCu } = await meter.workspaceUsage("ws_1");
-      return [included, overageMilliCu];
-    };
-    assert.deepEqual(await drawnUnder(10), [10, 5]);
-    assert.deepEqual(await drawnUnder(100), [30, 0]);
-    assert.deepEqual(await drawnUnder(40), [40, 5]);
   });
   describeUsage(name, async (t) => {
     const { through } = await databaseOf(t);

@@ -120,19 +120,22 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       const second = await take(one, principal, 70);
       await first.settle([line(90)], [second]);
       await second.settle([line(1)]);
+      // A reservation that has ended pays for nothing more.
+      await (await take(one, principal, 10)).settle([line(40)], [second]);
       assert.deepEqual(
         (await charges()).map(({ costMilliCu }) => costMilliCu),
-        [90],
+        [90, 10],
       );
-      await (await take(one, principal, 10)).settle([line(10)]);
     });
 
     test("a line that cannot be charged rejects, charges nothing and releases the credit", async (t) => {
       const { one, charges } = await open(t);
       const principal = principalOf({ plan: { includedMilliCu: 100 } });
-      const taken = await take(one, principal, 100);
-      await assert.rejects(taken.settle([line(1.5)]), RangeError);
-      assert.throws(() => void one.reserve(principal, -1, about), RangeError);
+      for (const wrong of [-1, 1.5, NaN, Infinity, 2 ** 53]) {
+        assert.throws(() => void one.reserve(principal, wrong, about), RangeError, String(wrong));
+        const taken = await take(one, principal, 100);
+        await assert.rejects(taken.settle([line(1), line(wrong)]), RangeError, String(wrong));
+      }
       await (await take(one, principal, 100)).settle([line(1)]);
       assert.equal((await charges()).length, 1);
     });
@@ -178,23 +181,18 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       );
     });
 
-    test("if several scopes refuse, the plan is reported first, and nothing is reserved in any", async (t) => {
+    test("if several scopes refuse, the plan is reported first, then 30d, then 24h, and nothing is reserved in any", async (t) => {
       const { one } = await open(t);
-      const key = { cuLimit24hMilli: 50, cuLimit30dMilli: 70 };
-      const plan = { includedMilliCu: 60 };
-      const principal = principalOf({ key, plan });
-      assert.deepEqual((await refuse(one, principal, 61)).refusal, {
-        kind: "refused",
-        window: undefined,
-        usedMilliCu: 0,
-        limitMilliCu: 60,
-      });
-      assert.deepEqual((await refuse(one, principal, 51)).refusal, {
-        kind: "refused",
-        window: "24h",
-        usedMilliCu: 0,
-        limitMilliCu: 50,
-      });
+      const key = { cuLimit24hMilli: 50, cuLimit30dMilli: 55 };
+      const principal = principalOf({ key, plan: { includedMilliCu: 60 } });
+      for (const [window, limitMilliCu] of [
+        [undefined, 60],
+        ["30d", 55],
+        ["24h", 50],
+      ] as const) {
+        const { refusal } = await refuse(one, principal, limitMilliCu + 1);
+        assert.deepEqual(refusal, { kind: "refused", window, usedMilliCu: 0, limitMilliCu });
+      }
       (await take(one, principal, 50)).release();
     });
 
@@ -242,7 +240,7 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
 
     test("a reservation of 0 is never refused, and reserveWithoutLimit exceeds every limit", async (t) => {
       const { one, charges } = await open(t);
-      const principal = principalOf({ plan: { includedMilliCu: 0 } });
+      const principal = principalOf({ plan: { includedMilliCu: 0 }, key: { cuLimit24hMilli: 0 } });
       (await take(one, principal, 0)).release();
       const forced = one.reserveWithoutLimit(principal, 8, about);
       assert.equal(forced.kind, "reserved");

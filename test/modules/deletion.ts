@@ -1,76 +1,29 @@
-/** Makes a copy of the repository without one module: without its folder, its tests and its lines in pipeline.yaml. */
-import { cpSync, globSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative } from "node:path";
+/** Makes a copy of the product without one module: without its folder and its lines in pipeline.yaml. */
+import { cpSync, globSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join, relative } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import type { Plugin, Service } from "../../src/plugin.ts";
 
 const root = join(import.meta.dirname, "../..");
-const copied = [
-  "src",
-  "plugins",
-  "test",
-  "bench",
-  "docs",
-  ".ci",
-  "package.json",
-  "pipeline.yaml",
-  "tsconfig.json",
-  ".oxlintrc.json",
-  "README.md",
-];
+const copied = ["src", "plugins", "docs", "package.json", "pipeline.yaml", "tsconfig.json"];
 
 /** `contracts` is not a module: it stays when a module is deleted. */
 export const modules = globSync("plugins/*/", { cwd: root })
   .map((path) => relative("plugins", path).replace(/\/$/, ""))
   .filter((folder) => folder !== "contracts");
 
-/** Folders that a build of the site removes while it runs, perhaps while they are copied. */
-const temporary = [".temp", "cache"].map((name) => join(root, "docs/.vitepress", name));
-
-/** Copies the repository to `folder`, which is empty, without the installed packages. */
-export function copyAll(folder: string): void {
+/** Copies the product without the module to `folder`, which is empty. The build of the site is not part of the product. */
+export async function copyWithout(module: string, folder: string): Promise<void> {
+  const left = [join(root, "docs/.vitepress"), join(root, "plugins", module)];
   const filter = (path: string): boolean =>
-    !temporary.includes(path) && basename(path) !== "node_modules";
+    !left.includes(path) && basename(path) !== "node_modules";
   for (const path of copied) {
     cpSync(join(root, path), join(folder, path), { recursive: true, filter });
   }
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-}
-
-/** Copies the repository without the module to `folder`, which is empty. */
-export async function copyWithout(module: string, folder: string): Promise<void> {
-  copyAll(folder);
-  removeFiles(folder, `plugins/${module}/`);
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));
-}
-
-/** Removes a folder, and the tests and benchmarks that import a file from it, directly or through other files. */
-function removeFiles(folder: string, removed: string): void {
-  const files = globSync("{src,plugins,test,bench}/**/*.ts", { cwd: folder });
-  const imports = new Map(files.map((file) => [file, importsOf(folder, file)]));
-  const gone = new Set(files.filter((file) => file.startsWith(removed)));
-  for (let before = -1; before !== gone.size;) {
-    before = gone.size;
-    for (const [file, imported] of imports) {
-      const isTest = file.startsWith("test/") || file.startsWith("bench/");
-      if (isTest && imported.some((each) => gone.has(each))) gone.add(file);
-    }
-  }
-  for (const file of gone) rmSync(join(folder, file), { force: true });
-  rmSync(join(folder, removed), { recursive: true });
-}
-
-/** The files of the repository that a file imports. */
-function importsOf(folder: string, file: string): string[] {
-  const text = readFileSync(join(folder, file), "utf8");
-  const specifiers = text.matchAll(/(?:from|import|import\(|new URL\()\s*"([^"\n]+)"/g);
-  return Array.from(specifiers, ([, specifier = ""]) =>
-    specifier === "sluice-gateway/client"
-      ? "plugins/confidential/client/client.ts"
-      : join(dirname(file), specifier),
-  );
 }
 
 /** Removes the lines of a module, and those that need what only this module provides. */

@@ -17,6 +17,7 @@ test("the package exports the documented names and no others", async () => {
     "./internal/json-schema": "./src/entries/json-schema.ts",
     "./internal/package-files": "./src/base/package-files.ts",
     "./client": "./plugins/confidential/client/client.ts",
+    "./client/proofs": "./plugins/proofs/client/verified-provider.ts",
     "./testing": "./plugins/contracts/testing.ts",
     "./internal/test-kit": "./src/entries/test-kit.ts",
     "./internal/bare-gateway": "./src/testing/gateway.ts",
@@ -84,5 +85,9 @@ test("the package exports the documented names and no others", async () => {
     "connect",
     "createClientMemory",
     "recomputeCost",
+  ]);
+  assert.deepEqual(Object.keys(await import("sluice-gateway/client/proofs")).toSorted(), [
+    "VerifiedProvider",
+    "verifiedProvider",
   ]);
 });

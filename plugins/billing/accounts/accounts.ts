@@ -18,9 +18,9 @@ import { AccountFeed } from "./account-feed.ts";
 import type { AccountStore, Overrides } from "./account-store.ts";
 import { ClaimedCallers } from "./claimed-callers.ts";
 import { keyEnvironment } from "./key-text.ts";
-import type { KeyEntry, Plans } from "./principal.ts";
-import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 import {
+  type KeyEntry,
+  type Plans,
   anonymousFor,
   bearer,
   expired,
@@ -28,7 +28,8 @@ import {
   unauthorized,
   wrongAddress,
   wrongEnvironment,
-} from "./anonymous.ts";
+} from "./principal.ts";
+import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 
 export interface AccountsOptions {
   readonly store: AccountStore;

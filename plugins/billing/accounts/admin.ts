@@ -4,7 +4,7 @@ import type { AccountsAdmin, Metering } from "sluice-gateway/services";
 import type { AccountsService } from "./accounts.ts";
 import { changeJson, keyJson, workspaceJson } from "./json.ts";
 import { keyState } from "./key-rules.ts";
-import { applyDuePlan, defaultCapabilities } from "./plans.ts";
+import { applyDuePlan, defaultCapabilities } from "./principal.ts";
 
 interface AdminDeps {
   readonly accounts: Pick<AccountsService, "store" | "plan">;

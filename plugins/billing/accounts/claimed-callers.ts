@@ -11,14 +11,13 @@ import {
   type KeyPrincipal,
   type ReceivedClaims,
   type Workspace,
+  capabilities,
+  planNames,
 } from "sluice-gateway/services";
 import { andThen, BoundedMap } from "sluice-gateway/internal/toolkit";
 import type { AccountFeed } from "./account-feed.ts";
 import type { AccountStore } from "./account-store.ts";
-import { unauthorized } from "./anonymous.ts";
-import { areValidClaims } from "./check-claims.ts";
-import { applyDuePlan } from "./plans.ts";
-import type { Plans } from "./principal.ts";
+import { type Plans, applyDuePlan, unauthorized } from "./principal.ts";
 
 export interface ClaimedCallersDeps {
   readonly store: Pick<AccountStore, "findWorkspace">;
@@ -172,4 +171,43 @@ function unknownWorkspace(id: string): Omit<Workspace, "plan"> {
     overageLimitCuMilli: undefined,
     createdAt: 0,
   };
+}
+
+/** The names of the capabilities, for values of any type. */
+const names: ReadonlySet<unknown> = new Set(capabilities);
+/** The form of ids: text without control characters, so that databases and logs can store it. */
+const idText = /^[^\p{Cc}\p{Cs}]{1,512}$/u;
+
+/** Returns true if all values have the types and ranges of `CallerClaims`. */
+function areValidClaims(claims: ReceivedClaims): claims is CallerClaims {
+  return (
+    isId(claims.id) &&
+    isId(claims.workspaceId) &&
+    // The ledger of leases counts both in one set of names.
+    claims.id !== claims.workspaceId &&
+    isPlan(claims.plan) &&
+    isPlan(claims.defaultPlan) &&
+    Array.isArray(claims.capabilities) &&
+    claims.capabilities.every((name) => names.has(name)) &&
+    isLimit(claims.rpsLimit) &&
+    isLimit(claims.cuLimit24hMilli) &&
+    isLimit(claims.cuLimit30dMilli) &&
+    isTime(claims.expiresAt)
+  );
+}
+
+function isId(value: unknown): boolean {
+  return typeof value === "string" && idText.test(value);
+}
+
+function isPlan(value: unknown): boolean {
+  return value === undefined || planNames.some((name) => name === value);
+}
+
+function isLimit(value: unknown): boolean {
+  return value === undefined || (Number.isSafeInteger(value) && Number(value) > 0);
+}
+
+function isTime(value: unknown): boolean {
+  return value === undefined || Number.isFinite(value);
 }

@@ -11,7 +11,7 @@ import type {
   NotRunReason,
   TransactionEnd,
 } from "sluice-gateway/services";
-import type { SlotStore } from "./slot-store.ts";
+import type { SlotStore } from "./slots.ts";
 
 export interface IdempotencyDeps {
   readonly slots: SlotStore;

@@ -12,7 +12,7 @@ import type {
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Change } from "./account-store.ts";
 import { keyState } from "./key-rules.ts";
-import { applyDuePlan } from "./plans.ts";
+import { applyDuePlan } from "./principal.ts";
 
 /**
  * `purchasedLeftMilliCu`: remaining purchased credit, as returned by the meter. `now` decides whether a pending plan is

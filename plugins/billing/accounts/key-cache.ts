@@ -4,9 +4,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Anonymous } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
-import { revoked, unauthorized } from "./anonymous.ts";
 import type { KeyUse, StoredKey } from "./account-store.ts";
-import { makeKeyEntry, principalAt, type KeyEntry, type Plans } from "./principal.ts";
+import {
+  makeKeyEntry,
+  principalAt,
+  type KeyEntry,
+  type Plans,
+  revoked,
+  unauthorized,
+} from "./principal.ts";
 
 export interface KeyCacheLimits {
   /** Maximum number of keys, about 1 KiB each. */

@@ -9,9 +9,8 @@ import type { JoinedSql } from "./joined-sql.ts";
 import * as rules from "./key-rules.ts";
 import { hashKey } from "./key-text.ts";
 import { differingColumns, keyColumns, keyRecordFromRow } from "./rows.ts";
-import { Search } from "./search.ts";
 import { lockWorkspace } from "./workspaces.ts";
-import { insertRow, updateRow } from "./write-row.ts";
+import { insertRow, updateRow, Search } from "./row-statements.ts";
 
 type Operations =
   | "createKey"

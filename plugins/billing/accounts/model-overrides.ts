@@ -4,7 +4,7 @@ import type { AccountStore, Overrides } from "./account-store.ts";
 import { recordChanges } from "./change-log.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import { overrideColumns, overridesFromRows } from "./rows.ts";
-import { insertRow } from "./write-row.ts";
+import { insertRow } from "./row-statements.ts";
 
 export async function readOverrides(run: RunSql): Promise<Overrides> {
   return overridesFromRows(

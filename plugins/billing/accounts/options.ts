@@ -1,6 +1,7 @@
 /** The section `plans` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
-import type { PlanName } from "sluice-gateway/services";
+import { planNames, type PlanName } from "sluice-gateway/services";
+import { closed } from "../metering/options.ts";
 import type { Plans } from "./principal.ts";
 
 /** The section after validation, with defaults. */
@@ -15,21 +16,7 @@ interface PlanOptions {
   readonly keys: number;
 }
 
-type Properties = Readonly<Record<string, JsonSchema>>;
-
-/** The schema of an object that does not accept other keys. */
-function closed(description: string, properties: Properties, more: JsonSchema = {}): JsonSchema {
-  return { type: "object", description, properties, additionalProperties: false, ...more };
-}
-
-interface PlanDefaults {
-  readonly rps: number;
-  readonly includedCu: number;
-  readonly overage: string;
-  readonly keys: number;
-}
-
-function plan(name: string, { rps, includedCu, overage, keys }: PlanDefaults): JsonSchema {
+function plan(name: string, defaults: PlanOptions): JsonSchema {
   return closed(
     `Terms of the ${name} plan.`,
     {
@@ -37,20 +24,20 @@ function plan(name: string, { rps, includedCu, overage, keys }: PlanDefaults): J
         type: "number",
         exclusiveMinimum: 0,
         maximum: 1_000_000,
-        default: rps,
+        default: defaults.rps,
         description: "Requests per second. The burst is twice this number.",
       },
       includedCu: {
         type: "integer",
         minimum: 0,
         maximum: 1_000_000_000_000,
-        default: includedCu,
+        default: defaults.includedCu,
         description: "Credit units included in a calendar month (UTC).",
       },
       overageUsdPerCu: {
         type: "string",
         format: "decimal-or-none",
-        default: overage,
+        default: defaults.overageUsdPerCu,
         description:
           'USD per CU beyond the included and purchased amount. With "none", such calls are refused.',
       },
@@ -58,7 +45,7 @@ function plan(name: string, { rps, includedCu, overage, keys }: PlanDefaults): J
         type: "integer",
         minimum: 1,
         maximum: 1_000_000,
-        default: keys,
+        default: defaults.keys,
         description:
           "Active keys that a workspace may have if its administrator makes them. Operators can make more.",
       },
@@ -67,13 +54,13 @@ function plan(name: string, { rps, includedCu, overage, keys }: PlanDefaults): J
   );
 }
 
-const paid = { overage: "0.001" };
+const paid = { overageUsdPerCu: "0.001" };
 
 /** The limits are from gateway.md, "Limits". Keys and overage are from decisions.md, sections 2 and 3. */
 const plans = closed(
   "Terms of the plans.",
   {
-    free: plan("free", { rps: 2, includedCu: 10_000_000, overage: "none", keys: 10 }),
+    free: plan("free", { rps: 2, includedCu: 10_000_000, overageUsdPerCu: "none", keys: 10 }),
     developer: plan("developer", { ...paid, rps: 10, includedCu: 29_000_000, keys: 50 }),
     startup: plan("startup", { ...paid, rps: 50, includedCu: 99_000_000, keys: 250 }),
     enterprise: plan("enterprise", { ...paid, rps: 200, includedCu: 499_000_000, keys: 1_000 }),
@@ -90,11 +77,7 @@ export function plansOf({ plans: given }: Options): Plans {
     overageUsdPerCu: overageUsdPerCu === "none" ? undefined : overageUsdPerCu,
     maxKeys: keys,
   });
-  const { free, developer, startup, enterprise } = given;
-  return {
-    free: termsOf(free),
-    developer: termsOf(developer),
-    startup: termsOf(startup),
-    enterprise: termsOf(enterprise),
-  };
+  const terms = planNames.map((name) => [name, termsOf(given[name])]);
+  // The entries are those of the type.
+  return Object.fromEntries(terms) as Plans;
 }

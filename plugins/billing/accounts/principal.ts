@@ -1,7 +1,19 @@
-/** Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
+/**
+ * Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. Callers
+ * without a usable key have principals with a message.
+ */
 import { addressList } from "sluice-gateway/internal/http";
-import type { ApiKey, KeyPrincipal, Plan, PlanName, Workspace } from "sluice-gateway/services";
-import { applyDuePlan } from "./plans.ts";
+import {
+  type ApiKey,
+  type KeyPrincipal,
+  type Plan,
+  type PlanName,
+  type Workspace,
+  type Capability,
+  anonymous,
+  type Anonymous,
+} from "sluice-gateway/services";
+import { keyEnvironment } from "./key-text.ts";
 
 /** Terms of each plan, from pipeline.yaml. */
 export type Plans = Readonly<Record<PlanName, Omit<Plan, "name">>>;
@@ -56,4 +68,50 @@ export function principalAt(
     planFrom: now < changesAt ? -Infinity : changesAt,
     planUntil: now < changesAt ? changesAt : Infinity,
   };
+}
+
+/** Capabilities of a new key by default. */
+export const defaultCapabilities: readonly Capability[] = [
+  "ledger:read",
+  "platform:read",
+  "docs:read",
+  "inference",
+];
+
+/** Returns the workspace as of `now`: a pending plan that is due becomes its plan. */
+export function applyDuePlan(workspace: Workspace, now: number): Workspace {
+  const { pendingPlan, pendingPlanAt } = workspace;
+  if (pendingPlan === undefined || pendingPlanAt === undefined || now < pendingPlanAt) {
+    return workspace;
+  }
+  return { ...workspace, plan: pendingPlan, pendingPlan: undefined, pendingPlanAt: undefined };
+}
+
+export const bearer = "Bearer ";
+
+export const missing = anonymous("missing authorization header");
+const malformed = anonymous("invalid authorization format");
+export const unauthorized = anonymous("unauthorized");
+export const wrongEnvironment = anonymous("unauthorized", { cause: "environment" });
+
+export function revoked(key: ApiKey): Anonymous {
+  return anonymous("unauthorized", { cause: "revoked", key });
+}
+
+export function expired(key: ApiKey): Anonymous {
+  return anonymous("api key has expired", { key });
+}
+
+export function wrongAddress(key: ApiKey): Anonymous {
+  return anonymous("api key not allowed from this address", { key });
+}
+
+/**
+ * Returns the principal for a header that does not contain a usable key of this deployment (gateway.md,
+ * Authentication).
+ */
+export function anonymousFor(authorization: string): Anonymous {
+  const isKey =
+    authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;
+  return isKey ? wrongEnvironment : malformed;
 }

@@ -5,9 +5,8 @@ import { changeLog } from "./change-log.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import { KeyLookups } from "./key-lookups.ts";
 import { keysIn } from "./keys.ts";
-import type { KnownHashes } from "./known-hashes.ts";
 import { modelOverrides } from "./model-overrides.ts";
-import { findByHashes, hashOf, readHashes, saveUse } from "./stored-keys.ts";
+import { findByHashes, hashOf, readHashes, saveUse, type KnownHashes } from "./stored-keys.ts";
 import { workspacesIn } from "./workspaces.ts";
 
 export interface AccountStoreOptions {

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { Claims, Log, Seal } from "sluice-gateway/plugin";
 import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";
-import { unauthorized } from "./anonymous.ts";
+import { unauthorized } from "./principal.ts";
 
 interface TicketDeps {
   readonly seal: Seal;

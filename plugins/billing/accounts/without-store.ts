@@ -2,11 +2,9 @@
  * Accounts without a store, with which `sluice check` starts the plugins that use them. They never serve a request.
  */
 import { setPrincipal, type Workspaces } from "sluice-gateway/services";
-import { unauthorized } from "./anonymous.ts";
 import { keyJson } from "./json.ts";
 import { keyState } from "./key-rules.ts";
-import { defaultCapabilities } from "./plans.ts";
-import type { Plans } from "./principal.ts";
+import { type Plans, defaultCapabilities, unauthorized } from "./principal.ts";
 import type { RunningAccounts } from "./start.ts";
 
 const unavailable = Promise.resolve({ kind: "unavailable" } as const);

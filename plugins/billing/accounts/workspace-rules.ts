@@ -10,7 +10,7 @@ import {
 import type { PendingPlan, Purchase, WorkspaceSettings } from "./account-store.ts";
 import { conflict, type Decision } from "./decision.ts";
 import { newId } from "./key-text.ts";
-import { applyDuePlan } from "./plans.ts";
+import { applyDuePlan } from "./principal.ts";
 
 type Result = Decision<Workspace> | Failed;
 

@@ -6,9 +6,8 @@ import { recordChanges } from "./change-log.ts";
 import { isFailed, notFound, type Decision } from "./decision.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import { differingColumns, workspaceColumns, workspaceFromRow } from "./rows.ts";
-import { Search } from "./search.ts";
 import * as rules from "./workspace-rules.ts";
-import { insertRow, updateRow } from "./write-row.ts";
+import { insertRow, updateRow, Search } from "./row-statements.ts";
 
 type Operations =
   | "createWorkspace"

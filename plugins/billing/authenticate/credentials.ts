@@ -27,16 +27,25 @@ const keyPrefix = "gateway_";
 /** Headers of other APIs in which a key can be sent. The log redacts them (src/base/redact.ts). */
 export const keyHeaders = ["x-api-key"] as const;
 
+/** The headers of a request have different credentials. */
+export const ambiguous = Symbol("different credentials");
+
 /**
- * Returns the distinct credentials in the headers, in the form of Authorization. `names`: the headers in which a key can
- * be sent besides Authorization.
+ * Returns the credential in the headers, in the form of Authorization. `names`: the headers in which a key can be sent
+ * besides Authorization.
  */
-export function credentialsIn(
+export function credentialIn(
   { request: { headers } }: Exchange,
   names: readonly (typeof keyHeaders)[number][],
-): readonly string[] {
-  const keys = names.flatMap((name) => headers[name] ?? []).map((key) => `Bearer ${key}`);
-  return [...new Set([headers.authorization ?? [], keys].flat())];
+): string | typeof ambiguous | undefined {
+  let found = headers.authorization;
+  if (names.length === 0) return found;
+  for (const key of names.flatMap((name) => headers[name] ?? [])) {
+    const credential = `Bearer ${key}`;
+    if (found !== undefined && found !== credential) return ambiguous;
+    found = credential;
+  }
+  return found;
 }
 
 /** `authorization`: the credential of the request, undefined if it has none in a header. */

@@ -12,7 +12,7 @@ import {
 } from "sluice-gateway/plugin";
 import { setPrincipal, type Principal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/internal/toolkit";
-import { credentialsIn, identify, keyHeaders } from "./credentials.ts";
+import { credentialIn, identify, ambiguous, keyHeaders } from "./credentials.ts";
 import { FailedKeys } from "./failed-keys.ts";
 
 interface Options {
@@ -102,8 +102,8 @@ export default defineStep<Options>({
       x: Exchange,
       then: (caller: Principal) => Reply | undefined,
     ): Awaitable<Reply | undefined> => {
-      const [credential, other] = credentialsIn(x, headers);
-      if (other !== undefined) return differentKeys;
+      const credential = credentialIn(x, headers);
+      if (credential === ambiguous) return differentKeys;
       return andThen(identify(x, accounts, credential), (caller) => {
         if (caller.kind === "unavailable") return unavailable(x);
         setPrincipal(x, caller);

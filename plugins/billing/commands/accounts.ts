@@ -19,7 +19,7 @@ import { refuseUnmoved } from "../accounts/earlier-folder.ts";
 import { joinTransactions } from "../accounts/joined-sql.ts";
 import { openAccountStore } from "../accounts/sql-account-store.ts";
 import { createUsageQueries } from "../leases/usage-queries.ts";
-import { readPurchasedDrawn } from "../metering/purchased-drawn.ts";
+import { readPurchasedDrawn } from "../metering/usage/folder-charges.ts";
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;

@@ -16,7 +16,7 @@ import {
 } from "sluice-gateway/internal/module";
 import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/services";
 import { keyJson } from "../accounts/json.ts";
-import { defaultCapabilities } from "../accounts/plans.ts";
+import { defaultCapabilities } from "../accounts/principal.ts";
 import { notFound } from "../accounts/decision.ts";
 import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
 import { waitForGateways } from "./confirmations.ts";
@@ -159,6 +159,8 @@ function printIssued(
   context.printToStderr("Save the key now: it is not stored and cannot be shown again.");
 }
 
+const subcommands = { create, list, set, revoke, rotate };
+
 export const keys: Command = {
   summary: "create, list, change, revoke and rotate API keys",
   help: `usage: sluice keys create --workspace ID [--name NAME] [--capability C]… [--rps N]
@@ -193,7 +195,7 @@ rotate   creates a key with the same capabilities and limits. The old key stays 
 --expires-in DURATION  time until the key expires, such as 45s, 15m, 12h or 30d (default: never)
 --json                 print one JSON document instead of text
 --config FILE          path of pipeline.yaml, which has the data folder and the environment`,
-  subcommands: ["create", "list", "set", "revoke", "rotate"],
+  subcommands: Object.keys(subcommands),
   options: {
     workspace: { type: "string" },
     name: { type: "string" },
@@ -205,13 +207,5 @@ rotate   creates a key with the same capabilities and limits. The old key stays 
     "allow-ip": { type: "string", multiple: true },
     overlap: { type: "string" },
   },
-  async run(context, values, positionals) {
-    return runSubcommand(
-      "keys",
-      { create, list, set, revoke, rotate },
-      context,
-      values,
-      positionals,
-    );
-  },
+  run: (...given) => runSubcommand("keys", subcommands, ...given),
 };

@@ -14,17 +14,7 @@ const status: Subcommand = {
       const { database } = opened;
       await checkTables(opened);
       const version = await schemaVersion(database);
-      const replicas = (await readReplicas(database)).map((replica) => ({
-        name: replica.name,
-        mode: replica.mode,
-        state: replica.state,
-        heard_seconds_ago: replica.heardSecondsAgo,
-        last_charge_at: replica.lastChargeAt,
-        posted: replica.posted,
-        held_cu_milli: replica.heldMilliCu,
-        journal: replica.journal,
-        version: replica.version,
-      }));
+      const replicas = (await readReplicas(database)).map((replica) => ({ ...replica }));
       if (context.json) return context.print(JSON.stringify({ schema_version: version, replicas }));
       context.print(`schema version ${version}`);
       printRecords(context, replicas, [

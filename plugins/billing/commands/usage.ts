@@ -22,10 +22,8 @@ import {
 import { explain } from "sluice-gateway/internal/store";
 import { csvLine } from "sluice-gateway/internal/toolkit";
 import { parseTime } from "sluice-gateway/services";
-import { databasePages } from "../metering/export/database-pages.ts";
-import { folderPages } from "../metering/export/folder-pages.ts";
-import type { ChargePages, PageRange } from "../metering/export/pages.ts";
-import { parsePosition } from "../metering/export/position.ts";
+import { databasePages, parsePosition } from "../metering/export/database-pages.ts";
+import { type ChargePages, type PageRange, folderPages } from "../metering/export/pages.ts";
 import type { UsageJson } from "../metering/usage-json.ts";
 
 /** A signal can end a long export between two pages. */
@@ -175,7 +173,5 @@ TIME is an RFC 3339 time (2026-01-31T12:00:00Z) or a date (2026-01-31), which me
     after: { type: "string" },
     format: { type: "string" },
   },
-  async run(context, values, positionals) {
-    return runSubcommand("usage", { export: exportRows }, context, values, positionals);
-  },
+  run: (...given) => runSubcommand("usage", { export: exportRows }, ...given),
 };

@@ -119,6 +119,8 @@ async function shown(
   return workspaceJson(workspace, await purchasedLeft(workspace), by.at);
 }
 
+const subcommands = { create, list, show, set, purchase };
+
 export const workspaces: Command = {
   summary: "create, list, show and change workspaces, and add purchased credit",
   help: `usage: sluice workspaces create --name NAME --plan PLAN [--overage-limit MILLI]
@@ -139,15 +141,12 @@ purchase   adds purchased credit, as POST /tma/workspaces/{id}/cu/purchase does.
 --cu MILLI               amount to purchase, in milli-CU
 --json                   print one JSON document instead of text
 --config FILE            path of pipeline.yaml, which has the data folder`,
-  subcommands: ["create", "list", "show", "set", "purchase"],
+  subcommands: Object.keys(subcommands),
   options: {
     name: { type: "string" },
     plan: { type: "string" },
     "overage-limit": { type: "string" },
     cu: { type: "string" },
   },
-  async run(context, values, positionals) {
-    const subcommands = { create, list, show, set, purchase };
-    return runSubcommand("workspaces", subcommands, context, values, positionals);
-  },
+  run: (...given) => runSubcommand("workspaces", subcommands, ...given),
 };

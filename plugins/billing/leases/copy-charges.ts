@@ -11,8 +11,7 @@ import {
 } from "../metering/journal-reader.ts";
 import { periodOf } from "../metering/periods.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
-import { usageJson } from "../metering/usage-json.ts";
-import { storableJson } from "../storable-json.ts";
+import { chargeColumns, storableJson } from "../metering/usage-json.ts";
 import type { Standing } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
 import { addDrawn, type Drawn } from "./months.ts";
@@ -92,7 +91,7 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
       await post((...statement) => database.query("migrate", ...statement), rows, seq - 1);
       rows = [];
     }
-    rows.push(encoded(row, seq));
+    rows.push(storableJson(chargeColumns(row, seq)));
   }
   const [clock = {}] = await database.query("migrate", "SELECT sluice.now_ms() AS now");
   const { start } = periodOf(number(clock, "now"));
@@ -122,16 +121,6 @@ function seqOf({ id }: UsageRow): number {
   const parsed = parseChargeId(id);
   if (parsed === undefined) throw new Error(`"${id}" is not the id of a charge`);
   return numberOf(parsed);
-}
-
-/** Returns a charge as a JSON object with the columns of the table `charges`. */
-function encoded(row: UsageRow, seq: number): string {
-  const { id: _, ...columns } = usageJson(row);
-  return storableJson({
-    seq,
-    ...columns,
-    ...(row.route !== undefined && { route: row.route }),
-  });
 }
 
 /** The current month is not fixed. Its limits give the same amounts, until a request states the real ones. */

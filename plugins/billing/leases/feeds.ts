@@ -92,17 +92,15 @@ export function joinLooks(session: Session): Pick<CreditLedger, "feed" | "fence"
     },
   });
   return {
-    feed(replica) {
-      const { promise, resolve, reject } = Promise.withResolvers<FeedReply>();
-      next = { ...next, feeds: [...next.feeds, { replica, resolve, reject }] };
-      lookAtStart("feed");
-      return promise;
-    },
-    fence(replica) {
-      const { promise, resolve, reject } = Promise.withResolvers<readonly number[]>();
-      next = { ...next, fences: [...next.fences, { replica, resolve, reject }] };
-      lookAtStart("fence");
-      return promise;
-    },
+    feed: (replica) =>
+      new Promise((resolve, reject) => {
+        next = { ...next, feeds: [...next.feeds, { replica, resolve, reject }] };
+        lookAtStart("feed");
+      }),
+    fence: (replica) =>
+      new Promise((resolve, reject) => {
+        next = { ...next, fences: [...next.fences, { replica, resolve, reject }] };
+        lookAtStart("fence");
+      }),
   };
 }

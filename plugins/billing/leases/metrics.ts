@@ -1,6 +1,6 @@
 /** Metrics of leased credit. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
-import { chargeMetrics, type ChargeMetrics } from "../metering/metrics.ts";
+import { chargeMetrics, withoutLabels, type ChargeMetrics } from "../metering/metrics.ts";
 
 export interface LeaseMetrics extends ChargeMetrics {
   readonly batchRows: Histogram;
@@ -19,8 +19,7 @@ export interface LeaseMetrics extends ChargeMetrics {
 }
 
 export function leaseMetrics(metrics: Metrics): LeaseMetrics {
-  const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
-  const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
+  const { gauge, counter, histogram } = withoutLabels(metrics);
   const replicas = metrics.gauge(
     "sluice_replicas",
     "Gateways that share the budgets of the PostgreSQL database. Silent: not heard for 2 seconds.",
@@ -28,20 +27,16 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
   );
   return {
     ...chargeMetrics(metrics),
-    batchRows: metrics
-      .histogram(
-        "sluice_post_batch_rows",
-        "Charges per batch sent to PostgreSQL.",
-        [1, 4, 16, 64, 256, 1024, 4096],
-      )
-      .with({}),
-    postSeconds: metrics
-      .histogram(
-        "sluice_post_seconds",
-        "Time until PostgreSQL has committed a batch of charges.",
-        [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10],
-      )
-      .with({}),
+    batchRows: histogram(
+      "sluice_post_batch_rows",
+      "Charges per batch sent to PostgreSQL.",
+      [1, 4, 16, 64, 256, 1024, 4096],
+    ),
+    postSeconds: histogram(
+      "sluice_post_seconds",
+      "Time until PostgreSQL has committed a batch of charges.",
+      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10],
+    ),
     wentBack: counter(
       "sluice_store_went_back_total",
       "Times at which PostgreSQL had lost charges that it had committed. They are sent again.",

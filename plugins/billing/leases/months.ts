@@ -28,6 +28,8 @@ export interface CurrentMonth {
   readonly purchasedBeforeMilliCu: number;
   /** All earlier months. */
   readonly fixed: readonly FixedMonth[];
+  /** Limits with which it is divided. */
+  readonly limits: WorkspaceLimits;
 }
 
 /**
@@ -85,7 +87,19 @@ export function currentMonth(
       purchasedBeforeMilliCu += ended.purchasedMilliCu;
     }
   }
-  return { start, end, sumMilliCu, purchasedBeforeMilliCu, fixed: [...known.values()] };
+  return { start, end, sumMilliCu, purchasedBeforeMilliCu, fixed: [...known.values()], limits };
+}
+
+/** Returns the division of the current month. */
+export function drawnIn({ sumMilliCu, limits, purchasedBeforeMilliCu }: CurrentMonth): Drawn {
+  return drawn(sumMilliCu, limits, purchasedBeforeMilliCu);
+}
+
+/** Returns what is left of purchased credit, `purchasedMilliCu` in all. */
+export function purchasedLeftIn(month: CurrentMonth, purchasedMilliCu: number): number {
+  const { purchasedBeforeMilliCu, limits } = month;
+  const now = drawnIn({ ...month, limits: { ...limits, purchasedMilliCu } }).purchasedMilliCu;
+  return Math.max(0, purchasedMilliCu - purchasedBeforeMilliCu - now);
 }
 
 export function totalOf({ includedMilliCu, purchasedMilliCu, overageMilliCu }: Drawn): number {

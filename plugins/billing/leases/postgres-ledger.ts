@@ -7,14 +7,12 @@
 import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text } from "sluice-gateway/internal/store";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
-import { agentJson, pricingJson } from "../metering/usage-json.ts";
+import { chargeColumns, storableJson } from "../metering/usage-json.ts";
 import { windowOf } from "../metering/windows.ts";
-import { storableJson } from "../storable-json.ts";
 import { grant, limitReached, type Decision, type ScopeView } from "./authority.ts";
 import { joinLooks } from "./feeds.ts";
 import type { LeaseRow } from "./ledger-rows.ts";
 import type {
-  ChargeDetails,
   CreditLedger,
   Granted,
   LeasedCharge,
@@ -229,38 +227,24 @@ export function encodeCharges({ first, charges }: Pick<PostRequest, "first" | "c
 }
 
 function rowOf(charge: LeasedCharge, seq: number): object {
-  return {
-    time: new Date(charge.time).toISOString(),
-    seq,
-    workspace_id: charge.workspaceId,
-    key_id: charge.keyId,
-    ...detailsJson(charge.details),
-    used_cu_milli: charge.costMilliCu,
-    taken: charge.takenMilliCu,
-    key_taken: charge.keyTakenMilliCu,
-  };
-}
-
-/** Returns the columns that describe a charge. Their names are those of the usage export. */
-function detailsJson({ about, line }: ChargeDetails): object {
-  const { agent, pricing, requestId } = readChargeText(
-    withPricing(chargeText(about.requestId, about.agent), line.pricing),
-  );
-  return {
+  const { about, line } = charge.details;
+  const described = {
+    ...readChargeText(withPricing(chargeText(about.requestId, about.agent), line.pricing)),
+    time: charge.time,
+    workspaceId: charge.workspaceId,
+    keyId: charge.keyId,
     surface: line.surface,
     method: line.method,
-    model: line.model ?? null,
-    request_id: requestId,
-    input_tokens: line.inputTokens ?? 0,
-    output_tokens: line.outputTokens ?? 0,
-    ...(pricing?.classes !== undefined && {
-      cached_tokens: line.cachedTokens ?? 0,
-      reasoning_tokens: line.reasoningTokens ?? 0,
-    }),
+    model: line.model,
+    route: about.route,
+    usedMilliCu: charge.costMilliCu,
+    inputTokens: line.inputTokens ?? 0,
+    outputTokens: line.outputTokens ?? 0,
+    cachedTokens: line.cachedTokens ?? 0,
+    reasoningTokens: line.reasoningTokens ?? 0,
     estimated: line.estimated === true,
     outcome: line.outcome ?? "complete",
-    ...(agent !== undefined && { agent: agentJson(agent) }),
-    ...(pricing !== undefined && { pricing: pricingJson(pricing) }),
-    ...(about.route !== undefined && { route: about.route }),
   };
+  const taken = { taken: charge.takenMilliCu, key_taken: charge.keyTakenMilliCu };
+  return { ...chargeColumns(described, seq), ...taken };
 }

@@ -3,20 +3,20 @@ import type { Postgres } from "sluice-gateway/plugin";
 import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { number, optionalText, text } from "sluice-gateway/internal/store";
 
-/** A row of `sluice store status`. */
+/** A row of `sluice store status`, with the names that it prints. */
 export interface ReplicaStatus {
   readonly name: string;
-  readonly journal: string;
-  readonly version: string;
   readonly mode: string;
   readonly state: string;
-  readonly heardSecondsAgo: number;
+  readonly heard_seconds_ago: number;
+  /** Time of its newest charge in the database, in RFC 3339. Undefined if it has none. */
+  readonly last_charge_at: string | undefined;
   /** Number of its last charge in the database. */
   readonly posted: number;
   /** Credit of workspaces that it holds and has not charged, in milli-CU. */
-  readonly heldMilliCu: number;
-  /** Time of its newest charge in the database, in RFC 3339. Undefined if it has none. */
-  readonly lastChargeAt: string | undefined;
+  readonly held_cu_milli: number;
+  readonly journal: string;
+  readonly version: string;
 }
 
 /**
@@ -38,14 +38,14 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
   );
   return rows.map((row) => ({
     name: text(row, "name"),
-    journal: text(row, "journal"),
-    version: text(row, "version"),
     mode: text(row, "mode"),
     state: text(row, "state"),
-    heardSecondsAgo: Math.max(0, Math.round(number(row, "ago") * 10) / 10),
+    heard_seconds_ago: Math.max(0, Math.round(number(row, "ago") * 10) / 10),
+    last_charge_at: optionalText(row, "last_charge"),
     posted: number(row, "posted"),
-    heldMilliCu: number(row, "held"),
-    lastChargeAt: optionalText(row, "last_charge"),
+    held_cu_milli: number(row, "held"),
+    journal: text(row, "journal"),
+    version: text(row, "version"),
   }));
 }
 

@@ -4,10 +4,17 @@ import { explainPostgres } from "sluice-gateway/internal/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { ReadMonths } from "../metering/usage/read-charges.ts";
-import { windowOf, windowState } from "../metering/windows.ts";
+import { keyWindowsOf, windowOf } from "../metering/windows.ts";
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 import { heldSql, isCountedSql } from "./ledger-statements.ts";
-import { currentMonth, drawn, type CurrentMonth, type Drawn, type FixedMonth } from "./months.ts";
+import {
+  currentMonth,
+  drawnIn,
+  purchasedLeftIn,
+  type CurrentMonth,
+  type Drawn,
+  type FixedMonth,
+} from "./months.ts";
 
 /** All methods reject with StoreError. */
 export interface UsageQueries {
@@ -50,35 +57,24 @@ export function createUsageQueries(database: Postgres): UsageQueries {
     }
   };
   return {
-    async keyWindows({ id, cuLimit24hMilli, cuLimit30dMilli }) {
-      const row = await query(id);
-      const time = number(row, "now");
-      const open = number(row, "open");
+    async keyWindows(key) {
+      const row = await query(key.id);
       // Only the statement above writes the column.
       const stepsOf = (window: string): (readonly [number, number])[] =>
         (row["used"] as Steps).flatMap(([kind, ...step]) => (kind === window ? [step] : []));
-      return {
-        day: windowState(windowOf("day", stepsOf("day")), cuLimit24hMilli, open, time),
-        month: windowState(windowOf("month", stepsOf("month")), cuLimit30dMilli, open, time),
-        openMilliCu: open,
+      const windows = {
+        day: windowOf("day", stepsOf("day")),
+        month: windowOf("month", stepsOf("month")),
       };
+      return keyWindowsOf(key, windows, number(row, "open"), number(row, "now"));
     },
     async workspaceUsage(workspaceId) {
       const row = await query(workspaceId);
-      const { month, limits } = monthOf(row);
-      const { start, sumMilliCu, purchasedBeforeMilliCu } = month;
-      const openMilliCu = number(row, "open");
-      return {
-        periodStart: start,
-        ...drawn(sumMilliCu, limits, purchasedBeforeMilliCu),
-        openMilliCu,
-      };
+      const month = monthOf(row);
+      return { periodStart: month.start, ...drawnIn(month), openMilliCu: number(row, "open") };
     },
-    async purchasedLeft({ id, purchasedTotalMilliCu: purchasedMilliCu }) {
-      const { month, limits } = monthOf(await query(id));
-      const { sumMilliCu, purchasedBeforeMilliCu: before } = month;
-      const { purchasedMilliCu: now } = drawn(sumMilliCu, { ...limits, purchasedMilliCu }, before);
-      return Math.max(0, purchasedMilliCu - before - now);
+    async purchasedLeft({ id, purchasedTotalMilliCu }) {
+      return purchasedLeftIn(monthOf(await query(id)), purchasedTotalMilliCu);
     },
   };
 }
@@ -89,10 +85,9 @@ export function createMonthReader(database: Postgres): ReadMonths {
     const rows = await database.query("usage", workspaceMonths, [workspaceId ?? null]);
     return new Map(
       rows.map((row) => {
-        const { month, limits } = monthOf(row);
-        const { start, sumMilliCu, purchasedBeforeMilliCu, fixed } = month;
-        const months = new Map<number, Drawn>(fixed.map((each) => [each.start, each]));
-        months.set(start, drawn(sumMilliCu, limits, purchasedBeforeMilliCu));
+        const month = monthOf(row);
+        const months = new Map<number, Drawn>(month.fixed.map((each) => [each.start, each]));
+        months.set(month.start, drawnIn(month));
         return [text(row, "scope"), months];
       }),
     );
@@ -107,7 +102,7 @@ const unknownLimits: WorkspaceLimits = {
   overageMilliCu: 0,
 };
 
-function monthOf(row: Row): { readonly month: CurrentMonth; readonly limits: WorkspaceLimits } {
+function monthOf(row: Row): CurrentMonth {
   const sums = new Map<number, number>();
   // Only the statement above writes this column, and only the ledger writes the two others.
   for (const [kind, step, milliCu] of row["used"] as Steps) {
@@ -115,5 +110,5 @@ function monthOf(row: Row): { readonly month: CurrentMonth; readonly limits: Wor
   }
   const limits = (row["limits"] as WorkspaceLimits | null) ?? unknownLimits;
   const fixed = row["fixed"] as readonly FixedMonth[];
-  return { month: currentMonth(number(row, "now"), sums, fixed, limits), limits };
+  return currentMonth(number(row, "now"), sums, fixed, limits);
 }

@@ -1,7 +1,6 @@
 /** Converts the results of commits of the journal to replies. All exchanges of one `meter` step share one object. */
 import { refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
-import { unavailable } from "./reserve.ts";
-import type { CountShadowRefusal } from "./shadow-refusals.ts";
+import { unavailable, type CountShadowRefusal } from "./reserve.ts";
 
 export interface CommitReplies {
   /**
@@ -12,6 +11,13 @@ export interface CommitReplies {
   isLost(commit: Promise<void>): boolean;
 }
 
+interface LastCommit {
+  readonly commit: Promise<void>;
+  readonly reply: Promise<Reply | undefined>;
+  /** The exchanges that wait for it. Undefined if it has been written. */
+  waiting: Exchange[] | undefined;
+}
+
 export function createCommitReplies(
   host: Host,
   countShadowRefusal: CountShadowRefusal,
@@ -20,10 +26,7 @@ export function createCommitReplies(
   const meter = host.use("metering");
   /** Commits that could not be written. */
   const lost = new WeakSet<Promise<void>>();
-  let lastCommit: Promise<void> | undefined;
-  let lastReply: Promise<Reply | undefined> | undefined;
-  /** The exchanges that wait for the last commit. */
-  let waiting: Exchange[] = [];
+  let last: LastCommit | undefined;
 
   const replyToFailure = (
     error: unknown,
@@ -43,23 +46,29 @@ export function createCommitReplies(
     return undefined;
   };
 
+  const start = (commit: Promise<void>, x: Exchange): LastCommit => {
+    const waiting: Exchange[] = [];
+    const reply = commit.then(
+      () => {
+        // With `durability: async`, all charges share one promise, which is never replaced.
+        started.waiting = undefined;
+        return undefined;
+      },
+      (error: unknown) => {
+        lost.add(commit);
+        return replyToFailure(error, x, waiting);
+      },
+    );
+    const started: LastCommit = { commit, reply, waiting };
+    return started;
+  };
+
   return {
     replyAfter(commit, x) {
       // The charges of one fsync share one promise, so they also share its reply.
-      if (commit !== lastCommit || lastReply === undefined) {
-        lastCommit = commit;
-        const all: Exchange[] = [];
-        waiting = all;
-        lastReply = commit.then(
-          () => undefined,
-          (error: unknown) => {
-            lost.add(commit);
-            return replyToFailure(error, x, all);
-          },
-        );
-      }
-      waiting.push(x);
-      return lastReply;
+      if (last?.commit !== commit) last = start(commit, x);
+      last.waiting?.push(x);
+      return last.reply;
     },
     isLost: (commit) => lost.has(commit),
   };

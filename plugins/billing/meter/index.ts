@@ -5,8 +5,7 @@
 import { defineStep } from "sluice-gateway/plugin";
 import { createCommitReplies } from "./commit-replies.ts";
 import { ExchangeCharge, type ExchangeChargeDeps } from "./exchange-charge.ts";
-import { createReserver } from "./reserve.ts";
-import { createShadowRefusals } from "./shadow-refusals.ts";
+import { createReserver, createShadowRefusals } from "./reserve.ts";
 
 interface Options {
   readonly price?: number;

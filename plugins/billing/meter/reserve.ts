@@ -6,6 +6,7 @@ import {
   type Host,
   type LimitReached,
   type Reply,
+  type Counter,
 } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
@@ -16,7 +17,6 @@ import type {
   ReservedFor,
 } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/internal/toolkit";
-import type { CountShadowRefusal } from "./shadow-refusals.ts";
 
 /** `anonymous`: no caller can be charged, because `authorize` is missing before this step or is in shadow mode. */
 export type Refusal = CuRefusal | MeterUnavailable | { readonly kind: "anonymous" };
@@ -130,4 +130,23 @@ export function replyTo(refusal: Refusal): Reply {
   });
   // Surfaces with errors of their own name the time at which the limit has room again.
   return { ...refused, reached: limitReached(refusal) };
+}
+
+const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
+/** The limit that would have refused the request. */
+export type ShadowScope = (typeof scopes)[number];
+export type CountShadowRefusal = (scope: ShadowScope, x: Exchange) => void;
+
+export function createShadowRefusals({ metrics, log }: Host): CountShadowRefusal {
+  const refusals = metrics.counter(
+    "sluice_meter_shadow_refusals_total",
+    "Requests that `meter` in shadow mode would have refused, by limit.",
+    ["scope"],
+  );
+  const counters = new Map<ShadowScope, Counter>();
+  for (const scope of scopes) counters.set(scope, refusals.with({ scope }));
+  return (scope, x) => {
+    counters.get(scope)?.add(1);
+    log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
+  };
 }

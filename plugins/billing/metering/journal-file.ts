@@ -5,7 +5,15 @@
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, transaction } from "sluice-gateway/internal/store";
 import { openChargesDatabase } from "./journal-schema.ts";
-import { at, closeReason, kind, RecordCursor, maxRecordBytes, writeClosed } from "./records.ts";
+import {
+  at,
+  closeReason,
+  kind,
+  RecordCursor,
+  maxRecordBytes,
+  writeClosed,
+  timeOffset,
+} from "./records.ts";
 import { findFutureCommits, redateCommits, type FutureCommits } from "./redate.ts";
 import { Sums } from "./sums.ts";
 import { dayWindow } from "./windows.ts";
@@ -174,18 +182,13 @@ export class JournalFile {
         names.push([cursor.uint(at.name.id), cursor.text(at.name.text)]);
         continue;
       }
-      const time = timeOf(cursor);
+      const time = cursor.float(timeOffset(cursor.kind));
       first = Math.min(first, time);
       last = Math.max(last, time);
       rows++;
     }
     return { names, rows, first: Math.min(first, last), last };
   }
-}
-
-function timeOf(cursor: RecordCursor): number {
-  if (cursor.kind === kind.charge) return cursor.float(at.charge.time);
-  return cursor.float(cursor.kind === kind.intent ? at.intent.time : at.closed.time);
 }
 
 function readPositions(db: DatabaseSync): { seq: number; checkpoint: number } {

@@ -14,7 +14,7 @@ import type {
 import { LeasedMeter } from "../leases/leased-meter.ts";
 import { outstanding } from "../leases/ledger-rows.ts";
 import { MemoryLedger } from "../leases/memory-ledger.ts";
-import { currentMonth, drawn, type CurrentMonth } from "../leases/months.ts";
+import { currentMonth, drawnIn, purchasedLeftIn, type CurrentMonth } from "../leases/months.ts";
 import { loadBalances } from "./balances.ts";
 import type { Recorded } from "./charge-batches.ts";
 import { JournalFile } from "./journal-file.ts";
@@ -23,12 +23,11 @@ import { Journal } from "./journal.ts";
 import { LocalLink } from "./local-link.ts";
 import { MeterTime } from "./meter-time.ts";
 import { meterMetrics, type MeterMetrics } from "./metrics.ts";
-import type { MonthDraws } from "./month-draws.ts";
 import type { Durability } from "./options.ts";
 import { RecordEncoder } from "./record-encoder.ts";
 import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
 import { serveLedger } from "./thread-credit.ts";
-import { windowState } from "./windows.ts";
+import { keyWindowsOf } from "./windows.ts";
 
 export interface MeterOptions {
   /** Folder of the journal. Only one meter may use a folder; the caller holds its lock (src/store/lock.ts). */
@@ -177,44 +176,29 @@ class LocalMeter implements MeterService {
     return this.#meter.writable;
   }
 
-  keyWindows({
-    id,
-    cuLimit24hMilli,
-    cuLimit30dMilli,
-  }: Parameters<Metering["keyWindows"]>[0]): KeyWindows {
-    const now = this.#deps.time.now();
-    const { day, month } = this.#deps.ledger.scopes.get(id) ?? {};
-    const openMilliCu = this.#openIn(id);
-    return {
-      day: windowState(day, cuLimit24hMilli, openMilliCu, now),
-      month: windowState(month, cuLimit30dMilli, openMilliCu, now),
-      openMilliCu,
-    };
+  keyWindows(key: Parameters<Metering["keyWindows"]>[0]): KeyWindows {
+    const { ledger, time } = this.#deps;
+    return keyWindowsOf(key, ledger.scopes.get(key.id), this.#openIn(key.id), time.now());
   }
 
   workspaceUsage(workspaceId: string): WorkspaceUsage {
-    const { start, sumMilliCu, purchasedBeforeMilliCu, limits } = this.#monthOf(workspaceId);
-    return {
-      periodStart: start,
-      ...drawn(sumMilliCu, limits, purchasedBeforeMilliCu),
-      openMilliCu: this.#openIn(workspaceId),
-    };
+    const month = this.#monthOf(workspaceId);
+    const openMilliCu = this.#openIn(workspaceId);
+    return { periodStart: month.start, ...drawnIn(month), openMilliCu };
   }
 
-  purchasedLeft({ id, purchasedTotalMilliCu: purchasedMilliCu }: Workspace): number {
-    const { sumMilliCu, purchasedBeforeMilliCu: before, limits } = this.#monthOf(id);
-    const { purchasedMilliCu: now } = drawn(sumMilliCu, { ...limits, purchasedMilliCu }, before);
-    return Math.max(0, purchasedMilliCu - before - now);
+  purchasedLeft({ id, purchasedTotalMilliCu }: Workspace): number {
+    return purchasedLeftIn(this.#monthOf(id), purchasedTotalMilliCu);
   }
 
-  #monthOf(workspaceId: string): CurrentMonth & Pick<MonthDraws, "limits"> {
+  #monthOf(workspaceId: string): CurrentMonth {
     const { link, ledger, time } = this.#deps;
     const {
       months = new Map(),
       fixed = [],
       limits = link.limitsOf(workspaceId),
     } = ledger.scopes.get(workspaceId) ?? {};
-    return { ...currentMonth(time.now(), months, fixed, limits), limits };
+    return currentMonth(time.now(), months, fixed, limits);
   }
 
   /** Returns the credit that is reserved, or charged and not on disk yet. */

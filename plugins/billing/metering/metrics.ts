@@ -33,8 +33,7 @@ const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
 const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
 
 export function meterMetrics(metrics: Metrics): MeterMetrics {
-  const gauge = (name: string, help: string): Gauge => metrics.gauge(name, help).with({});
-  const counter = (name: string, help: string): Counter => metrics.counter(name, help).with({});
+  const { gauge, counter, histogram } = withoutLabels(metrics);
   return {
     writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
     waitingRows: gauge(
@@ -45,16 +44,16 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
       "sluice_journal_waiting_seconds",
       "Age of the oldest record that is not on disk yet, sampled every second.",
     ),
-    commitRows: metrics
-      .histogram("sluice_journal_commit_rows", "Number of records per commit.", rowBuckets)
-      .with({}),
-    commitSeconds: metrics
-      .histogram(
-        "sluice_journal_commit_seconds",
-        "Duration of a commit, including the fsync.",
-        secondBuckets,
-      )
-      .with({}),
+    commitRows: histogram(
+      "sluice_journal_commit_rows",
+      "Number of records per commit.",
+      rowBuckets,
+    ),
+    commitSeconds: histogram(
+      "sluice_journal_commit_seconds",
+      "Duration of a commit, including the fsync.",
+      secondBuckets,
+    ),
     failures: counter("sluice_journal_failures_total", "Failed commits, including retries."),
     lost: counter(
       "sluice_lost_cu_milli_total",
@@ -84,12 +83,20 @@ export function chargeMetrics(metrics: Metrics): ChargeMetrics {
       "sluice_cut_cu_milli_total",
       "Milli-CU by which charges exceeded their reservations. They were not charged.",
     ),
-    openReservations: metrics
-      .gauge(
-        "sluice_reservations_open",
-        "Reservations that are neither settled nor released, sampled every second.",
-      )
-      .with({}),
+    openReservations: withoutLabels(metrics).gauge(
+      "sluice_reservations_open",
+      "Reservations that are neither settled nor released, sampled every second.",
+    ),
+  };
+}
+
+/** Returns functions that register metrics without labels. */
+export function withoutLabels(metrics: Metrics) {
+  return {
+    gauge: (name: string, help: string): Gauge => metrics.gauge(name, help).with({}),
+    counter: (name: string, help: string): Counter => metrics.counter(name, help).with({}),
+    histogram: (name: string, help: string, buckets: readonly number[]): Histogram =>
+      metrics.histogram(name, help, buckets).with({}),
   };
 }
 

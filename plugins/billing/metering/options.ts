@@ -30,10 +30,12 @@ export interface UsageExportConfig {
   readonly subject: "workspace" | "key";
 }
 
-type Properties = Readonly<Record<string, JsonSchema>>;
-
 /** The schema of an object that does not accept other keys. */
-function closed(description: string, properties: Properties, more: JsonSchema = {}): JsonSchema {
+export function closed(
+  description: string,
+  properties: Readonly<Record<string, JsonSchema>>,
+  more: JsonSchema = {},
+): JsonSchema {
   return { type: "object", description, properties, additionalProperties: false, ...more };
 }
 

@@ -71,6 +71,12 @@ export const at = {
   name: { id: 8, text: 16 },
 } as const;
 
+/** Returns the offset of the time of a record that is not a name. */
+export function timeOffset(recordKind: number): number {
+  if (recordKind === kind.charge) return at.charge.time;
+  return recordKind === kind.intent ? at.intent.time : at.closed.time;
+}
+
 /** Memory that a record is written to. `view` and `bytes` share it. */
 export interface Target {
   readonly view: DataView;

@@ -7,7 +7,7 @@ import { number, text, transaction } from "sluice-gateway/internal/store";
 import { commitsWithin, firstCommit } from "./commits.ts";
 import { newestCommit, singleRow } from "./journal-reader.ts";
 import { periodOf } from "./periods.ts";
-import { at, kind, RecordCursor } from "./records.ts";
+import { kind, RecordCursor, timeOffset } from "./records.ts";
 import { addToMinute, exactSum, writeSteps } from "./sums.ts";
 import { dayWindow, monthWindow } from "./windows.ts";
 
@@ -85,11 +85,6 @@ function redate(records: Buffer, now: number): void {
     const offset = timeOffset(cursor.kind);
     if (cursor.float(offset) > now) cursor.view.setFloat64(cursor.start + offset, now, true);
   }
-}
-
-function timeOffset(recordKind: number): number {
-  if (recordKind === kind.charge) return at.charge.time;
-  return recordKind === kind.intent ? at.intent.time : at.closed.time;
 }
 
 /** The minutes are added up again, because a meter in the future has deleted those before its own window. */

@@ -1,5 +1,6 @@
 /** The JSON of a settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */
 import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
+import type { Drawn } from "../leases/months.ts";
 import type { UsageRow } from "./read-usage.ts";
 
 export interface UsageJson {
@@ -44,9 +45,19 @@ interface PricingJson {
   readonly as_of: string;
 }
 
+type Charged = Omit<UsageRow, "id" | keyof Drawn>;
+
 export function usageJson(row: UsageRow): UsageJson {
+  return { id: row.id, ...describe(row) };
+}
+
+/** Returns a charge as the columns of the table `charges` in PostgreSQL, whose names are those of the export. */
+export function chargeColumns(row: Charged, seq: number): object {
+  return { seq, ...describe(row), ...(row.route !== undefined && { route: row.route }) };
+}
+
+function describe(row: Charged): Omit<UsageJson, "id"> {
   return {
-    id: row.id,
     time: new Date(row.time).toISOString(),
     workspace_id: row.workspaceId,
     key_id: row.keyId,
@@ -68,11 +79,11 @@ export function usageJson(row: UsageRow): UsageJson {
   };
 }
 
-export function agentJson({ sessionId, ...members }: Agent): AgentJson {
+function agentJson({ sessionId, ...members }: Agent): AgentJson {
   return { ...members, session_id: sessionId };
 }
 
-export function pricingJson(pricing: Pricing): PricingJson {
+function pricingJson(pricing: Pricing): PricingJson {
   return {
     network: pricing.network,
     coefficient: pricing.coefficient,
@@ -81,4 +92,17 @@ export function pricingJson(pricing: Pricing): PricingJson {
     token_usd_rate: pricing.tokenUsdRate ?? null,
     as_of: pricing.asOf,
   };
+}
+
+/**
+ * Returns a value as JSON that PostgreSQL can store. U+0000 and half surrogate pairs, which it refuses, become U+FFFD,
+ * because one such charge would block all later ones.
+ */
+export function storableJson(value: object): string {
+  const text = JSON.stringify(value);
+  return text.includes("\\u") ? JSON.stringify(value, storable) : text;
+}
+
+function storable(_: string, value: unknown): unknown {
+  return typeof value === "string" ? value.replaceAll("\0", "\ufffd").toWellFormed() : value;
 }

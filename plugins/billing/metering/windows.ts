@@ -2,7 +2,7 @@
  * Rolling windows: the amount charged within the last n steps. A step counts until it has left the window completely,
  * so a window of n steps holds up to n + 1 of them.
  */
-import type { WindowState } from "sluice-gateway/services";
+import type { ApiKey, KeyWindows, WindowState } from "sluice-gateway/services";
 
 export interface WindowShape {
   readonly stepMs: number;
@@ -152,6 +152,20 @@ export function windowOf(
   const window = new RollingWindow(kind === "day" ? dayWindow : monthWindow);
   for (const [step, milliCu] of amounts) window.addToStep(step, milliCu);
   return window;
+}
+
+/** Returns the windows of a key. `windows`: undefined without charges. `openMilliCu`: its reserved credit. */
+export function keyWindowsOf(
+  { cuLimit24hMilli, cuLimit30dMilli }: Pick<ApiKey, "cuLimit24hMilli" | "cuLimit30dMilli">,
+  windows: { readonly day: RollingWindow; readonly month: RollingWindow } | undefined,
+  openMilliCu: number,
+  now: number,
+): KeyWindows {
+  return {
+    day: windowState(windows?.day, cuLimit24hMilli, openMilliCu, now),
+    month: windowState(windows?.month, cuLimit30dMilli, openMilliCu, now),
+    openMilliCu,
+  };
 }
 
 /** Returns the state of a window of a key. `openMilliCu`: reserved credit of the key in milli-CU. */

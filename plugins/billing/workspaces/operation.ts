@@ -8,139 +8,113 @@ import {
 import { changes, maxViolations, type ChangeName } from "./changes.ts";
 import { defaultChanges, groupMembers, isView, maxChanges, type ViewName } from "./views.ts";
 
+type Properties = Readonly<Record<string, JsonSchema>>;
+
+const object = (properties: Properties, required: readonly string[] = []): JsonSchema => {
+  return { type: "object", properties, ...(required.length > 0 && { required }) };
+};
+const array = (items: JsonSchema): JsonSchema => ({ type: "array", items });
+const about = (description: string, schema: JsonSchema = {}): JsonSchema => {
+  return { description, ...schema };
+};
+const wholeNumber = (minimum: number, maximum: number, fallback: number): JsonSchema => {
+  return { type: "integer", minimum, maximum, default: fallback };
+};
+
 const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
 const workspaceId = "ws_3f3f3f3f3f3f3f3f";
 const milli = { type: "integer", minimum: 0 };
 const plan = { enum: ["free", "developer", "startup", "enterprise"] };
 
-const workspace = {
-  type: "object",
-  properties: {
+const workspace = object(
+  {
     id: { ...text, pattern: "^ws_" },
     name: text,
     plan,
-    pending_plan: { description: "Plan from `pending_plan_at` on.", ...plan },
+    pending_plan: about("Plan from `pending_plan_at` on.", plan),
     pending_plan_at: time,
-    purchased_cu_milli: { description: "Remaining credit of all purchases in milli-CU.", ...milli },
+    purchased_cu_milli: about("Remaining credit of all purchases in milli-CU.", milli),
     overage_limit_cu_milli: milli,
     created_at: time,
   },
-  required: ["id", "name", "plan", "purchased_cu_milli", "created_at"],
-};
+  ["id", "name", "plan", "purchased_cu_milli", "created_at"],
+);
 
-const purchase = {
-  type: "object",
-  properties: {
-    purchase_id: { ...text, examples: ["pur_3f3f3f3f3f3f3f3f"] },
-    amount_cu_milli: milli,
-    workspace,
-  },
-  required: ["purchase_id", "amount_cu_milli", "workspace"],
-};
+const purchaseId = { ...text, examples: ["pur_3f3f3f3f3f3f3f3f"] };
+const purchase = object({ purchase_id: purchaseId, amount_cu_milli: milli, workspace }, [
+  "purchase_id",
+  "amount_cu_milli",
+  "workspace",
+]);
 
+const tokens = { input_tokens: milli, output_tokens: milli };
+const names = { key: text, surface: text, method: text, model: { type: ["string", "null"] } };
+const day = { type: "string", format: "date" };
+const sums = { calls: milli, used_cu_milli: milli, ...tokens };
+const group = object(
+  { ...names, day, ...sums, cached_tokens: milli, reasoning_tokens: milli },
+  Object.keys(sums),
+);
+const groupExample = { calls: 3, used_cu_milli: 1500, input_tokens: 0, output_tokens: 0 };
+const range = { from: "2026-11-01T00:00:00Z", to: "2026-12-01T00:00:00Z", used_cu_milli: 1500 };
 const usage = {
   examples: [
     {
       workspace_id: workspaceId,
-      from: "2026-11-01T00:00:00Z",
-      to: "2026-12-01T00:00:00Z",
-      used_cu_milli: 1500,
-      groups: [
-        {
-          method: "chain_getBlock",
-          calls: 3,
-          used_cu_milli: 1500,
-          input_tokens: 0,
-          output_tokens: 0,
-        },
-      ],
+      ...range,
+      groups: [{ method: "chain_getBlock", ...groupExample }],
     },
   ],
-  type: "object",
-  properties: {
-    workspace_id: text,
-    from: time,
-    to: time,
-    used_cu_milli: milli,
-    groups: {
-      type: "array",
-      items: {
-        type: "object",
-        properties: {
-          key: text,
-          surface: text,
-          method: text,
-          model: { type: ["string", "null"] },
-          day: { type: "string", format: "date" },
-          calls: milli,
-          used_cu_milli: milli,
-          input_tokens: milli,
-          output_tokens: milli,
-          cached_tokens: milli,
-          reasoning_tokens: milli,
-        },
-        required: ["calls", "used_cu_milli", "input_tokens", "output_tokens"],
-      },
-    },
-  },
-  required: ["workspace_id", "from", "to", "used_cu_milli", "groups"],
+  ...object(
+    { workspace_id: text, from: time, to: time, used_cu_milli: milli, groups: array(group) },
+    ["workspace_id", "from", "to", "used_cu_milli", "groups"],
+  ),
 };
 
+const change = object(
+  {
+    id: { type: "integer" },
+    time,
+    actor: about(
+      "Id of a key, `cli:` and a user, or `oidc:` and the subject and e-mail address of a user of an OpenID provider.",
+      text,
+    ),
+    request_id: text,
+    workspace_id: text,
+    key_id: text,
+    action: text,
+    details: about("New settings, without secrets."),
+  },
+  ["id", "time", "actor", "action", "details"],
+);
+const changeExample = {
+  id: 7,
+  time: "2026-11-21T09:30:00Z",
+  actor: "key_3f3f3f3f3f3f3f3f",
+  request_id: "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+  workspace_id: workspaceId,
+  action: "workspace.upgrade",
+  details: { plan: "startup" },
+};
+const nextAfter = { type: "integer" };
 const audit = {
-  examples: [
+  examples: [{ workspace_id: workspaceId, changes: [changeExample] }],
+  ...object(
     {
-      workspace_id: workspaceId,
-      changes: [
-        {
-          id: 7,
-          time: "2026-11-21T09:30:00Z",
-          actor: "key_3f3f3f3f3f3f3f3f",
-          request_id: "7c9e6679-7425-40de-944b-e07fc1f90ae7",
-          workspace_id: workspaceId,
-          action: "workspace.upgrade",
-          details: { plan: "startup" },
-        },
-      ],
+      workspace_id: text,
+      changes: array(change),
+      next_after: about("`after` of the next page, if there may be more changes.", nextAfter),
     },
-  ],
-  type: "object",
-  properties: {
-    workspace_id: text,
-    changes: {
-      type: "array",
-      items: {
-        type: "object",
-        properties: {
-          id: { type: "integer" },
-          time,
-          actor: {
-            description:
-              "Id of a key, `cli:` and a user, or `oidc:` and the subject and e-mail address of a user of an OpenID provider.",
-            ...text,
-          },
-          request_id: text,
-          workspace_id: text,
-          key_id: text,
-          action: text,
-          details: { description: "New settings, without secrets." },
-        },
-        required: ["id", "time", "actor", "action", "details"],
-      },
-    },
-    next_after: {
-      description: "`after` of the next page, if there may be more changes.",
-      type: "integer",
-    },
-  },
-  required: ["workspace_id", "changes"],
+    ["workspace_id", "changes"],
+  ),
 };
 
-const instant = {
-  description: "Write it as 2026-01-31T12:00:00Z, or as 2026-01-31.",
+const instant = (bound: string): JsonSchema => ({
+  description: `${bound} Write it as 2026-01-31T12:00:00Z, or as 2026-01-31.`,
   type: "string",
   anyOf: [{ format: "date-time" }, { format: "date" }],
-};
+});
 const member = groupMembers.join("|");
 /** A comma-separated list without duplicates. */
 const members = {
@@ -148,70 +122,37 @@ const members = {
   examples: ["key,day"],
   pattern: `^(?!.*\\b(\\w+),(.*,)?\\1\\b)((${member})(,(${member}))*)?$`,
 };
-const wholeNumber = (minimum: number, maximum: number, fallback: number): JsonSchema => {
-  return { type: "integer", minimum, maximum, default: fallback };
-};
 
 const queries: Partial<Record<ViewName, JsonSchema>> = {
-  usage: {
-    type: "object",
-    properties: {
-      from: { ...instant, description: `Start of the range, inclusive. ${instant.description}` },
-      to: {
-        ...instant,
-        description: `End of the range, exclusive. ${instant.description}`,
-      },
-      group_by: {
-        description: `Comma-separated list of ${groupMembers.join(", ")}, each at most once.`,
-        ...members,
-      },
-    },
-  },
-  audit: {
-    type: "object",
-    properties: {
-      after: {
-        description: "List only changes with a higher id.",
-        ...wholeNumber(0, Number.MAX_SAFE_INTEGER, 0),
-      },
-      limit: {
-        description: "Maximum number of changes to list.",
-        ...wholeNumber(1, maxChanges, defaultChanges),
-      },
-    },
-  },
+  usage: object({
+    from: instant("Start of the range, inclusive."),
+    to: instant("End of the range, exclusive."),
+    group_by: about(
+      `Comma-separated list of ${groupMembers.join(", ")}, each at most once.`,
+      members,
+    ),
+  }),
+  audit: object({
+    after: about("List only changes with a higher id.", wholeNumber(0, Number.MAX_SAFE_INTEGER, 0)),
+    limit: about("Maximum number of changes to list.", wholeNumber(1, maxChanges, defaultChanges)),
+  }),
 };
 
-const about: Readonly<
-  Record<ViewName | ChangeName, { summary: string; done: string; answer: JsonSchema }>
+/** The summary of each route, the description of its answer, and the schema of the answer. */
+const routes: Readonly<
+  Record<ViewName | ChangeName, readonly [summary: string, done: string, answer: JsonSchema]>
 > = {
-  show: { summary: "Show a workspace", done: "The workspace as it is now.", answer: workspace },
-  usage: {
-    summary: "Report the usage of a workspace",
-    done: "The charges of the period.",
-    answer: usage,
-  },
-  audit: {
-    summary: "List the changes to a workspace",
-    done: "The changes, in order of their ids.",
-    answer: audit,
-  },
-  upgrade: {
-    summary: "Change to a higher plan immediately",
-    done: "The workspace has the new plan.",
-    answer: workspace,
-  },
-  downgrade: {
-    summary: "Change to a lower plan at the next billing period",
-    done: "The downgrade is pending.",
-    answer: workspace,
-  },
-  "cancel-downgrade": {
-    summary: "Cancel a pending downgrade",
-    done: "No downgrade is pending.",
-    answer: workspace,
-  },
-  purchase: { summary: "Buy credit", done: "The credit was added.", answer: purchase },
+  show: ["Show a workspace", "The workspace as it is now.", workspace],
+  usage: ["Report the usage of a workspace", "The charges of the period.", usage],
+  audit: ["List the changes to a workspace", "The changes, in order of their ids.", audit],
+  upgrade: ["Change to a higher plan immediately", "The workspace has the new plan.", workspace],
+  downgrade: [
+    "Change to a lower plan at the next billing period",
+    "The downgrade is pending.",
+    workspace,
+  ],
+  "cancel-downgrade": ["Cancel a pending downgrade", "No downgrade is pending.", workspace],
+  purchase: ["Buy credit", "The credit was added.", purchase],
 };
 
 const notFound: DocumentedRefusal = {
@@ -229,10 +170,10 @@ const wrongBody: DocumentedRefusal = {
 };
 
 export function operationOf(wanted: ViewName | ChangeName): Operation {
-  const { summary, done, answer } = about[wanted];
+  const [summary, done, answer] = routes[wanted];
   const common = {
     summary,
-    path: { type: "object", properties: { id: { description: "Id of the workspace.", ...text } } },
+    path: object({ id: about("Id of the workspace.", text) }),
     answers: { 200: { description: done, content: { "application/json": answer } } },
   };
   if (isView(wanted)) {

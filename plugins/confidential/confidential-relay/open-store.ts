@@ -3,7 +3,7 @@ import type { Host, Sql } from "sluice-gateway/plugin";
 import { Receipts } from "./receipts.ts";
 import { MemoryRetryCredits } from "./retry-credits.ts";
 import { SqlRetryCredits } from "./sql-retry-credits.ts";
-import { receiptsKeptMs, type SessionIds, type StreamStore } from "./stream-store.ts";
+import { receiptsKeptMs, sessionClaim, type SessionIds, type StreamStore } from "./stream-store.ts";
 
 type StreamHost = Pick<Host, "clock" | "log" | "metrics"> & {
   readonly store: Pick<Host["store"], "sql">;
@@ -31,7 +31,7 @@ function sessionIds(sql: Sql): SessionIds {
   return {
     async claim(id) {
       const rows = await sql.query(
-        `INSERT INTO sluice.stream_names (name, until) VALUES ($1, sluice.now_ms() + $2)
+        `INSERT INTO sluice.claims (id, until) VALUES (${sessionClaim("$1")}, sluice.now_ms() + $2)
          ON CONFLICT DO NOTHING RETURNING 1`,
         [id, receiptsKeptMs],
       );
@@ -45,7 +45,6 @@ async function deleteOld({ store, clock, log }: StreamHost): Promise<void> {
   const keepFrom = clock.now() - receiptsKeptMs;
   try {
     await sql.query("DELETE FROM sluice.receipts WHERE at < $1", [keepFrom]);
-    await sql.query("DELETE FROM sluice.stream_names WHERE until <= sluice.now_ms()");
     await sql.query("DELETE FROM sluice.lost_answers WHERE milli = 0 OR until <= sluice.now_ms()");
   } catch (error) {
     // The next sweep deletes the remaining ones.

@@ -7,6 +7,8 @@ import type { Hello } from "../protocol/hello.ts";
 
 /** Time for which receipts are kept. confidential-stream.md section 2 requires 30 days. */
 export const receiptsKeptMs = 90 * 86_400_000;
+/** Returns the SQL for the claim of the id of a session, which can be used once while its receipts are kept. */
+export const sessionClaim = (id: string): string => `'stream ' || CAST(${id} AS text)`;
 /** Time for which credit for interrupted answers is kept. */
 export const creditsKeptMs = 3_600_000;
 

@@ -1,10 +1,10 @@
 /** The tables of the encrypted stream. */
 import type { Tables } from "sluice-gateway/internal/store";
-import { receiptsKeptMs } from "./stream-store.ts";
+import { receiptsKeptMs, sessionClaim } from "./stream-store.ts";
 
 /**
- * Times are in milliseconds since 1970, amounts in milli-CU. `name` of `stream_names`: the id of a session. `name` of
- * `lost_answers`: see `SqlRetryCredits`; `used`: the part that the last request used.
+ * Times are in milliseconds since 1970, amounts in milli-CU. `name` of `lost_answers`: see `SqlRetryCredits`; `used`: the
+ * part that the last request used. Ids of sessions are claims: see `sessionClaim`.
  */
 export const streamTables: Tables = {
   scripts: [
@@ -35,6 +35,12 @@ CREATE INDEX lost_answers_until ON sluice.lost_answers (until);
       name: "used parts of lost answers",
       sql: "ALTER TABLE sluice.lost_answers ADD COLUMN used bigint NOT NULL DEFAULT 0",
     },
+    {
+      name: "ids of sessions are claims",
+      sql: `INSERT INTO sluice.claims (id, until) SELECT ${sessionClaim("name")}, until FROM sluice.stream_names;
+DROP TABLE sluice.stream_names`,
+      excludesOlder: true,
+    },
   ],
   // In the earlier file, the receipts themselves show which ids were used.
   takeovers: [
@@ -42,7 +48,7 @@ CREATE INDEX lost_answers_until ON sluice.lost_answers (until);
       file: "receipts.db",
       sql: `INSERT INTO receipts (session, rid, at, receipt) SELECT session, rid, at, receipt FROM old.receipts
         WHERE true ON CONFLICT DO NOTHING;
-        INSERT INTO stream_names (name, until) SELECT session, max(at) + ${receiptsKeptMs} FROM old.receipts
+        INSERT INTO claims (id, until) SELECT ${sessionClaim("session")}, max(at) + ${receiptsKeptMs} FROM old.receipts
         WHERE true GROUP BY session ON CONFLICT DO NOTHING`,
     },
   ],
@@ -52,7 +58,6 @@ CREATE INDEX lost_answers_until ON sluice.lost_answers (until);
       columns: { session: "text", rid: "bigint", at: "bigint", receipt: "json" },
       key: ["session", "rid"],
     },
-    { name: "stream_names", columns: { name: "text", until: "bigint" }, key: ["name"] },
     {
       name: "lost_answers",
       columns: { key_id: "text", name: "text", milli: "bigint", until: "bigint" },

@@ -140,7 +140,6 @@ function micros(monotonicMs: number): number {
   return Math.floor(monotonicMs * 1000);
 }
 
-/** Finds the bucket of an exchange. */
 class Limiter {
   readonly #options: Options;
   readonly #keys: Buckets;

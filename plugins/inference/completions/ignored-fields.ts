@@ -39,8 +39,8 @@ export class IgnoredNames {
     known: readonly string[],
     prefix: string,
   ): void {
-    for (const [name, value] of Object.entries(object)) {
-      if (!known.includes(name) && !isAbsent(value)) this.addChosen(prefix + name);
+    for (const name of Object.keys(object)) {
+      if (!known.includes(name) && !isAbsent(object[name])) this.addChosen(prefix + name);
     }
   }
 

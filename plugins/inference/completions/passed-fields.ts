@@ -9,7 +9,7 @@ import type { IgnoredNames } from "./ignored-fields.ts";
  * Fields of chat completions that clients send, with the part of a request that they belong to: first those that
  * gateway.md lists as ignored, then newer ones. Fields without a part are never forwarded.
  */
-const partOfField: ReadonlyMap<string, Passable | undefined> = new Map([
+const partOfField: readonly (readonly [name: string, part: Passable | undefined])[] = [
   ["temperature", "sampling"],
   ["top_p", "sampling"],
   ["n", "sampling"],
@@ -39,13 +39,13 @@ const partOfField: ReadonlyMap<string, Passable | undefined> = new Map([
   ["store", undefined],
   ["verbosity", undefined],
   ["web_search_options", undefined],
-]);
+];
 
 /** The names of these fields. */
-export const knownFields: readonly string[] = [...partOfField.keys()];
+export const knownFields: readonly string[] = partOfField.map(([name]) => name);
 
-/** Members of a request that the gateway reads itself. */
-const ownFields: readonly string[] = [
+/** All other members of a request are named as the client wrote them. The gateway reads the first ones itself. */
+const knownMembers: readonly string[] = [
   "model",
   "messages",
   "stream",
@@ -54,6 +54,7 @@ const ownFields: readonly string[] = [
   "max_completion_tokens",
   "chat_template_kwargs",
   "prompt_cache_key",
+  ...knownFields,
 ];
 
 /** Returns the fields that are forwarded, as they are. Adds the names of all others to `ignored`. */
@@ -64,7 +65,7 @@ export function passedFields(body: Json, passes: readonly Passable[], ignored: I
     if (part !== undefined && passes.includes(part)) passed[name] = body[name];
     else ignored.add(name);
   }
-  ignored.addOthers(body, [...ownFields, ...knownFields], "");
+  ignored.addOthers(body, knownMembers, "");
   checkPassed(passed);
   return passed;
 }

@@ -15,58 +15,48 @@ import { InputReader } from "./input.ts";
 import { responseRenderer } from "./renderer.ts";
 import { readTools } from "./tools.ts";
 
-type Read = (value: unknown, path: string) => unknown;
-
-/** Members that the worker gets: how they are read, and their names in chat completions. */
-const carried: Readonly<Record<string, readonly [read: Read, name: string]>> = {
-  model: [check.name, "model"],
-  stream: [check.boolean, "stream"],
-  max_output_tokens: [check.integer(1, maxTokenLimit), "max_tokens"],
-  temperature: [check.number, "temperature"],
-  top_p: [check.number, "top_p"],
-  presence_penalty: [check.number, "presence_penalty"],
-  frequency_penalty: [check.number, "frequency_penalty"],
-  top_logprobs: [check.integer(0, 20), "top_logprobs"],
-  prompt_cache_key: [check.text, "prompt_cache_key"],
-};
+const maxTokens = check.integer(1, maxTokenLimit);
+const topLogprobs = check.integer(0, 20);
 
 const nothingStored = "nothing is stored here; send the whole conversation in `input`";
 /** Members that are refused unless they have this value, because they need a state or would change the input. */
-const refused: Readonly<Record<string, readonly [accepted: unknown, reason: string]>> = {
-  previous_response_id: [undefined, nothingStored],
-  conversation: [undefined, nothingStored],
-  prompt: [undefined, nothingStored],
-  background: [false, "the gateway does not run requests in the background"],
-  truncation: ["disabled", "the gateway does not shorten the input"],
-  n: [1, "a request has one response"],
-};
+const refused: readonly (readonly [name: string, accepted: unknown, reason: string])[] = [
+  ["previous_response_id", undefined, nothingStored],
+  ["conversation", undefined, nothingStored],
+  ["prompt", undefined, nothingStored],
+  ["background", false, "the gateway does not run requests in the background"],
+  ["truncation", "disabled", "the gateway does not shorten the input"],
+  ["n", 1, "a request has one response"],
+];
 
-/** Members that the response repeats, with what it says if they are missing, ignored or long. */
-const repeated: Readonly<Record<string, unknown>> = {
-  instructions: null,
-  tools: [],
-  tool_choice: "auto",
-  parallel_tool_calls: true,
-  text: { format: { type: "text" } },
-  temperature: 1,
-  top_p: 1,
-  presence_penalty: 0,
-  frequency_penalty: 0,
-  top_logprobs: 0,
-  reasoning: { effort: null, summary: null },
-  max_output_tokens: null,
-  metadata: {},
-  prompt_cache_key: null,
-};
+/** Members that the response repeats, with the JSON that it has if they are missing, ignored or long. */
+const repeated: readonly (readonly [name: string, missing: string])[] = [
+  ["instructions", "null"],
+  ["tools", "[]"],
+  ["tool_choice", '"auto"'],
+  ["parallel_tool_calls", "true"],
+  ["text", '{"format":{"type":"text"}}'],
+  ["temperature", "1"],
+  ["top_p", "1"],
+  ["presence_penalty", "0"],
+  ["frequency_penalty", "0"],
+  ["top_logprobs", "0"],
+  ["reasoning", '{"effort":null,"summary":null}'],
+  ["max_output_tokens", "null"],
+  ["metadata", "{}"],
+  ["prompt_cache_key", "null"],
+];
+/** The same members with that JSON. */
+const missingMembers = repeated.map(([name, missing]) => `"${name}":${missing}`);
 /** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
 const maxRepeated = 16 * 1024;
 
 /** Members that a worker gets that has this API itself. */
 export const nativeMembers: ReadonlySet<string> = new Set(
-  Object.keys({ ...carried, ...repeated }).concat("input", "include"),
+  repeated.map(([name]) => name).concat("model", "stream", "input", "include"),
 );
 /** All other members are ignored. */
-const knownMembers = [...nativeMembers, ...Object.keys(refused), "store"];
+const knownMembers = [...nativeMembers, ...refused.map(([name]) => name), "store"];
 
 /** Names that clients often get as ignored, for metrics. */
 export const counted =
@@ -84,7 +74,7 @@ export function readResponsesRequest(
   options: PromptOptions = allPassed,
   seal: ReasoningSeal,
 ): ReadCompletion {
-  for (const [name, [accepted, reason]] of Object.entries(refused)) {
+  for (const [name, accepted, reason] of refused) {
     if (!isAbsent(body[name]) && body[name] !== accepted) check.unsupported(name, reason);
   }
   const ignored = new IgnoredNames();
@@ -100,9 +90,14 @@ export function readResponsesRequest(
   const effort = check.optional(reasoning["effort"], "reasoning.effort", check.name);
   const include = check.list(body["include"] ?? [], "include");
   const isSealed = include.includes("reasoning.encrypted_content");
-  const chat: Record<string, unknown> = {
+  const read = <T>(name: string, how: (value: unknown, path: string) => T): T | undefined =>
+    check.optional(body[name], name, how);
+  const logprobs = read("top_logprobs", topLogprobs);
+  const chat = {
+    model: read("model", check.name),
     messages,
-    ...tools.forWorker,
+    stream: read("stream", check.boolean),
+    max_tokens: read("max_output_tokens", maxTokens),
     response_format: format.forWorker,
     reasoning_effort: effort,
     chat_template_kwargs: {
@@ -110,25 +105,31 @@ export function readResponsesRequest(
       enable_thinking:
         effort !== "none" && Object.values(reasoning).some((each) => !isAbsent(each)),
     },
-    logprobs: Number(body["top_logprobs"]) > 0 ? true : undefined,
+    temperature: read("temperature", check.number),
+    top_p: read("top_p", check.number),
+    presence_penalty: read("presence_penalty", check.number),
+    frequency_penalty: read("frequency_penalty", check.number),
+    logprobs: Number(logprobs) > 0 ? true : undefined,
+    top_logprobs: logprobs,
+    prompt_cache_key: read("prompt_cache_key", check.text),
+    ...tools.forWorker,
   };
-  for (const [name, [readValue, chatName]] of Object.entries(carried)) {
-    chat[chatName] = check.optional(body[name], name, readValue);
-  }
   const { request, session } = readChatRequest(chat, options);
   if (include.length > Number(isSealed)) ignored.add("include");
   ignored.addOthers(body, knownMembers, "");
   if (body["store"] === true) ignored.add("store");
   for (const name of request.ignored) ignored.add(renamed[name] ?? name);
-  const shown = Object.entries(body).filter(([name]) => !request.ignored.includes(name));
   const shownEffort = request.ignored.includes("reasoning_effort") ? null : (effort ?? null);
+  const shown: Json = {
+    tools: tools.shown,
+    text: { format: format.shown },
+    reasoning: { effort: shownEffort, summary: null },
+    metadata: check.object(body["metadata"] ?? {}, "metadata"),
+  };
   const renderer = responseRenderer({
-    repeated: repeatedJson({
-      ...Object.fromEntries(shown),
-      tools: tools.shown,
-      text: { format: format.shown },
-      reasoning: { effort: shownEffort, summary: null },
-      metadata: check.object(body["metadata"] ?? {}, "metadata"),
+    repeated: repeatedJson((name) => {
+      const value = body[name];
+      return isAbsent(value) || request.ignored.includes(name) ? undefined : (shown[name] ?? value);
     }),
     customTools: tools.custom,
     seal: isSealed ? seal : undefined,
@@ -159,10 +160,11 @@ function readFormat(
 }
 
 /** Returns the members of a response that repeat the request, as JSON. */
-function repeatedJson(body: Json): string {
-  const members = Object.entries(repeated).map(([name, missing]) => {
-    const json = JSON.stringify(body[name] ?? missing);
-    return `"${name}":${json.length <= maxRepeated ? json : JSON.stringify(missing)}`;
+function repeatedJson(valueOf: (name: string) => unknown): string {
+  const members = repeated.map(([name], index) => {
+    const value = valueOf(name);
+    const json = isAbsent(value) ? undefined : `"${name}":${JSON.stringify(value)}`;
+    return json !== undefined && json.length <= maxRepeated ? json : missingMembers[index];
   });
   return `{${members.join(",")}}`;
 }

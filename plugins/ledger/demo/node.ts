@@ -6,8 +6,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { close, listen, readBody } from "sluice-gateway/internal/module";
 import { WebSocketServer } from "ws";
-import { openChain } from "./chain.ts";
+import { openChain, type RecordedChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";
+import type { Method } from "./method.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
 import { DemoFollows } from "./chain-head.ts";
@@ -34,13 +35,21 @@ const tooBig = JSON.stringify({
   },
 });
 
-/** Starts the node. `port`: 0 selects a free port. Rejects if it cannot listen. */
+interface DemoOptions {
+  /** 0, the default, selects a free port. */
+  readonly port?: number;
+  readonly host?: string;
+  readonly chain?: RecordedChain;
+  readonly methods?: ReadonlyMap<string, Method>;
+}
+
+/** Starts the node. Rejects if it cannot listen. */
 export async function startDemoNode({
   port = 0,
   host = "127.0.0.1",
-}: { readonly port?: number; readonly host?: string } = {}): Promise<DemoNode> {
-  const chain = openChain(readRecording());
-  const methods = demoMethods(chain);
+  chain = openChain(readRecording()),
+  methods = demoMethods(chain),
+}: DemoOptions = {}): Promise<DemoNode> {
   const answer = (body: Buffer) => answerBody(methods, body.toString());
 
   const server = createServer((request, response) => {

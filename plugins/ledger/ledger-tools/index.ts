@@ -3,11 +3,13 @@
  * methods. If the operator enables it, agents can also submit extrinsics.
  */
 import { defineTools } from "sluice-gateway/plugin";
+import type { Tool } from "sluice-gateway/services";
 import { accountTool } from "./account-tool.ts";
 import { blockTools } from "./block-tools.ts";
 import { chainTools } from "./chain-tools.ts";
 import { methodTools } from "./method-tools.ts";
 import type { Chain } from "./node.ts";
+import { provedTools } from "./proved-tools.ts";
 import { prompts } from "./prompts.ts";
 import { storageTools } from "./storage-tools.ts";
 import { submitTool } from "./submit-tool.ts";
@@ -40,6 +42,7 @@ export default defineTools<Options>({
     },
   },
   uses: ["ledger"],
+  usesIfInstalled: ["proofs"],
   start({ upstream = defaultUpstream, write = false }, host) {
     const ledger = host.use("ledger").pool(upstream);
     const decoder = host.use("ledger").decoder(upstream);
@@ -47,13 +50,18 @@ export default defineTools<Options>({
       throw new Error(`there is no upstream named ${upstream}`);
     }
     const chain: Chain = { ledger, decoder };
-    const tools = [
-      ...blockTools(chain),
-      ...chainTools(chain),
-      ...storageTools(chain),
-      accountTool(chain),
-      ...methodTools(chain),
-    ];
+    const prove = host.use("proofs", { ifInstalled: true })?.prover(upstream)?.call;
+    const tools = prove === undefined ? readTools(chain) : provedTools(chain, prove, readTools);
     return { tools: write ? [...tools, submitTool(chain)] : tools, prompts: prompts(chain) };
   },
 });
+
+function readTools(chain: Chain): readonly Tool<never>[] {
+  return [
+    ...blockTools(chain),
+    ...chainTools(chain),
+    ...storageTools(chain),
+    accountTool(chain),
+    ...methodTools(chain),
+  ];
+}

@@ -5,6 +5,7 @@ import {
   type Decoder,
   type Ledger,
   type LedgerAnswer,
+  type LedgerCalls,
   type LedgerFailure,
   type LedgerMethod,
   type ToolContext,
@@ -12,9 +13,8 @@ import {
 } from "sluice-gateway/services";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
-/** The chain that the tools read. */
 export interface Chain {
-  readonly ledger: Ledger;
+  readonly ledger: LedgerCalls & Pick<Ledger, "methods">;
   readonly decoder: Decoder;
 }
 
@@ -47,9 +47,8 @@ export function callMethod(
   return callListedMethod(ledger, ledger.internal(method), params, context);
 }
 
-/** Calls a whitelisted method. */
 export function callListedMethod(
-  ledger: Ledger,
+  ledger: Chain["ledger"],
   method: LedgerMethod,
   params: string,
   { signal, principal }: ToolContext,

@@ -85,6 +85,11 @@ export class AnswerCache {
     return true;
   }
 
+  delete(answers: MethodAnswers, key: string): void {
+    const entry = answers.get(key);
+    if (entry !== undefined) this.#remove(entry);
+  }
+
   clear(): void {
     for (const answers of this.#answersByMethod.values()) answers.clear();
     this.#newest = this.#oldest = this.#hand = undefined;
@@ -99,15 +104,21 @@ export class AnswerCache {
       hand = hand.newer ?? this.#oldest;
     }
     if (hand === undefined) return;
-    this.#hand = hand.newer;
-    if (hand.newer === undefined) this.#newest = hand.older;
-    else hand.newer.older = hand.older;
-    if (hand.older === undefined) this.#oldest = hand.newer;
-    else hand.older.newer = hand.newer;
-    hand.answers.delete(hand.key);
-    this.bytes -= hand.bytes;
-    this.entries--;
+    this.#hand = hand;
+    this.#remove(hand);
     this.evictions++;
+  }
+
+  #remove(entry: Entry): void {
+    const { newer, older } = entry;
+    if (this.#hand === entry) this.#hand = newer;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    entry.answers.delete(entry.key);
+    this.bytes -= entry.bytes;
+    this.entries--;
   }
 }
 

@@ -15,7 +15,6 @@ import type { Method } from "./whitelist.ts";
 const maxKeyLength = 64 * 1024;
 
 export interface CallSettings {
-  /** The upstream's name, for metrics. */
   readonly name: string;
   readonly cacheBytes: number;
   readonly singleFlight: boolean;
@@ -80,6 +79,14 @@ export class CallDispatcher implements SingleFlight {
     if (sharing) methodState.sharedCalls.set(key, sharedCall);
     this.#send(sharedCall);
     return undefined;
+  }
+
+  /** Removes a wrong answer from the cache. */
+  forget({ answers }: MethodState, params: string): void {
+    const key = keyOf(params);
+    if (key === undefined) return;
+    this.cache.delete(answers, key);
+    this.#metrics.cache(this.cache);
   }
 
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void {

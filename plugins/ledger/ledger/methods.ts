@@ -126,6 +126,7 @@ const state: Record<string, KnownMethod> = {
     lifetime: "hash",
     hashParam: 1,
     optional: true,
+    cheap: true,
   },
   state_getChildReadProof: {
     params: ["childStorageKey", "keys[]", "blockHash?"],

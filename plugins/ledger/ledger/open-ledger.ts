@@ -24,7 +24,6 @@ export interface LedgerService extends Ledger {
   readonly settled: Promise<void>;
   /** Returns the state of each node, for operators. */
   status(): readonly NodeStatus[];
-  /** Closes the pool. Calls in flight fail. */
   close(): Promise<void>;
 }
 
@@ -103,6 +102,7 @@ export function openLedger(deps: LedgerDeps): LedgerService {
     archive,
     submissions,
     call: (method, params, options) => callOnce(calls, method, params, options),
+    forget: (method, params) => calls.forget(stateOf(calls, method), params.toString()),
     nodes: pool.nodes ?? [],
     status: () => pool.status?.() ?? [],
     async close() {
@@ -134,12 +134,17 @@ function callOnce(
   params: Buffer,
   { signal, caller: group }: NonNullable<Parameters<Ledger["call"]>[2]> = {},
 ): LedgerAnswer | Promise<LedgerAnswer> {
-  const methodState = calls.listed.get(method.name) ?? calls.internal.get(method.name);
-  if (methodState === undefined) throw new Error(`${method.name} is not on the whitelist`);
+  const methodState = stateOf(calls, method);
   if (signal?.aborted === true) return aborted;
   const caller = new Caller(signal, group);
   const body = calls.call(methodState, params.toString(), caller);
   return body === undefined ? caller.promise : { kind: "result", bytes: bytesOf(body) };
+}
+
+function stateOf(calls: CallDispatcher, { name }: LedgerMethod): MethodState {
+  const methodState = calls.listed.get(name) ?? calls.internal.get(name);
+  if (methodState === undefined) throw new Error(`${name} is not on the whitelist`);
+  return methodState;
 }
 
 function bytesOf(body: JsonBody): Buffer {

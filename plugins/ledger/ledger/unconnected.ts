@@ -28,6 +28,7 @@ function unconnectedPool(config: PoolConfig): Ledger {
     nodes: [],
     methods: createWhitelist(config),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
+    forget() {},
     subscriptions: {
       ...createFeedMethods(config),
       nameOf: () => undefined,

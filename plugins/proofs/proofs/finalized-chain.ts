@@ -35,6 +35,16 @@ export function readFinalityProof(reader: ScaleReader): FinalityProof {
 
 /** Number of proved hashes that are kept. */
 const maxKept = 4_096;
+/** Number of justifications that are kept, and maximum number of blocks that one of them finalizes. */
+const maxJustifications = 16;
+const maxJustifiedBlocks = 64;
+
+/** Proves to a client that a block is finalized. All in SCALE. */
+interface FinalityOfBlock {
+  readonly justification: Uint8Array;
+  /** The headers from that of the block up to the justified one. */
+  readonly headers: readonly Uint8Array[];
+}
 
 export class FinalizedChain {
   /** Number and hash of the highest block that is proved. */
@@ -49,6 +59,11 @@ export class FinalizedChain {
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
   readonly #hashes = new Map<number, string>();
   readonly #kept = new Set<string>();
+  /** The last justifications with the headers of the blocks that they finalized. */
+  readonly #justified: {
+    readonly justification: Uint8Array;
+    readonly headers: readonly Pick<Header, "hash" | "scale">[];
+  }[] = [];
 
   /** Throws an Error if the authorities of the checkpoint have no weight. */
   constructor({ number, hash, setId, authorities }: Checkpoint) {
@@ -90,6 +105,27 @@ export class FinalizedChain {
     return this.#kept.has(hash);
   }
 
+  /** Returns what proves to a client that the block with this hash is finalized. Undefined if it is not kept. */
+  proofOf(hash: string): FinalityOfBlock | undefined {
+    for (const { justification, headers } of this.#justified) {
+      const at = headers.findIndex((header) => header.hash === hash);
+      if (at >= 0) return { justification, headers: headers.slice(at).map(({ scale }) => scale) };
+    }
+    return undefined;
+  }
+
+  /**
+   * Returns the reason if the current authority set has not finalized these blocks. The chain is not extended.
+   * `headers`: see `FinalityOfBlock`.
+   */
+  async refusalOf(
+    justification: Justification,
+    headers: readonly Header[],
+  ): Promise<string | undefined> {
+    const refusal = linkFault(justification, headers) ?? this.#setFault(headers);
+    return refusal ?? this.ended ?? (await refusalOf(justification, this.#set));
+  }
+
   /**
    * Extends the chain up to the justified block. `headers`: every header after the highest proved block. Returns the
    * reason if this proves nothing.
@@ -98,8 +134,7 @@ export class FinalizedChain {
     justification: Justification,
     headers: readonly Header[],
   ): Promise<string | undefined> {
-    const refusal = linkFault(justification, headers) ?? this.#setFault(headers);
-    const found = refusal ?? (await this.#refusalOf(justification));
+    const found = await this.refusalOf(justification, headers);
     if (found !== undefined) return found;
     const [first] = headers;
     if (first?.number !== this.number + 1) return "the headers do not begin after the proved block";
@@ -110,6 +145,7 @@ export class FinalizedChain {
       return this.ended;
     }
     for (const header of headers) this.#accept(header);
+    this.#keepJustification(justification, headers);
     return undefined;
   }
 
@@ -118,18 +154,13 @@ export class FinalizedChain {
    * after it stays unknown, so that the trust then ends with the set.
    */
   async skipTo(justification: Justification, header: Header): Promise<string | undefined> {
-    const refusal = linkFault(justification, [header]) ?? this.#setFault([header]);
-    const found = refusal ?? (await this.#refusalOf(justification));
+    const found = await this.refusalOf(justification, [header]);
     if (found !== undefined) return found;
     this.#hashes.clear();
     this.#kept.clear();
     this.#accept(header);
+    this.#keepJustification(justification, [header]);
     return undefined;
-  }
-
-  async #refusalOf(justification: Justification): Promise<string | undefined> {
-    if (this.ended !== undefined) return this.ended;
-    return await refusalOf(justification, this.#set);
   }
 
   /** A set finalizes nothing after its last block. */
@@ -141,6 +172,15 @@ export class FinalizedChain {
       next ??= nextSet(header);
     }
     return undefined;
+  }
+
+  #keepJustification({ scale }: Justification, headers: readonly Header[]): void {
+    if (headers.length > maxJustifiedBlocks) return;
+    this.#justified.unshift({
+      justification: scale,
+      headers: headers.map((header) => ({ hash: header.hash, scale: header.scale })),
+    });
+    this.#justified.length = Math.min(this.#justified.length, maxJustifications);
   }
 
   #keep(): void {

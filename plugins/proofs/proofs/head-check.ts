@@ -60,7 +60,7 @@ async function claimOf(node: HeadNode): Promise<Claim> {
 }
 
 /** Extends the chain up to the node's head with the node's proofs. Throws a NodeError. */
-async function follow(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
+export async function follow(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
   if (head - chain.number > skipBlocks) await skip(chain, node, head);
   for (let sets = 0; chain.number < head && sets < maxSets; sets++) {
     if (chain.ended !== undefined) throw new NodeError(chain.ended);

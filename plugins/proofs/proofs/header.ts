@@ -1,7 +1,15 @@
 /** Headers of blocks, with the changes of the authority set that they announce. */
 import { hashOf } from "../trie/blake2.ts";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { bytesOf, compact, hexOf, readScale, ScaleError, type ScaleReader } from "./scale.ts";
+import {
+  bytesOf,
+  compact,
+  hexOf,
+  joinBytes,
+  readScale,
+  ScaleError,
+  type ScaleReader,
+} from "./scale.ts";
 
 /** Hashes are texts with `0x`, in lower case. */
 export interface Header {
@@ -62,7 +70,7 @@ export function headerOfJson(value: unknown): Header | undefined {
     ...logs.map(bytesOf),
   ];
   if (!parts.every((part) => part !== undefined)) return undefined;
-  return readScale(Buffer.concat(parts), (reader) => {
+  return readScale(joinBytes(...parts), (reader) => {
     const header = readHeader(reader);
     return reader.left === 0 ? header : undefined;
   });
@@ -72,8 +80,8 @@ interface AnnouncedChange extends SetChange {
   readonly isForced: boolean;
 }
 
-/** The engine id of GRANDPA. */
-const grandpa = Buffer.from("FRNK");
+/** The engine id of GRANDPA, `FRNK`. */
+const grandpa = "0x46524e4b";
 
 /** sp-runtime, `DigestItem`. */
 function readDigestItem(reader: ScaleReader): AnnouncedChange | undefined {
@@ -81,9 +89,9 @@ function readDigestItem(reader: ScaleReader): AnnouncedChange | undefined {
   if (kind === 8) return undefined;
   if (kind !== 0 && kind !== 4 && kind !== 5 && kind !== 6)
     throw new ScaleError("unknown item of a digest");
-  const engine = kind === 0 ? undefined : reader.take(4);
+  const engine = kind === 0 ? undefined : hexOf(reader.take(4));
   const content = reader.prefixed();
-  if (kind !== 4 || engine === undefined || !grandpa.equals(engine)) return undefined;
+  if (kind !== 4 || engine !== grandpa) return undefined;
   // As in Substrate, what is no log of GRANDPA is ignored.
   return readScale(content, readLog);
 }

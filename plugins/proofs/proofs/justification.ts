@@ -1,10 +1,11 @@
 /** Justifications of GRANDPA: the votes with which an authority set finalized a block. */
-import { createPublicKey, verify, type KeyObject } from "node:crypto";
 import { readHeader, type Authority, type Header } from "./header.ts";
-import { hexOf, type ScaleReader } from "./scale.ts";
+import { bytesOf, hexOf, joinBytes, type ScaleReader } from "./scale.ts";
 
 /** sp-consensus-grandpa, `GrandpaJustification`. */
 export interface Justification {
+  /** The whole justification in SCALE. */
+  readonly scale: Uint8Array;
   readonly round: bigint;
   /** The block that is finalized. */
   readonly target: { readonly hash: string; readonly number: number };
@@ -24,11 +25,13 @@ interface Vote {
 
 /** Throws a ScaleError. */
 export function readJustification(reader: ScaleReader): Justification {
+  const start = reader.at;
   const round = reader.u64();
   const target = { hash: hexOf(reader.take(32)), number: reader.u32() };
   const votes = reader.list(132, readVote);
   const ancestries = reader.list(98, readHeader);
-  return { round, target, votes, ancestries };
+  const scale = reader.bytes.subarray(start, reader.at);
+  return { scale, round, target, votes, ancestries };
 }
 
 function readVote(reader: ScaleReader): Vote {
@@ -46,11 +49,9 @@ export interface AuthoritySet {
 
 interface Voter {
   readonly weight: bigint;
-  readonly key: KeyObject;
+  /** Returns the public key. Rejects if it is not a point of the curve. */
+  readonly key: () => Promise<CryptoKey>;
 }
-
-/** RFC 8410: what precedes the 32 bytes of an Ed25519 public key. */
-const keyPrefix = Buffer.from("302a300506032b6570032100", "hex");
 
 /** Returns undefined if the authorities have no weight. */
 export function authoritySet(
@@ -61,14 +62,21 @@ export function authoritySet(
   let total = 0n;
   for (const { id: voter, weight } of authorities) {
     if (weight === 0n) continue;
-    const key = Buffer.concat([keyPrefix, Buffer.from(voter.slice(2), "hex")]);
     voters.set(voter, {
       weight: weight + (voters.get(voter)?.weight ?? 0n),
-      key: createPublicKey({ key, format: "der", type: "spki" }),
+      key: publicKey(voter),
     });
     total += weight;
   }
   return total === 0n ? undefined : { id, voters, threshold: total - (total - 1n) / 3n };
+}
+
+function publicKey(voter: string): Voter["key"] {
+  let key: Promise<CryptoKey> | undefined;
+  return () => {
+    const bytes = Uint8Array.from(bytesOf(voter) ?? []);
+    return (key ??= crypto.subtle.importKey("raw", bytes, "Ed25519", false, ["verify"]));
+  };
 }
 
 /** Number of signatures that are checked at once, so that other work of libuv's threads can run in between. */
@@ -86,7 +94,7 @@ export async function refusalOf(
   const parents = new Map(ancestries.map(({ hash, parentHash }) => [hash, parentHash]));
   const descendants = new Set([target.hash]);
   const votesOf = new Map<string, number>();
-  const counted: { readonly vote: Vote; readonly key: KeyObject }[] = [];
+  const counted: { readonly vote: Vote; readonly key: Voter["key"] }[] = [];
   let weight = 0n;
   for (const vote of votes) {
     const voter = set.voters.get(vote.voter);
@@ -100,15 +108,16 @@ export async function refusalOf(
     counted.push({ vote, key: voter.key });
   }
   if (weight < set.threshold) return "too few authorities of the set have voted";
-  const suffix = Buffer.alloc(16);
-  suffix.writeBigUInt64LE(round);
-  suffix.writeBigUInt64LE(set.id, 8);
+  const suffix = new Uint8Array(16);
+  const numbers = new DataView(suffix.buffer);
+  numbers.setBigUint64(0, round, true);
+  numbers.setBigUint64(8, set.id, true);
   for (let start = 0; start < counted.length; start += signaturesAtOnce) {
     const checks = counted
       .slice(start, start + signaturesAtOnce)
       // 1: the variant `Precommit` of the signed message.
       .map(({ vote: { signed, signature }, key }) =>
-        isSigned(Buffer.concat([Buffer.of(1), signed, suffix]), key, signature),
+        isSigned(joinBytes(Uint8Array.of(1), signed, suffix), key, signature),
       );
     if ((await Promise.all(checks)).includes(false)) return "a signature is wrong";
   }
@@ -131,9 +140,15 @@ function descends(
   return true;
 }
 
-/** node:crypto refuses a few signatures that ZIP 215, which Substrate follows, accepts. No authority makes them. */
-function isSigned(message: Buffer, key: KeyObject, signature: Uint8Array): Promise<boolean> {
-  return new Promise((resolve) => {
-    verify(null, message, key, signature, (error, isValid) => resolve(error === null && isValid));
-  });
+/** WebCrypto refuses a few signatures that ZIP 215, which Substrate follows, accepts. No authority makes them. */
+async function isSigned(
+  message: Uint8Array<ArrayBuffer>,
+  key: Voter["key"],
+  signature: Uint8Array,
+): Promise<boolean> {
+  try {
+    return await crypto.subtle.verify("Ed25519", await key(), joinBytes(signature), message);
+  } catch {
+    return false;
+  }
 }

@@ -4,7 +4,7 @@ import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
 import { LyingNodes } from "../reads/lying-nodes.ts";
 import { createProver } from "../reads/prover.ts";
-import { loadBlake2 } from "../trie/blake2.ts";
+import { loadBlake2 } from "../trie/fast-blake2.ts";
 import { KeptNodes } from "../trie/kept-nodes.ts";
 import { HeadWatch } from "./head-watch.ts";
 import { headNode } from "./ledger-node.ts";
@@ -33,7 +33,9 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     if (watch !== undefined) watches.push(watch);
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
-    const kept = new KeptNodes(keptBytes);
+    const kept = new KeptNodes(keptBytes, (onRefused) =>
+      host.memory.hold(`proofs of ${upstream}`, "result", onRefused),
+    );
     const deps = { kept, ledger, liars, nodes, headers, chain: watch?.chain, count };
     provers.set(upstream, createProver(deps, ownMode));
   }

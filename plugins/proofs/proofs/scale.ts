@@ -1,4 +1,7 @@
-/** Reads SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. */
+/**
+ * Reads SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. Browsers run this file,
+ * too, so it does not use `Buffer`.
+ */
 
 /** Bytes that are not what the reader expects. */
 export class ScaleError extends Error {}
@@ -81,23 +84,63 @@ function atLeast(min: number, value: number): number {
 
 /** Returns a compact integer. `value`: below 2^32. */
 export function compact(value: number): Uint8Array {
-  const buffer = Buffer.alloc(5);
-  if (value < 2 ** 6) return buffer.fill(value << 2, 0, 1).subarray(0, 1);
-  if (value < 2 ** 14) return buffer.subarray(0, buffer.writeUInt16LE(value * 4 + 1));
-  if (value < 2 ** 30) return buffer.subarray(0, buffer.writeUInt32LE(value * 4 + 2));
-  buffer[0] = 3;
-  return buffer.subarray(0, buffer.writeUInt32LE(value, 1));
+  if (value < 2 ** 6) return Uint8Array.of(value << 2);
+  if (value < 2 ** 14) return littleEndian(value * 4 + 1, 2);
+  if (value < 2 ** 30) return littleEndian(value * 4 + 2, 4);
+  return Uint8Array.of(3, ...littleEndian(value, 4));
 }
+
+function littleEndian(value: number, length: number): Uint8Array {
+  return Uint8Array.from({ length }, (_, at) => Math.floor(value / 2 ** (8 * at)) % 256);
+}
+
+/** Concatenates the parts. */
+export function joinBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
+/** Returns a negative number if `a` comes before `b`, 0 if they are equal, else a positive number. */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const common = Math.min(a.length, b.length);
+  for (let at = 0; at < common; at++) {
+    const difference = (a[at] ?? 0) - (b[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+/** Node 24 and its types do not have this method. */
+const nativeHex = "toHex" in Uint8Array.prototype && (Uint8Array.prototype.toHex as () => string);
 
 /** Returns bytes as text with `0x`, in lower case. */
 export function hexOf(bytes: Uint8Array): string {
-  return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("hex")}`;
+  if (nativeHex !== false) return `0x${nativeHex.call(bytes)}`;
+  return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** Returns the bytes of a text with `0x`. Undefined if `value` is not such a text. */
-export function bytesOf(value: unknown): Buffer | undefined {
+export function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value !== "string" || !value.startsWith("0x") || value.length % 2 !== 0)
     return undefined;
-  const bytes = Buffer.from(value.slice(2), "hex");
-  return bytes.length === value.length / 2 - 1 ? bytes : undefined;
+  // Twice as fast as the native method.
+  const bytes = new Uint8Array(value.length / 2 - 1);
+  for (let at = 0; at < bytes.length; at++) {
+    const high = digits[value.charCodeAt(2 * at + 2)];
+    const low = digits[value.charCodeAt(2 * at + 3)];
+    if (high === undefined || low === undefined) return undefined;
+    bytes[at] = high * 16 + low;
+  }
+  return bytes;
 }
+
+/** The values of the hexadecimal digits, by their character codes. */
+const digits: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
+  const digit = Number.parseInt(String.fromCharCode(code), 16);
+  return Number.isNaN(digit) ? undefined : digit;
+});

@@ -14,16 +14,16 @@ export class Params {
     if (this.#list.length > max) throw new ParamsError();
   }
 
-  bytes(index: number): Buffer {
+  bytes(index: number): Uint8Array {
     return asBytes(this.#list[index]);
   }
 
   /** Returns undefined if the param is missing or null. */
-  optionalBytes(index: number): Buffer | undefined {
+  optionalBytes(index: number): Uint8Array | undefined {
     return this.#isAbsent(index) ? undefined : this.bytes(index);
   }
 
-  bytesList(index: number): readonly Buffer[] {
+  bytesList(index: number): readonly Uint8Array[] {
     const list = this.#list[index];
     if (!Array.isArray(list) || list.length > maxKeys) throw new ParamsError();
     return list.map(asBytes);
@@ -63,7 +63,7 @@ export class Params {
 /** Maximum number of keys of a call, as nodes have it for pages. */
 const maxKeys = 1_000;
 
-function asBytes(value: unknown): Buffer {
+function asBytes(value: unknown): Uint8Array {
   const bytes = bytesOf(value);
   if (bytes === undefined) throw new ParamsError();
   return bytes;

@@ -10,9 +10,13 @@ export type CallProof =
       readonly block: string;
       /** Undefined if the hash of the block alone proves the answer. */
       readonly root: string | undefined;
-      /** The nodes of the trie and the headers in SCALE with which a client can check the answer. */
+      /**
+       * What a client needs in order to check the answer, in SCALE: the nodes of the trie, the header of the block with
+       * those up to the justified block, and the justification if the gateway still has it.
+       */
       readonly nodes?: readonly Uint8Array[];
       readonly headers?: readonly Uint8Array[];
+      readonly justification?: Uint8Array | undefined;
     };
 
 /** Returns the value of the header `X-Sluice-Proof`. */
@@ -25,10 +29,9 @@ export function proofText(proof: CallProof): string {
 /** Adds the member `proof` to a response. */
 export function withProof(answer: RpcAnswer, proof: CallProof): RpcAnswer {
   if (answer === undefined) return undefined;
-  const isNone = proof.state === "none";
-  const nodes = isNone ? undefined : proof.nodes?.map(hexOf);
-  const headers = isNone ? undefined : proof.headers?.map(hexOf);
-  const text = JSON.stringify({ ...proof, nodes, headers });
+  const text = JSON.stringify(proof, (_, value: unknown) =>
+    value instanceof Uint8Array ? hexOf(value) : value,
+  );
   const end = `,"proof":${text}}`;
   if (typeof answer === "string") return answer.slice(0, -1) + end;
   const pieces = answer instanceof Uint8Array ? [answer] : answer;

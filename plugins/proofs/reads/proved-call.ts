@@ -3,6 +3,7 @@ import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   Ledger,
   LedgerFailure,
+  LedgerMethod,
   LedgerRpc,
   ProvedRpc,
   RpcAnswer,
@@ -163,43 +164,62 @@ export class ProvedCall implements ProvedRpc {
     return this.#rpc.refuse(notProved(proved));
   }
 
-  /** Returns the reason if the answer cannot be proved. */
-  async #prove(): Promise<{ readonly result: string; readonly proof: CallProof } | string> {
-    const { chain, ledger, nodes, headers, kept, liars } = this.#deps;
-    const { mode, member } = this.#wanted;
+  #prove(): Promise<Proved | string> | string {
     if (this.#method === undefined) return "this is no call of a known method";
-    if (this.#read === undefined) return "this call cannot be proved";
-    const { block = mode === "require" ? chain?.hash : undefined, run } = this.#read;
-    if (block === undefined) return "the call names no block";
-    const hash = typeof block === "number" ? chain?.hashAt(block) : block;
-    if (hash === undefined) return "the block with this number is not proved to be finalized";
-    const isFinalized = (): boolean => chain?.has(hash) === true;
-    if (mode === "require" && !isFinalized()) return "the block is not proved to be finalized";
-    let reason = "";
-    for (const node of [throughLedger(ledger), ...nodes]) {
-      try {
-        const header = (): Promise<Header> => headers.get(node, hash);
-        const { result, root, nodes: used = [] } = await run({ node, hash, kept, header });
-        const state = isFinalized() ? "finalized" : "included";
-        const proof: CallProof = { state, block: hash, root };
-        if (member !== "return") return { result, proof };
-        const { scale } = await header();
-        return { result, proof: { ...proof, nodes: used, headers: [scale] } };
-      } catch (error) {
-        if (error instanceof UnprovableError) return error.message;
-        if (!(error instanceof NodeError)) throw error;
-        if (error.isLie) void liars.search(run, hash);
-        reason = error.message;
-      }
-    }
-    return reason;
+    return prove(this.#deps, this.#wanted, this.#read);
   }
 }
 
-/** Calls any node, with the cache and the retries of the ledger. */
-function throughLedger(ledger: Ledger): HeadNode {
+interface Proved {
+  /** JSON text. */
+  readonly result: string;
+  readonly proof: CallProof;
+}
+
+/** Returns the reason if the answer cannot be proved. */
+export async function prove(
+  { chain, ledger, nodes, headers, kept, liars }: ProverDeps,
+  { mode, member }: Wanted,
+  read: ProvableRead | undefined,
+): Promise<Proved | string> {
+  if (read === undefined) return "this call cannot be proved";
+  const { block = mode === "require" ? chain?.hash : undefined, run } = read;
+  if (block === undefined) return "the call names no block";
+  const hash = typeof block === "number" ? chain?.hashAt(block) : block;
+  if (hash === undefined) return "the block with this number is not proved to be finalized";
+  const isFinalized = (): boolean => chain?.has(hash) === true;
+  if (mode === "require" && !isFinalized()) return "the block is not proved to be finalized";
+  let reason = "";
+  const called: [LedgerMethod, Buffer][] = [];
+  for (const node of [throughLedger(ledger, called), ...nodes]) {
+    try {
+      const header = (): Promise<Header> => headers.get(node, hash);
+      const { result, root, nodes: used = [] } = await run({ node, hash, kept, header });
+      const state = isFinalized() ? "finalized" : "included";
+      const proof: CallProof = { state, block: hash, root };
+      if (member !== "return") return { result, proof };
+      const finality = chain?.proofOf(hash) ?? { headers: [(await header()).scale] };
+      return { result, proof: { ...proof, nodes: used, ...finality } };
+    } catch (error) {
+      if (error instanceof UnprovableError) return error.message;
+      if (!(error instanceof NodeError)) throw error;
+      if (error.isLie) void liars.search(run, hash);
+      // The next read must not get the same answers from the cache.
+      if (error.isLie) for (const each of called.splice(0)) ledger.forget(...each);
+      reason = error.message;
+    }
+  }
+  return reason;
+}
+
+/** Calls any node, with the cache and the retries of the ledger. `called`: gets each call. */
+function throughLedger(ledger: Ledger, called: [LedgerMethod, Buffer][]): HeadNode {
   return headNode({
     name: "any",
-    call: (method, params) => ledger.call(ledger.internal(method), Buffer.from(params)),
+    call(name, text) {
+      const call: [LedgerMethod, Buffer] = [ledger.internal(name), Buffer.from(text)];
+      called.push(call);
+      return ledger.call(...call);
+    },
   });
 }

@@ -1,9 +1,18 @@
 /** Implements `Prover`: chooses what proves the calls of a body. */
 import { readJsonRpc } from "sluice-gateway/plugin";
-import type { ProvedRpc, Prover, UnprovedCall } from "sluice-gateway/services";
+import type {
+  Ledger,
+  LedgerAnswer,
+  ProvedAnswer,
+  ProvedRpc,
+  Prover,
+  UnprovedCall,
+} from "sluice-gateway/services";
 import { modes, type Mode } from "../proofs/options.ts";
 import { ProvedBatch } from "./proved-batch.ts";
-import { notProved, ProvedCall, type ProverDeps, type Wanted } from "./proved-call.ts";
+import { proofText, type CallProof } from "./proof-member.ts";
+import { provableRead } from "./provable-reads.ts";
+import { notProved, prove, ProvedCall, type ProverDeps, type Wanted } from "./proved-call.ts";
 
 /** decisions.md sections 5 and 14, as without proofs. */
 const maxItems = 50;
@@ -15,8 +24,9 @@ export function createProver(deps: ProverDeps, ownMode: Mode): Prover {
     prove({ wanted, ...call }) {
       const mode = modeOf(ownMode, wanted);
       if (mode === "off") return undefined;
-      return prove(deps, mode, wanted, call);
+      return proveBody(deps, mode, wanted, call);
     },
+    call: ownMode === "off" ? undefined : (...call) => proveOwn(deps, ownMode, ...call),
     refusal(wanted) {
       return modeOf(ownMode, wanted) === "require"
         ? { code: "NOT_PROVED", error: notProved("subscriptions are not proved") }
@@ -25,7 +35,23 @@ export function createProver(deps: ProverDeps, ownMode: Mode): Prover {
   };
 }
 
-function prove(
+async function proveOwn(
+  deps: ProverDeps,
+  mode: Mode,
+  ...[method, params, options]: Parameters<Ledger["call"]>
+): Promise<ProvedAnswer> {
+  const read = provableRead(method.name, params.toString());
+  const proved = await prove(deps, { mode, member: false }, read);
+  const isProved = typeof proved !== "string";
+  const proof: CallProof = isProved ? proved.proof : { state: "none", reason: proved };
+  deps.count(proof.state);
+  const answer: LedgerAnswer = isProved
+    ? { kind: "result", bytes: Buffer.from(proved.result) }
+    : await deps.ledger.call(method, params, options);
+  return { answer, proof: proofText(proof) };
+}
+
+function proveBody(
   deps: ProverDeps,
   mode: Mode | undefined,
   asked: string | undefined,

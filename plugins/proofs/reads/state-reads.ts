@@ -20,7 +20,7 @@ interface StateTrie {
 
 interface StateRead {
   /** The key of the child trie in the main trie. Undefined for the main trie. */
-  readonly child?: Buffer;
+  readonly child?: Uint8Array;
   /** Returns the keys whose proof is needed. */
   readonly keys: (source: Source) => Promise<readonly Uint8Array[]> | readonly Uint8Array[];
   /** Returns the result as JSON text. */
@@ -87,7 +87,7 @@ function readPage(child: 0 | undefined): ReadCall {
   return (text) => {
     const first = child === undefined ? 0 : 1;
     const params = new Params(text, first + 4);
-    const prefix = params.optionalBytes(first) ?? Buffer.alloc(0);
+    const prefix = params.optionalBytes(first) ?? new Uint8Array(0);
     const range = {
       prefix,
       limit: params.count(first + 1),
@@ -114,9 +114,9 @@ function readPage(child: 0 | undefined): ReadCall {
   };
 }
 
-function childOf(params: Params): Buffer {
+function childOf(params: Params): Uint8Array {
   const key = params.bytes(0);
-  if (!key.subarray(0, childTries.length).equals(childTries)) throw new ParamsError();
+  if (!hexOf(key).startsWith(hexOf(childTries))) throw new ParamsError();
   return key;
 }
 
@@ -130,7 +130,7 @@ async function readState(
 ): Promise<ProvedResult> {
   const { node, hash, kept } = source;
   const { stateRoot } = await source.header();
-  const root = bytesOf(stateRoot) ?? Buffer.alloc(0);
+  const root = bytesOf(stateRoot) ?? new Uint8Array(0);
   const readFrom = (proof: TrieProof): ProvedResult => {
     const result = answer(trieIn(proof, root, child), hash);
     for (const [name, bytes] of proof.used) kept?.add(name, bytes);
@@ -153,7 +153,7 @@ async function readState(
 }
 
 /** Throws a ProofError. */
-function trieIn(proof: TrieProof, stateRoot: Uint8Array, child: Buffer | undefined): StateTrie {
+function trieIn(proof: TrieProof, stateRoot: Uint8Array, child: Uint8Array | undefined): StateTrie {
   const root = child === undefined ? stateRoot : proof.value(stateRoot, child);
   if (root === null) return { value: () => null, keys: () => [] };
   if (root.length !== hashBytes) throw new ProofError("the root of a child trie is not a hash");
@@ -164,7 +164,7 @@ async function nodesOf(
   node: HeadNode,
   hash: string,
   keys: readonly Uint8Array[],
-  child: Buffer | undefined,
+  child: Uint8Array | undefined,
 ): Promise<readonly Uint8Array[]> {
   const names = [...new Set(keys.map(hexOf))];
   const answer =

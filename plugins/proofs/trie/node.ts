@@ -1,5 +1,5 @@
 /** Nodes of Substrate's trie with 16 children, in both layouts: sp-trie, `NodeCodec`. */
-import { ScaleError, ScaleReader } from "../proofs/scale.ts";
+import { joinBytes, ScaleError, ScaleReader } from "../proofs/scale.ts";
 
 export interface TrieNode {
   /** The part of the key that the node adds, one nibble per byte. */
@@ -116,5 +116,5 @@ export function encodeStart(kind: Kind, nibbles: Uint8Array): Uint8Array {
   const size: number[] = [prefix | Math.min(nibbles.length, max)];
   for (let rest = nibbles.length - max; rest >= 0; rest -= 255) size.push(Math.min(rest, 255));
   const padded = nibbles.length % 2 === 0 ? nibbles : Uint8Array.of(0, ...nibbles);
-  return Buffer.concat([Uint8Array.from(size), bytesOfNibbles(padded)]);
+  return joinBytes(Uint8Array.from(size), bytesOfNibbles(padded));
 }

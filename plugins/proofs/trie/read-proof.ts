@@ -1,5 +1,5 @@
 /** Reads values and keys from the nodes of a trie, each of which is known by its hash. */
-import { ScaleError } from "../proofs/scale.ts";
+import { compareBytes, joinBytes, ScaleError } from "../proofs/scale.ts";
 import { hashOf } from "./blake2.ts";
 import { nameOf, type KeptNodes } from "./kept-nodes.ts";
 import {
@@ -14,6 +14,9 @@ import {
 /** A proof that does not show what was asked. */
 export class ProofError extends Error {}
 
+/** Most first reads of a path end with it, so it has no stack of its own. */
+const missing = new ProofError("a node of the trie is missing");
+
 export interface KeyRange {
   readonly prefix: Uint8Array;
   /** The keys after this one are returned. Undefined for all. */
@@ -25,7 +28,7 @@ export interface KeyRange {
 const maxDepth = 512;
 
 /** The keys of the main trie that hold the roots of the child tries begin with this. */
-export const childTries = Buffer.from(":child_storage:default:");
+export const childTries = new TextEncoder().encode(":child_storage:default:");
 
 const emptyName = nameOf(hashOf(emptyNode));
 
@@ -78,16 +81,16 @@ export class TrieProof {
       if (depth > maxDepth) throw new ProofError("the trie is too deep");
       const node = this.#node(reference);
       if (node === undefined) return;
-      const path = Buffer.concat([start, node.nibbles]);
+      const path = joinBytes(start, node.nibbles);
       if (!mayContain(path, wanted, last)) return;
       const isKey = node.value !== undefined && path.length >= wanted.length;
-      if (isKey && (last === undefined || Buffer.compare(path, last) > 0)) {
+      if (isKey && (last === undefined || compareBytes(path, last) > 0)) {
         if (path.length % 2 === 1) throw new ProofError("a key with half a byte");
         found.push(bytesOfNibbles(path));
       }
       for (const [nibble, child] of node.children.entries()) {
         if (found.length >= limit) return;
-        const next = Buffer.concat([path, Uint8Array.of(nibble)]);
+        const next = joinBytes(path, Uint8Array.of(nibble));
         if (child !== undefined && mayContain(next, wanted, last)) visit(child, next, depth + 1);
       }
     };
@@ -108,7 +111,7 @@ export class TrieProof {
   #bytes(hash: Uint8Array): Uint8Array {
     const name = nameOf(hash);
     const bytes = this.#kept?.get(name) ?? this.#nodes.get(name) ?? this.#find(name);
-    if (bytes === undefined) throw new ProofError("a node of the trie is missing");
+    if (bytes === undefined) throw missing;
     this.used.set(name, bytes);
     return bytes;
   }
@@ -128,9 +131,9 @@ export class TrieProof {
 function mayContain(path: Uint8Array, prefix: Uint8Array, after: Uint8Array | undefined): boolean {
   const common = Math.min(path.length, prefix.length);
   if (!equal(path.subarray(0, common), prefix.subarray(0, common))) return false;
-  return after === undefined || Buffer.compare(path, after.subarray(0, path.length)) >= 0;
+  return after === undefined || compareBytes(path, after.subarray(0, path.length)) >= 0;
 }
 
 function equal(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
+  return compareBytes(a, b) === 0;
 }

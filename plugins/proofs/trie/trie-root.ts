@@ -1,5 +1,5 @@
 /** Computes the root of a trie, such as the extrinsics root of a block. */
-import { compact } from "../proofs/scale.ts";
+import { compact, compareBytes, joinBytes } from "../proofs/scale.ts";
 import { emptyNode, encodeStart, hashBytes, nibblesOf } from "./node.ts";
 import { hashOf } from "./blake2.ts";
 
@@ -26,7 +26,7 @@ export function trieRoot(
 ): Uint8Array {
   const sorted = entries
     .map(([key, value]): Entry => ({ key: nibblesOf(key), value }))
-    .toSorted((a, b) => Buffer.compare(a.key, b.key));
+    .toSorted((a, b) => compareBytes(a.key, b.key));
   const hashed = (bytes: Uint8Array): Uint8Array => {
     onNode(bytes);
     return hashOf(bytes);
@@ -56,22 +56,21 @@ function encodeNode(
   const hasValue = key.length === end;
   const encodeValue = (): Uint8Array => (isHashed ? hashed(value) : prefixed(value));
   if (entries.length === 1)
-    return Buffer.concat([encodeStart(isHashed ? "leafWithHash" : "leaf", nibbles), encodeValue()]);
+    return joinBytes(encodeStart(isHashed ? "leafWithHash" : "leaf", nibbles), encodeValue());
   const children = Map.groupBy(
     hasValue ? entries.slice(1) : entries,
     (entry) => entry.key[end] ?? 0,
   );
-  const map = Buffer.alloc(2);
-  map.writeUInt16LE([...children.keys()].reduce((bits, nibble) => bits | (1 << nibble), 0));
+  const map = [...children.keys()].reduce((bits, nibble) => bits | (1 << nibble), 0);
   const references = Array.from(children.values(), (group) => {
     const child = encodeNode(group, end + 1, layout, hashed);
     return prefixed(child.length < hashBytes ? child : hashed(child));
   });
   const kind = !hasValue ? "branch" : isHashed ? "branchWithHash" : "branchWithValue";
   const own = hasValue ? [encodeValue()] : [];
-  return Buffer.concat([encodeStart(kind, nibbles), map, ...own, ...references]);
+  return joinBytes(encodeStart(kind, nibbles), Uint8Array.of(map, map >> 8), ...own, ...references);
 }
 
 function prefixed(bytes: Uint8Array): Uint8Array {
-  return Buffer.concat([compact(bytes.length), bytes]);
+  return joinBytes(compact(bytes.length), bytes);
 }

@@ -24,18 +24,20 @@ export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string)
     const text = asks ? JSON.stringify(outcome.details ?? {}) : outcome.message;
     return failedResult(outcome.code, text, frame);
   }
-  const { json, isStructured, tool, usedCUMilli, latencyMs, usage, links, content } = outcome;
+  const { json, isStructured, tool, usedCUMilli, latencyMs, usage, proof, links, content } =
+    outcome;
   const shown =
     content === undefined || !frame.rich
       ? `{"type":"text","text":${JSON.stringify(json)}}`
       : content.map((item) => JSON.stringify(item)).join();
   const linked = frame.rich && links !== undefined ? links.map(linkText).join("") : "";
   const structured = frame.rich && isStructured ? `"structuredContent":${json},` : "";
+  const proved = proof === undefined ? "" : `"proof":${JSON.stringify(proof)},`;
   const used = usage === undefined ? noUsage : usageText(usage);
   return (
     `${frame.head}"content":[${shown}${linked}],${structured}"_meta":{"usedCUMilli":${usedCUMilli},` +
     // Names of tools are letters, digits and underscores.
-    `"toolName":"${tool}","timestamp":"${at}","latencyMs":${latencyMs},${used}${frame.end}`
+    `"toolName":"${tool}","timestamp":"${at}","latencyMs":${latencyMs},${proved}${used}${frame.end}`
   );
 }
 

@@ -238,7 +238,7 @@ export class ToolRun {
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new BrokenContract("the tool returned an invalid usage");
       }
-      assertJson(result.links, result.content);
+      assertJson(result.links, result.content, result.proof);
       charge();
       return this.#succeeded(result, json, costMilliCu);
     } finally {
@@ -279,7 +279,7 @@ export class ToolRun {
   }
 
   #succeeded(
-    { usage, links, content }: Extract<ToolResult, { readonly ok: true }>,
+    { usage, proof, links, content }: Extract<ToolResult, { readonly ok: true }>,
     json: string,
     costMilliCu: number,
   ): ToolOutcome {
@@ -300,6 +300,7 @@ export class ToolRun {
       usedCUMilli,
       latencyMs,
       usage,
+      proof,
       links,
       content,
     };

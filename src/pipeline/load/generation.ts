@@ -28,7 +28,6 @@ export interface Generation {
   /** The steps for requests that match no route. Such requests end in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
-  /** Running services, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** The loaded plugins, in alphabetical order, including steps with `mode: off`. */
   readonly plugins: readonly PluginFacts[];

@@ -16,7 +16,7 @@ export const trieProofs: FuzzTarget = {
       const whole = new TrieProof(nodes);
       const damaged = fc.tuple(...nodes.map((node) => mutantsOf(fc.constant(node), 1)));
       await random.check(`damaged nodes in layout ${layout}`, damaged, 100, (mutants) => {
-        const proof = new TrieProof(mutants);
+        const proof = new TrieProof(mutants.map((mutant) => Uint8Array.from(mutant)));
         for (const key of keys) assertSame(() => proof.value(root, key), whole.value(root, key));
         assertSame(() => proof.keys(root, all), whole.keys(root, all));
       });
@@ -42,7 +42,7 @@ function trieIn(layout: Layout): {
     Buffer.from(each),
   );
   const nodes: Uint8Array[] = [];
-  const entries = keys.slice(1).map((key, at) => [key, Buffer.alloc(at * 20, at)] as const);
+  const entries = keys.slice(1).map((key, at) => [key, new Uint8Array(at * 20).fill(at)] as const);
   return { root: trieRoot(entries, layout, (node) => nodes.push(node)), nodes, keys };
 }
 

@@ -405,6 +405,16 @@ test("parts reserve, settle and release separately, and the answer waits for all
   assert.equal((await hooks.responseEnd?.(x))?.status, 503);
 });
 
+/** Returns the number of objects that a garbage collection leaves. */
+async function countKept(references: readonly WeakRef<WeakKey>[]): Promise<number> {
+  // A weak reference keeps its target until the turn of the event loop ends.
+  await new Promise(setImmediate);
+  setFlagsFromString("--expose-gc");
+  // V8 adds the function `gc` to contexts that are created from now on.
+  (runInNewContext("gc") as () => void)();
+  return references.filter((reference) => reference.deref() !== undefined).length;
+}
+
 /** Charges one part of an exchange that stays open, as a connection does for each message. */
 async function chargePart(charge: Charge): Promise<Reply | undefined> {
   const part = await charge.open(1, { detached: true });
@@ -421,15 +431,29 @@ test("an exchange with 10,000 charges keeps none of the commits that are on disk
     commits.push(new WeakRef(fake.written));
     assert.equal(await chargePart(charge), undefined);
   }
-  // A weak reference keeps its target until the turn of the event loop ends.
-  await new Promise(setImmediate);
-  setFlagsFromString("--expose-gc");
-  // V8 adds the function `gc` to contexts that are created from now on.
-  (runInNewContext("gc") as () => void)();
-  const kept = commits.filter((commit) => commit.deref() !== undefined).length;
+  const kept = await countKept(commits);
   assert.ok(kept <= 5, `${kept} commits are kept`);
   assert.equal(charge.usedMilliCu, 10_000);
   assert.equal(await hooks.responseEnd?.(x), undefined);
+});
+
+test("exchanges whose charges share a written commit are not kept", async () => {
+  const fake = fakeMeter();
+  const step = await meter.start({}, fakeHost({}, { metering: fakeMetering(fake) }));
+  const exchanges: WeakRef<Exchange>[] = [];
+  for (let count = 0; count < 1_000; count++) {
+    const x = fakeExchange({ slots: { principal: keyPrincipal(), requestId: "req-1" } });
+    const hooks = hooksOf(step, x);
+    await hooks.requestHeaders?.(x);
+    x.get("charge").settle(calls);
+    assert.equal(await hooks.responseEnd?.(x), undefined);
+    hooks.settled?.(x, "complete");
+    exchanges.push(new WeakRef(x));
+  }
+  const kept = await countKept(exchanges);
+  assert.ok(kept <= 5, `${kept} exchanges are kept`);
+  // The step must still be in use when the objects are counted.
+  assert.ok(step.createState?.(fakeExchange()));
 });
 
 test("a commit that could not be written is remembered, and the end waits for one that is being written", async () => {

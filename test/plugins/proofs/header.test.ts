@@ -25,7 +25,7 @@ function assertHashes({ blocks }: Pick<Chain, "blocks">): void {
       [header.parentHash, header.stateRoot, header.extrinsicsRoot],
       [parentHash.toHex(), stateRoot.toHex(), extrinsicsRoot.toHex()],
     );
-    assert.deepEqual(readScale(Buffer.from(judged.toU8a()), readHeader), header);
+    assert.deepEqual(readScale(judged.toU8a(), readHeader), header);
   }
 }
 

@@ -39,9 +39,23 @@ export async function startProved(
     t.after(() => server[Symbol.asyncDispose]());
     urls.push(server.url);
   }
-  const upstream = { urls, checkpoint: chain.checkpoint(0), ...options };
-  const gateway = await startTestGateway({
-    pipeline: `
+  return await startProvedGateway(t, chain, { urls, ...options });
+}
+
+/** `options`: the entry of the section `upstreams`. */
+export async function startProvedGateway(
+  t: TestContext,
+  chain: TestChain,
+  options: { readonly urls: readonly string[] },
+): Promise<Setup> {
+  const pipeline = pipelineOf({ checkpoint: chain.checkpoint(0), ...options });
+  const gateway = await startTestGateway({ pipeline });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  return { gateway, chain, urls: options.urls };
+}
+
+export function pipelineOf(upstream: object): string {
+  return `
 version: 1
 environment: dev
 secret: at-least-sixteen-characters
@@ -50,7 +64,12 @@ admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 upstreams:
   main: ${JSON.stringify(upstream)}
+tools: [{ ledger-tools: { upstream: main } }]
 routes:
+  - path: /mcp
+    methods: [POST]
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: mcp
   - path: /rpc
     methods: [POST]
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
@@ -59,10 +78,12 @@ routes:
     websocket: true
     run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
     to: { ledger-ws: { upstream: main } }
-`,
-  });
-  t.after(() => gateway[Symbol.asyncDispose]());
-  return { gateway, chain, urls };
+  - path: /ws/{key}
+    websocket: true
+    credential: key
+    run: [request-id, { authenticate: {} }, { authorize: { require: key } }, meter]
+    to: { ledger-ws: { upstream: main } }
+`;
 }
 
 export async function post(

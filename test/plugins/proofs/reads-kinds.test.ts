@@ -263,6 +263,40 @@ test("a node with a wrong proof is left, and the evidence is kept", async (t) =>
   });
 });
 
+test("a wrong proof does not stay in the cache", async (t) => {
+  let left = 1;
+  const liar: Lie = (method) =>
+    method === "state_getReadProof" && left-- > 0 ? { proof: [] } : undefined;
+  const methods = { state_getReadProof: true };
+  const setup = await start(t, { ...upstream, methods }, [liar]);
+  const params = [[keyAt(3)], setup.chain.at(8).hash];
+  assert.equal((await call(setup, "state_getStorage", [keyAt(3), params[1]])).result, valueAt(3));
+  const { result } = await call(setup, "state_getReadProof", params);
+  assert.deepEqual(result, await state.answer("state_getReadProof", params));
+});
+
+test("what a node has answered before a wrong proof does not stay in the cache", async (t) => {
+  const lied: string[] = [];
+  const liar: Lie = (method) => {
+    if (method === "state_getStorage") {
+      lied.push(method);
+      return "0xbad0";
+    }
+    return method === "state_getReadProof" ? { proof: [] } : undefined;
+  };
+  const setup = await start(t, upstream, [liar]);
+  const params = [keyAt(3), setup.chain.at(8).hash];
+  const unproved = async (): Promise<unknown> =>
+    (await call(setup, "state_getStorage", params, "off")).result;
+  assert.equal(await unproved(), "0xbad0");
+  lied.length = 0;
+  assert.equal(await unproved(), "0xbad0");
+  assert.equal(lied.length, 0);
+  await call(setup, "state_getStorage", [keyAt(4), params[1]], "require");
+  await unproved();
+  assert.equal(lied.length, 1);
+});
+
 test("a read whose path in the trie is known is answered without the node", async (t) => {
   let proofs = 0;
   const setup = await start(t, upstream, [

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { hexOf } from "../../../plugins/proofs/proofs/scale.ts";
 import { connectWs, type WsClient } from "../ledger/ledger-ws/ws-client.ts";
-import { call, charged, post, startProved, type Setup } from "./proved-gateway.ts";
-import { registry, TestChain, voters } from "./test-chain.ts";
+import { charged, post, startProved, type Setup } from "./proved-gateway.ts";
+import { registry, TestChain, voters, type TestBlock } from "./test-chain.ts";
 import { TestState } from "./test-state.ts";
 
 const state = new TestState(new Map([["0x01", "0x02"]]));
@@ -133,26 +133,29 @@ test("require refuses subscriptions and follows over WebSocket, and what is not 
   assert.equal(result, "0x02");
 });
 
-test("a client that asks with return gets the nodes of the trie and the header", async (t) => {
+test("a client that asks with return gets the nodes of the trie, headers and the justification", async (t) => {
   const setup = await start(t);
-  const { hash, header } = setup.chain.at(8);
-  const read = await call(setup, "state_getStorage", ["0x01", hash], "return");
-  const proof = (await post(
-    setup.gateway,
-    bodyOf(1, "state_getStorage", "0x01", hash),
-    "return",
-  ).then((response) => response.json())) as { readonly proof: object };
-  assert.equal(read.proof, `finalized; block=${hash}; root=${root}`);
-  const { nodes } = proof.proof as { readonly nodes: readonly string[] };
-  assert.deepEqual(proof.proof, {
-    state: "finalized",
-    block: hash,
-    root,
-    nodes,
-    headers: [registry.createType("Header", header).toHex()],
-  });
-  assert.deepEqual(
-    nodes,
-    ((await state.answer("state_getReadProof", [["0x01"]])) as { proof: unknown }).proof,
-  );
+  const { chain } = setup;
+  const read = async ({ hash }: TestBlock): Promise<unknown> => {
+    const body = bodyOf(1, "state_getStorage", "0x01", hash);
+    const response = await post(setup.gateway, body, "return");
+    const expected = hash === chain.head.hash ? "included" : "finalized";
+    assert.equal(
+      response.headers.get("x-sluice-proof"),
+      `${expected}; block=${hash}; root=${root}`,
+    );
+    return ((await response.json()) as Answered).proof;
+  };
+  const scale = (at: number): string => registry.createType("Header", chain.at(at).header).toHex();
+  const proof = await state.answer("state_getReadProof", [["0x01"]]);
+  const { proof: nodes } = proof as { readonly proof: unknown };
+  const block = chain.at(8).hash;
+  // The signatures of Ed25519 are always the same.
+  const justification = chain.justify(chain.at(9));
+  const headers = [scale(8), scale(9)];
+  const finalized = { state: "finalized", block, root, nodes, headers, justification };
+  assert.deepEqual(await read(chain.at(8)), finalized);
+  const { hash } = chain.head;
+  const included = { state: "included", block: hash, root, nodes, headers: [scale(10)] };
+  assert.deepEqual(await read(chain.head), included);
 });

@@ -3,9 +3,8 @@
  * block the event loop.
  */
 import { transferredResult } from "sluice-gateway/internal/compute";
-import { makeBatch, type BatchHead, type BatchRange } from "./batch.ts";
-import type { EventForm } from "./event.ts";
-import { folderPages } from "./folder-pages.ts";
+import { makeBatch, type BatchHead, type BatchRange, type EventForm } from "./batch.ts";
+import { folderPages } from "./pages.ts";
 
 export interface BatchJob extends BatchRange {
   readonly dataDir: string;

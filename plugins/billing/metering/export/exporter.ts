@@ -3,11 +3,11 @@
  * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the store
  * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
 import { LagGauge, TurnWait } from "../outbox.ts";
 import type { BatchHead, BatchRange } from "./batch.ts";
 import type { Cursor } from "./cursor.ts";
-import type { ExportMetrics } from "./metrics.ts";
+import { withoutLabels } from "../metrics.ts";
 import type { DeliveryResult } from "./send.ts";
 
 export type Batch = BatchHead & { readonly events: Uint8Array };
@@ -149,4 +149,39 @@ export class Exporter {
     this.#failures++;
     return minMs + Math.ceil(random() * maxMs);
   }
+}
+
+export type ExportFailure = "sink" | "refused" | "journal";
+
+export interface ExportMetrics {
+  readonly lagSeconds: Gauge;
+  readonly stopped: Gauge;
+  readonly delivered: Counter;
+  failed(reason: ExportFailure): Counter;
+}
+
+export function exportMetrics(metrics: Metrics): ExportMetrics {
+  const failures = metrics.counter(
+    "sluice_usage_export_failures_total",
+    "Failed attempts to deliver usage, by reason: the sink failed, the sink refused, or the journal could not be read.",
+    ["reason"],
+  );
+  const byReason = {
+    sink: failures.with({ reason: "sink" }),
+    refused: failures.with({ reason: "refused" }),
+    journal: failures.with({ reason: "journal" }),
+  };
+  const { gauge, counter } = withoutLabels(metrics);
+  return {
+    lagSeconds: gauge(
+      "sluice_usage_export_lag_seconds",
+      "Age of the oldest charge that is not delivered. 0 if all charges are delivered.",
+    ),
+    stopped: gauge(
+      "sluice_usage_export_stopped",
+      "1 while delivery is stopped because the sink refuses the charges. An operator must act.",
+    ),
+    delivered: counter("sluice_usage_export_events_total", "Charges that the sink has accepted."),
+    failed: (reason) => byReason[reason],
+  };
 }

@@ -4,12 +4,10 @@ import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Host } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
 import { readBatch, type BatchJob } from "./batch-job.ts";
-import { makeBatch } from "./batch.ts";
+import { makeBatch, type EventForm } from "./batch.ts";
 import { openFileCursor, sharedCursor } from "./cursor.ts";
 import { databasePages } from "./database-pages.ts";
-import type { EventForm } from "./event.ts";
-import { Exporter, type ExporterDeps } from "./exporter.ts";
-import { exportMetrics } from "./metrics.ts";
+import { Exporter, type ExporterDeps, exportMetrics } from "./exporter.ts";
 import { send } from "./send.ts";
 
 type ExportHost = Pick<Host, "clock" | "compute" | "log" | "metrics" | "store">;

@@ -1,6 +1,9 @@
-/** The contract through which exports read settled charges, from the data folder or from PostgreSQL. */
-import type { UsageRange } from "../read-usage.ts";
-import type { UsageJson } from "../usage-json.ts";
+/**
+ * The contract through which exports read settled charges, from the data folder or from PostgreSQL, and its
+ * implementation on the data folder, where the position after a charge is its id.
+ */
+import { readUsage, type UsageRange } from "../read-usage.ts";
+import { usageJson, type UsageJson } from "../usage-json.ts";
 
 export interface ExportedCharge {
   readonly charge: UsageJson;
@@ -26,3 +29,21 @@ export interface PageRange extends UsageRange {
  * StoreError or DatabaseFailure if they cannot be read, and if the position is invalid.
  */
 export type ChargePages = (range: PageRange) => Iterable<ChargePage> | AsyncIterable<ChargePage>;
+
+export function folderPages(dataDir: string): ChargePages {
+  return function* pages({ limit, ...range }) {
+    let charges: ExportedCharge[] = [];
+    for (const row of readUsage(dataDir, range)) {
+      if (charges.length === limit) {
+        yield pageOf(charges, true);
+        charges = [];
+      }
+      charges.push({ charge: usageJson(row) });
+    }
+    if (charges.length > 0) yield pageOf(charges, false);
+  };
+}
+
+function pageOf(charges: readonly ExportedCharge[], hasMore: boolean): ChargePage {
+  return { charges, hasMore, positionAfter: (count) => charges[count - 1]?.charge.id ?? "" };
+}

@@ -3,7 +3,7 @@ import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { blob, explain, number, sqliteText, text } from "sluice-gateway/internal/store";
 import { addDrawn, type Drawn } from "../../leases/months.ts";
 import { commitsWithin, NameReader } from "../commits.ts";
-import { openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";
+import { hasJournal, openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";
 import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
 import { periodOf } from "../periods.ts";
@@ -22,9 +22,14 @@ const namesInText: Readonly<Record<(typeof names)[number], string>> = {
   route: "route",
 };
 
+/** The table of the charges since the last checkpoint, with the columns of `hours`, which an earlier release does not have. */
+const recentTable = `CREATE TEMP TABLE recent (
+  hour INTEGER, workspace INTEGER, key INTEGER, surface INTEGER, method INTEGER, model INTEGER, route INTEGER, tag TEXT,
+  calls INTEGER, included INTEGER, purchased INTEGER, overage INTEGER,
+  input_tokens INTEGER, output_tokens INTEGER, cached_tokens INTEGER, reasoning_tokens INTEGER)`;
+
 /** The stored sums and those of the charges since the last checkpoint, with names instead of numbers. */
 const hoursView = `
-  CREATE TEMP TABLE recent AS SELECT * FROM main.hours WHERE false;
   CREATE TEMP VIEW hours AS SELECT hour, tag, calls, included, purchased, overage,
     included + purchased + overage AS used, input_tokens,
     output_tokens, cached_tokens, reasoning_tokens,
@@ -66,11 +71,9 @@ export async function withFolderCharges<T>(
 ): Promise<T> {
   const db = openJournalReader(dataDir);
   try {
-    // All statements read the same snapshot.
-    db.exec("BEGIN");
     let bounds: ChargeBounds | undefined;
+    openSnapshot(db);
     db.exec(hoursView);
-    addRecent(db);
     // The time of a charge is a number in this file.
     db.function("to_timestamp", (seconds) => Math.round(Number(seconds) * 1000));
     db.function("charges_within", () => JSON.stringify(chargesWithin(db, bounds)));
@@ -81,6 +84,33 @@ export async function withFolderCharges<T>(
       return db.prepare(sqliteText(statement)).all(...(values as SQLInputValue[]));
     };
     return await work(read, async (workspaceId) => monthsOf(db, workspaceId));
+  } catch (error) {
+    throw explain(error, writtenPath(dataDir));
+  } finally {
+    db.close();
+  }
+}
+
+/** All later statements read the same moment. */
+function openSnapshot(db: DatabaseSync): void {
+  db.exec("BEGIN");
+  db.exec(recentTable);
+  addRecent(db);
+}
+
+/**
+ * Returns, by workspace id, the milli-CU drawn from the purchased balance since the beginning. A workspace that has
+ * drawn nothing may be missing. Throws StoreError.
+ */
+export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number> {
+  if (!hasJournal(dataDir)) return new Map();
+  const db = openJournalReader(dataDir);
+  try {
+    openSnapshot(db);
+    const rows = db.prepare(`SELECT name, sum(purchased) AS purchased
+      FROM (SELECT workspace, purchased FROM main.periods UNION ALL SELECT workspace, purchased FROM temp.recent)
+      JOIN names ON id = workspace GROUP BY name`);
+    return new Map(rows.all().map((row) => [text(row, "name"), number(row, "purchased")]));
   } catch (error) {
     throw explain(error, writtenPath(dataDir));
   } finally {

@@ -4,8 +4,7 @@ import type { ComputeThreads, Log, Postgres } from "sluice-gateway/plugin";
 import type { Spend, UsageReports } from "sluice-gateway/services";
 import type { ReadCharges, ReadMonths } from "./read-charges.ts";
 import type { ReportJob } from "./report-job.ts";
-import { maxGroups } from "./report-json.ts";
-import { usageReport } from "./report.ts";
+import { usageReport, maxGroups } from "./report.ts";
 import { readSpend } from "./spend.ts";
 
 const jobModule = threadModule("plugins/billing/metering/usage/report-job");

@@ -14,7 +14,7 @@ import { number, optionalText, text, type Row } from "sluice-gateway/internal/st
 import { totalOf, type Drawn } from "../../leases/months.ts";
 import { periodOf } from "../periods.ts";
 import type { ReadCharges, ReadMonths } from "./read-charges.ts";
-import { maxSeries } from "./report-json.ts";
+import { maxSeries } from "./report.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -33,7 +33,14 @@ const columns: Readonly<Record<SpendMember, string>> = {
 };
 
 const used = "CAST(sum(used) AS float8) AS used";
-const sums = ["calls", "used", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"]
+const sumColumns = [
+  "calls",
+  "used",
+  "input_tokens",
+  "output_tokens",
+  "cached_tokens",
+  "reasoning_tokens",
+]
   .map((column) => `CAST(sum(${column}) AS float8) AS ${column}`)
   .join(", ");
 
@@ -52,29 +59,28 @@ export async function readSpend(
 ): Promise<Spend> {
   const [condition, values] = within(query);
   const rows = await read(
-    `SELECT ${columns[query.by]} AS name, workspace_id, ${monthColumn(query)} AS month, ${sums}
+    `SELECT ${columns[query.by]} AS name, workspace_id, ${monthColumn(query)} AS month, ${sumColumns}
      FROM sluice.hours WHERE ${condition} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
     values,
   );
   const shares = new Shares(await readMonths(query.workspaceId));
-  const byName = new Map<string, SpendGroup>();
+  const byName = new Map<string, Sums & Pick<SpendGroup, "name">>();
   for (const row of rows) {
     const name = text(row, "name");
-    byName.set(name, added(byName.get(name), groupOf(name, row, shares)));
+    const sums = byName.get(name) ?? { name: name === "" ? undefined : name, ...none };
+    byName.set(name, sums);
+    addTo(sums, amountsOf(row, shares));
   }
   const groups = [...byName.values()].toSorted(inOrder);
-  const total: Record<keyof SpendAmounts, number> = { ...none };
-  for (const { name: _, ...amounts } of groups) {
-    for (const [member, amount] of Object.entries(amounts)) {
-      // A group has exactly these members.
-      total[member as keyof SpendAmounts] += amount;
-    }
-  }
+  const total = { ...none };
+  for (const { name: _, ...amounts } of groups) addTo(total, amounts);
   const steps = await readSteps(read, query, groups.slice(0, maxSeries));
   return { total, groups: groups.slice(0, query.limit), groupCount: groups.length, ...steps };
 }
 
-const none: SpendAmounts = {
+type Sums = Record<keyof SpendAmounts, number>;
+
+const none: Sums = {
   calls: 0,
   usedMilliCu: 0,
   includedMilliCu: 0,
@@ -130,10 +136,9 @@ function monthColumn({ from, to }: SpendQuery): string {
   return `CASE ${column}WHEN true THEN ${month.start} END`;
 }
 
-function groupOf(name: string, row: Row, shares: Shares): SpendGroup {
+function amountsOf(row: Row, shares: Shares): SpendAmounts {
   const usedMilliCu = number(row, "used");
   return {
-    name: name === "" ? undefined : name,
     calls: number(row, "calls"),
     usedMilliCu,
     ...shares.take(text(row, "workspace_id"), number(row, "month"), usedMilliCu),
@@ -144,20 +149,11 @@ function groupOf(name: string, row: Row, shares: Shares): SpendGroup {
   };
 }
 
-function added(sum: SpendGroup | undefined, group: SpendGroup): SpendGroup {
-  if (sum === undefined) return group;
-  return {
-    name: group.name,
-    calls: sum.calls + group.calls,
-    usedMilliCu: sum.usedMilliCu + group.usedMilliCu,
-    includedMilliCu: sum.includedMilliCu + group.includedMilliCu,
-    purchasedMilliCu: sum.purchasedMilliCu + group.purchasedMilliCu,
-    overageMilliCu: sum.overageMilliCu + group.overageMilliCu,
-    inputTokens: sum.inputTokens + group.inputTokens,
-    outputTokens: sum.outputTokens + group.outputTokens,
-    cachedTokens: sum.cachedTokens + group.cachedTokens,
-    reasoningTokens: sum.reasoningTokens + group.reasoningTokens,
-  };
+function addTo(sums: Sums, amounts: SpendAmounts): void {
+  for (const [member, amount] of Object.entries(amounts)) {
+    // The amounts have exactly these members.
+    sums[member as keyof SpendAmounts] += amount;
+  }
 }
 
 /** Divides the months of workspaces among groups, in proportion to their amounts. The shares add up to the month. */

@@ -1,5 +1,5 @@
 /** Calls the node for the data that decoding needs in addition to the block itself. */
-import type { Ledger } from "sluice-gateway/services";
+import type { LedgerCalls } from "sluice-gateway/services";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */
 export type NodeReply =
@@ -9,7 +9,7 @@ export type NodeReply =
 
 /** Calls a method. `params`: text of a JSON array. Never rejects. */
 export async function callNode(
-  ledger: Ledger,
+  ledger: LedgerCalls,
   method: string,
   params: string,
   signal?: AbortSignal,
@@ -28,7 +28,6 @@ export async function callNode(
   return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
 }
 
-/** Returns true for a hex string of 32 bytes. */
 export function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[\da-f]{64}$/i.test(value);
 }

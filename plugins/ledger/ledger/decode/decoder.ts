@@ -10,12 +10,12 @@ import type {
 import { accountJson, accountKey } from "./account.ts";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
 import { parseOrUndefined } from "../json-part.ts";
-import { splitBlock } from "./block.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";
 import { summarise } from "./summary.ts";
 import { undecodable, DecodeRunner } from "./decode-runner.ts";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 
 const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
@@ -30,12 +30,14 @@ export function createDecoder({ ledger, compute, clock }: DecoderDeps): Decoder 
   const chain = new ChainDecoder(ledger, compute, clock);
   return {
     extrinsics: (block, blockHash, options) => chain.extrinsics(block, blockHash, options?.signal),
-    events: (blockHash, options) => chain.events(blockHash, options?.signal),
-    account: (id, blockHash, options) => chain.account(id, blockHash, options?.signal),
+    events: (blockHash, options) => chain.events(blockHash, options),
+    account: (id, blockHash, options) => chain.account(id, blockHash, options),
     accountId: accountIdOf,
     summary: (extrinsic, options) => chain.summary(extrinsic, options?.signal),
   };
 }
+
+type ReadOptions = NonNullable<Parameters<Decoder["events"]>[1]>;
 
 class ChainDecoder {
   readonly #ledger: Ledger;
@@ -56,10 +58,11 @@ class ChainDecoder {
     return this.#runner.decode(found, "extrinsics", split.extrinsics, signal);
   }
 
-  async events(blockHash: string, signal?: AbortSignal): Promise<DecodedJson> {
+  async events(blockHash: string, options: ReadOptions = {}): Promise<DecodedJson> {
+    const { signal } = options;
     const [found, stored] = await Promise.all([
       this.#runtimes.of(blockHash, signal),
-      this.#stored(eventsKey, blockHash, signal),
+      this.#stored(eventsKey, blockHash, options),
     ]);
     if (!found.ok) return found;
     return "reason" in stored ? stored : this.#runner.decode(found, "events", stored, signal);
@@ -68,9 +71,10 @@ class ChainDecoder {
   async account(
     id: Uint8Array,
     blockHash: string | undefined,
-    signal?: AbortSignal,
+    options: ReadOptions = {},
   ): Promise<DecodedJson> {
-    const hash = blockHash ?? (await this.#bestBlock(signal));
+    const { signal } = options;
+    const hash = blockHash ?? (await this.#bestBlock(options));
     if (typeof hash !== "string") return hash;
     const found = await this.#runtimes.of(hash, signal);
     if (!found.ok) return found;
@@ -78,7 +82,7 @@ class ChainDecoder {
     if (runtime === undefined) return undecodable;
     const key = accountKey(runtime, id);
     if (key === undefined) return { ok: false, reason: "wrongAccount" };
-    const stored = key === null ? nothing : await this.#stored(key, hash, signal);
+    const stored = key === null ? nothing : await this.#stored(key, hash, options);
     if ("reason" in stored) return stored;
     const json = accountJson(runtime, hexOf(stored));
     return json === undefined ? undecodable : { ok: true, json };
@@ -88,7 +92,7 @@ class ChainDecoder {
     extrinsic: Uint8Array,
     signal?: AbortSignal,
   ): Promise<{ readonly ok: true; readonly summary: CallSummary } | DecodeFailure> {
-    const hash = await this.#bestBlock(signal);
+    const hash = await this.#bestBlock({ signal });
     if (typeof hash !== "string") return hash;
     // Uses the runtime of the next block, not that of the parent.
     const found = await this.#runtimes.at(hash, signal);
@@ -100,17 +104,21 @@ class ChainDecoder {
   }
 
   /** Returns the best block, for a read without a block, so that all its calls read the same state. */
-  async #bestBlock(signal?: AbortSignal): Promise<string | DecodeFailure> {
-    const reply = await callNode(this.#ledger, "chain_getBlockHash", "[]", signal);
+  async #bestBlock({ signal, ledger }: ReadOptions): Promise<string | DecodeFailure> {
+    const reply = await callNode(ledger ?? this.#ledger, "chain_getBlockHash", "[]", signal);
     if (reply.kind === "failed") return { ok: false, reason: reply.reason };
     const hash = reply.kind === "value" ? parseOrUndefined(reply.bytes.toString()) : undefined;
     return isHash(hash) ? hash : { ok: false, reason: "unreachable" };
   }
 
   /** Returns a storage value as JSON. An error of the node means that it does not have that state. */
-  async #stored(key: string, hash: string, signal?: AbortSignal): Promise<Buffer | DecodeFailure> {
+  async #stored(
+    key: string,
+    hash: string,
+    { signal, ledger }: ReadOptions,
+  ): Promise<Buffer | DecodeFailure> {
     const reply: NodeReply = await callNode(
-      this.#ledger,
+      ledger ?? this.#ledger,
       "state_getStorage",
       `["${key}","${hash}"]`,
       signal,
@@ -125,4 +133,34 @@ const nothing = Buffer.from("null");
 /** Returns the content of a JSON string. Undefined for null. */
 function hexOf(json: Buffer): string | undefined {
   return json === nothing ? undefined : json.toString("latin1", 1, json.length - 1);
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+interface SplitBlock {
+  readonly parentHash: string;
+  readonly extrinsics: Buffer;
+}
+
+/** Finds the parts of a block. Returns undefined if `bytes` is not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
+function splitBlock(bytes: Buffer): SplitBlock | undefined {
+  const whole = { start: 0, end: bytes.length };
+  const block = member(bytes, whole, "block");
+  const header = block === undefined ? undefined : member(bytes, block, "header");
+  const parent = header === undefined ? undefined : member(bytes, header, "parentHash");
+  const extrinsics = block === undefined ? undefined : member(bytes, block, "extrinsics");
+  if (parent === undefined || extrinsics === undefined) return undefined;
+  const parentHash = bytes.toString("latin1", parent.start + 1, parent.end - 1);
+  if (!/^0x[\da-f]{64}$/i.test(parentHash)) return undefined;
+  return { parentHash, extrinsics: bytes.subarray(extrinsics.start, extrinsics.end) };
+}
+
+/** Returns the range of the value of the first member with this name, of the object in the given range. */
+function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
+  const value = findMember(bytes, skipSpace(bytes, start, end), end, name);
+  const valueEnd = value === malformed ? malformed : skipValue(bytes, value, end, 0, "trusted");
+  return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
 }

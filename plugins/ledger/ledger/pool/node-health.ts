@@ -25,7 +25,6 @@ export interface NodeHealthOptions {
 
 export class NodeHealth {
   readonly nodes: readonly PooledNode[];
-  /** Nodes that are not excluded for any reason. */
   usable: readonly PooledNode[] = [];
   /**
    * The nodes that are excluded for the mildest reason. They are used if no node is usable: a call may succeed, and
@@ -83,8 +82,9 @@ export class NodeHealth {
     this.review();
   }
 
-  /** See `LedgerNode.distrust`. */
+  /** See `LedgerNode.distrust`. Whatever the node has answered before may be wrong, too. */
   distrust(node: PooledNode): void {
+    this.epoch++;
     node.distrust.eject({ kind: failures.unusable.kind, address: node.label });
     this.review();
   }

@@ -32,7 +32,6 @@ export interface ReferenceDeps {
   readonly nodes: readonly PooledNode[];
   /** The nodes that may be used. */
   readonly callable: () => readonly PooledNode[];
-  /** Probes every node. */
   readonly probe: () => Promise<void>;
   readonly floor: Floor;
   readonly clock: Clock;

@@ -11,13 +11,12 @@ import type {
   Workspace,
 } from "sluice-gateway/services";
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
-import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
+import { type Plans, defaultCapabilities } from "../../../../plugins/billing/accounts/principal.ts";
 import {
   openAccounts,
   type AccountsOptions,
   type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
-import { defaultCapabilities } from "../../../../plugins/billing/accounts/plans.ts";
 import type { Awaitable } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { temporaryFolder } from "../../../store/folder.ts";

@@ -1,13 +1,11 @@
 /** Tests of `idempotency` in the data folder. test/contract/idempotency.ts has the tests of every store. */
 import assert from "node:assert/strict";
-import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
 import {
   openIdempotency,
   type IdempotencyService,
 } from "../../../../plugins/billing/accounts/idempotency.ts";
-import { sourceUrl, startModule } from "../../../store/run-module.ts";
 import { accountsFixture, type AccountsFixture } from "./fixture.ts";
 import { openAccountsOn } from "./open-accounts.ts";
 import { keptLog } from "../../../test-log.ts";
@@ -78,52 +76,3 @@ test("while the store cannot be written, no slot is taken, no work runs, and an 
   db.exec("ALTER TABLE slots_elsewhere RENAME TO idempotency_slots");
   assert.equal((await idempotency.take(another)).kind, "taken");
 });
-
-test("processes that race for the same keys make each purchase once, and all get its response", async (t) => {
-  const fixture = await accountsFixture(t);
-  const { folder, workspace, store } = fixture;
-  const racers = [1, 2, 3].map(() => startModule(racer(folder, workspace.id)));
-  const outputs = racers.map(({ stdout }) =>
-    createInterface({ input: stdout! })[Symbol.asyncIterator](),
-  );
-  for (const lines of outputs) assert.equal((await lines.next()).value, "ready");
-  for (const { stdin } of racers) stdin?.end("go");
-  const printed = await Promise.all(outputs.map((lines) => Array.fromAsync(lines)));
-  assert.equal(printed[0]?.length, 20);
-  assert.deepEqual(printed, [printed[0], printed[0], printed[0]]);
-  assert.equal((await store.findWorkspace(workspace.id))?.purchasedTotalMilliCu, 20 * 5);
-  assert.equal(slots(fixture), 20);
-});
-
-/** Buys 5 with each of 20 keys and prints each response. Retries while the store is locked. */
-function racer(folder: string, workspaceId: string): string {
-  return `
-    const { openIdempotency } = await import(${JSON.stringify(sourceUrl("plugins/billing/accounts/idempotency.ts"))});
-    const { openAccountsOn } = await import(${JSON.stringify(sourceUrl("test/plugins/billing/accounts/open-accounts.ts"))});
-    const { withFolderSql } = await import(${JSON.stringify(sourceUrl("test/store/open-sql.ts"))});
-    const { systemClock: clock } = await import(${JSON.stringify(sourceUrl("src/base/clock.ts"))});
-    const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-    await withFolderSql(${JSON.stringify(folder)}, async (sql) => {
-      const { store, slots } = await openAccountsOn(sql);
-      const idempotency = openIdempotency({ slots, clock, log });
-      console.log("ready");
-      await new Promise((go) => process.stdin.once("end", go).resume());
-      for (let n = 0; n < 20; n++) {
-        const request = { apiKeyId: "key_1", key: "gateway_" + n, fingerprint: "a".repeat(64) };
-        let body;
-        const work = async () => {
-          const by = { actor: "test", at: clock.now() };
-          const { purchaseId } = await store.purchase(${JSON.stringify(workspaceId)}, 5, by);
-          body = Buffer.from(purchaseId);
-          return { status: 200, contentType: undefined, contentEncoding: undefined, body };
-        };
-        let result;
-        do result = await idempotency.once(request, work);
-        while (result.kind === "unavailable");
-        if (result.kind === "replay") body = Buffer.from(result.response.body);
-        console.log(n, result.kind === "ran" || result.kind === "replay", body.toString());
-      }
-      idempotency.close();
-    });
-  `;
-}

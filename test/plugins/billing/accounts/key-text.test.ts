@@ -12,9 +12,7 @@ import {
 
 /** The pattern of the specification, to compare with. */
 const format = /^gateway_(dev|stage|prod)_[0-9a-fA-F]{32}$/;
-const environment = fc.constantFrom(...environments);
 const hexDigit = fc.constantFrom(...Array.from("0123456789abcdefABCDEF"));
-const hex32 = fc.string({ unit: hexDigit, minLength: 32, maxLength: 32 });
 
 test("every new key has the format, its environment and 128 random bits", () => {
   for (const each of environments) {
@@ -23,14 +21,6 @@ test("every new key has the format, its environment and 128 random bits", () => 
   }
   const many = Array.from({ length: 1_000 }, () => newKeyText("dev"));
   assert.equal(new Set(many).size, many.length);
-});
-
-test("a text with the format is recognized at any offset", () => {
-  fc.assert(
-    fc.property(environment, hex32, fc.string(), (env, hex, before) => {
-      assert.equal(keyEnvironment(`${before}gateway_${env}_${hex}`, before.length), env);
-    }),
-  );
 });
 
 test("any text is recognized exactly if it matches the pattern of the specification", () => {
@@ -54,22 +44,6 @@ test("any text is recognized exactly if it matches the pattern of the specificat
       assert.equal(keyEnvironment(line) !== undefined, format.test(line), JSON.stringify(line));
     }),
     { numRuns: 3_000 },
-  );
-});
-
-test("a key with a character changed, added or removed is not recognized, unless it is another hex digit", () => {
-  const edit = fc.record({
-    at: fc.nat(46),
-    take: fc.nat(1),
-    put: fc.string({ maxLength: 1 }),
-  });
-  fc.assert(
-    fc.property(environment, hex32, edit, (env, hex, { at, take, put }) => {
-      const key = `gateway_${env}_${hex}`;
-      const edited = key.slice(0, at) + put + key.slice(at + take);
-      assert.equal(keyEnvironment(edited) !== undefined, format.test(edited), edited);
-    }),
-    { numRuns: 2_000 },
   );
 });
 

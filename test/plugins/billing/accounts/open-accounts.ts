@@ -7,8 +7,7 @@ import {
   openAccountStore,
   type SqlAccountStore,
 } from "../../../../plugins/billing/accounts/sql-account-store.ts";
-import type { SlotStore } from "../../../../plugins/billing/accounts/slot-store.ts";
-import { createSlots } from "../../../../plugins/billing/accounts/slots.ts";
+import { createSlots, type SlotStore } from "../../../../plugins/billing/accounts/slots.ts";
 import type { Gateway } from "../../../../src/gateway/gateway.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { postgresSql } from "../../../../src/store/sql/postgres-sql.ts";

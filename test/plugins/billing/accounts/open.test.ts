@@ -3,7 +3,6 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { accountsFixture } from "./fixture.ts";
 import { openFolderAccounts } from "./open-accounts.ts";
 
 // test/store/sql/state-file.test.ts has the tests of files that cannot be used.
@@ -14,12 +13,4 @@ test("the first start creates a private folder with an empty database", async (t
   assert.deepEqual(await store.listWorkspaces(), []);
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   assert.equal(statSync(join(folder, "state.db")).mode & 0o777, 0o600);
-});
-
-test("several services can read one database", async (t) => {
-  const { open, issue } = await accountsFixture(t);
-  const { text } = await issue();
-  for (const service of [await open(), await open(), await open()]) {
-    assert.equal((await service.identify(`Bearer ${text}`)).kind, "key");
-  }
 });

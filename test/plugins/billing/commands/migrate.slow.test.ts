@@ -39,7 +39,6 @@ const tables = [
   "changes",
   "idempotency_slots",
   "receipts",
-  "stream_names",
   "lost_answers",
 ];
 

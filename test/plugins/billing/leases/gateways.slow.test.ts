@@ -2,16 +2,15 @@
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { test } from "node:test";
-import { setTimeout as wait } from "node:timers/promises";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { commandLine } from "../../../commands/command-line.ts";
-import { runSql, startPgBouncer } from "../../../store/servers.ts";
+import { runSql } from "../../../store/servers.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
-import { call, charged, pipeline, preparedDatabase, secret, spend } from "./gateway-fixture.ts";
+import { call, charged, pipeline, preparedDatabase, secret } from "./gateway-fixture.ts";
 
 function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   return startTestGateway({
@@ -20,34 +19,6 @@ function start(url: string, more: Readonly<Record<string, string>> = {}): Promis
     account: { plan: "free", capabilities: ["workspace:admin"] },
   });
 }
-
-for (const through of ["directly", "through PgBouncer"] as const) {
-  test(`three gateways spend one budget to the last charge, ${through}`, async (t) => {
-    const database = await preparedDatabase(t);
-    const url = through === "directly" ? database : await startPgBouncer(t, database);
-    if (url === undefined) return;
-    await using one = await start(url);
-    await using two = await start(url);
-    await using three = await start(url);
-    const statuses = await spend([one.url, two.url, three.url], one.key, 12);
-    // 1,000 milli-CU are 142 calls of 7.
-    assert.deepEqual(statuses, { 200: 142, 429: 12 });
-    assert.deepEqual(await charged(database), { charges: 142, used: 994, requests: 142 });
-  });
-}
-
-test("replies that are lost after the commit neither lose nor double a charge", async (t) => {
-  const database = await preparedDatabase(t);
-  await using proxy = await startFaultProxy(Number(new URL(database).port));
-  proxy.dropAfter = "sluice.credit_post";
-  await using gateway = await start(throughPort(database, proxy.port));
-  for (let n = 1; n <= 5; n++) {
-    proxy.repliesToDrop = 1;
-    assert.equal(await call(gateway.url, gateway.key), 200);
-    assert.equal(proxy.dropped, n);
-  }
-  assert.deepEqual(await charged(database), { charges: 5, used: 35, requests: 5 });
-});
 
 test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
   const database = await preparedDatabase(t);
@@ -102,35 +73,6 @@ test("while PostgreSQL does not answer, calls are refused at once and nothing qu
   const answered = statuses.filter((status) => status === 200).length;
   const { charges, requests } = (await charged(database)) ?? {};
   assert.deepEqual([charges, requests], [answered + 2, answered + 2]);
-});
-
-test("connections that the server ends in the middle neither lose nor double a charge", async (t) => {
-  const database = await preparedDatabase(t);
-  await using one = await start(database);
-  await using two = await start(database);
-  const answered = new Map<string, number>();
-  let isOver = false;
-  const callers = [one, two, one, two].map(async (gateway, caller) => {
-    for (let n = 0; !isOver && n < 30; n++) {
-      const id = `${caller}-${n}`;
-      answered.set(id, await callOnce({ ...gateway, key: one.key }, id, 20_000).catch(() => 0));
-    }
-  });
-  for (let kills = 0; kills < 10; kills++) {
-    await runSql(
-      database,
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-       WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-    );
-    await wait(50);
-  }
-  isOver = true;
-  await Promise.all(callers);
-  const rows = await runSql(database, "SELECT request_id FROM sluice.charges");
-  const paid = rows.map((row) => String(row["request_id"])).toSorted();
-  const whole = [...answered].filter(([, status]) => status === 200).map(([id]) => id);
-  assert.ok(whole.length > 0);
-  assert.deepEqual(paid, whole.toSorted());
 });
 
 async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
@@ -202,28 +144,6 @@ async function callOnce(
   await response.text();
   return response.status;
 }
-
-test("a gateway that stops gives back its credit, and reports show what is used", async (t) => {
-  const database = await preparedDatabase(t);
-  await using one = await start(database);
-  {
-    await using two = await start(database);
-    for (let n = 0; n < 10; n++) assert.equal(await call(two.url, one.key), 200);
-  }
-  const leases = await runSql(database, "SELECT replica FROM sluice.leases WHERE replica = 2");
-  assert.deepEqual(leases, []);
-  assert.deepEqual(await spend([one.url], one.key, 1), { 200: 132, 429: 1 });
-  const metering = one.gateway.use("metering");
-  const used = await metering?.workspaceUsage(one.workspaceId);
-  assert.equal(used?.includedMilliCu, 994);
-  const { day, openMilliCu } =
-    (await metering?.keyWindows({
-      id: one.keyId,
-      cuLimit24hMilli: 2_000,
-      cuLimit30dMilli: undefined,
-    })) ?? assert.fail();
-  assert.deepEqual([day.usedMilliCu, openMilliCu], [994, 0]);
-});
 
 test("with async durability an answer does not wait, and its charge is recorded", async (t) => {
   const database = await preparedDatabase(t);

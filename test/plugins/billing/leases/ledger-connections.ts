@@ -179,12 +179,3 @@ export async function untilBlocked(database: string): Promise<void> {
 export function grantedOf({ granted }: LeaseReply): number | undefined {
   return granted?.[0]?.grantedMilliCu;
 }
-
-/** Sets back the last message of a replica, as if it had been silent for 11 seconds. */
-export async function silence(database: string, replica: number): Promise<void> {
-  await runSql(
-    database,
-    "UPDATE sluice.replicas SET registered_at = registered_at - 11000",
-    `UPDATE sluice.replicas SET heard_at = heard_at - 11000 WHERE id = ${replica}`,
-  );
-}

@@ -30,19 +30,6 @@ function amountsOf(month: Drawn): readonly number[] {
   return [month.includedMilliCu, month.purchasedMilliCu, month.overageMilliCu];
 }
 
-test("a month draws included credit, then purchased credit, then overage", () => {
-  const cases = [
-    [0, 0, [0, 0, 0]],
-    [100, 0, [100, 0, 0]],
-    [120, 0, [100, 20, 0]],
-    [120, 45, [100, 5, 15]],
-    [400, 60, [100, 0, 300]],
-  ] as const;
-  for (const [sum, before, amounts] of cases) {
-    assert.deepEqual(amountsOf(drawn(sum, limits, before)), amounts);
-  }
-});
-
 test("without overage, what nothing covers overdraws the included amount", () => {
   assert.deepEqual(amountsOf(drawn(170, { ...limits, overageMilliCu: 0 }, 0)), [120, 50, 0]);
 });

@@ -77,20 +77,6 @@ test("a lease that nobody uses is given back after 30 seconds", () => {
   world.finish();
 });
 
-test("slack of another replica is recalled before a reservation is refused", () => {
-  const world = started(2);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 290);
-  world.flow(50);
-  assert.ok(lease(world, "ws_1", 1)!.granted > 290);
-  world.reserve(1, 1, 310);
-  const { reservation } = world.process(1).open[0]!;
-  assert.equal(reservation.state, "waiting");
-  world.flow(500);
-  assert.equal(reservation.state, "open");
-  world.finish();
-});
-
 test("a reservation that does not fit is refused with the numbers of the ledger, and the refusal is remembered", () => {
   const world = started(2);
   world.setLimits("ws_1", included);
@@ -129,24 +115,6 @@ test("credit that is freed while the ledger is asked counts before a reservation
   world.release(0, 0);
   world.flow(100);
   assert.equal(reservation.state, "open");
-  world.finish();
-});
-
-test("a reservation is not refused while a silent replica holds slack, and fits after its fence", () => {
-  const world = started(2);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 290);
-  world.flow(50);
-  world.process(0).isPaused = true;
-  world.reserve(1, 1, 310);
-  const [first] = world.process(1).open;
-  world.flow(2_200);
-  assert.equal(first?.reservation.state, "unavailable");
-  world.pass(12_000, 100);
-  world.reserve(1, 1, 310);
-  world.flow(500);
-  assert.equal(world.process(1).open[0]?.reservation.state, "open");
-  world.process(0).isPaused = false;
   world.finish();
 });
 
@@ -218,42 +186,6 @@ test("a reply that arrives after a pause is ignored, because its numbers are old
   world.finish();
 });
 
-test("a replica that was fenced reserves again what was open, and posts what was not posted", () => {
-  const world = started(2);
-  world.reserve(0, 1, 100);
-  world.reserve(0, 1, 50);
-  world.flow(50);
-  world.settle(0, 0, [100]);
-  const { reservation } = world.process(0).open[0]!;
-  world.process(0).isPaused = true;
-  world.pass(12_000, 250);
-  assert.equal(world.ledger.replicas.get(1)?.state, "fenced");
-  assert.equal(lease(world, "ws_1", 1), undefined);
-  world.process(0).isPaused = false;
-  world.flow(600);
-  assert.equal(world.ledger.charges.length, 1);
-  assert.equal(reservation.state, "open");
-  assert.deepEqual([world.seen.posted, world.seen.lost], [1, 0]);
-  world.finish();
-});
-
-test("what no longer fits after a fence is lost, and is not charged", () => {
-  const world = started(2);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 400);
-  world.flow(50);
-  world.settle(0, 0, [100]);
-  world.process(0).isPaused = true;
-  world.pass(12_000, 250);
-  world.reserve(1, 1, 300);
-  world.flow(100);
-  world.process(0).isPaused = false;
-  world.flow(1_000);
-  assert.equal(world.ledger.charges.length, 0);
-  assert.equal(world.seen.lost, 1);
-  world.finish();
-});
-
 test("slack ends with the month, and an open reservation does not", () => {
   const world = started(1);
   world.setLimits("ws_1", { ...included, overageMilliCu: unlimitedMilliCu });
@@ -268,27 +200,6 @@ test("slack ends with the month, and an open reservation does not", () => {
   const [charge] = world.ledger.charges;
   assert.equal(charge?.costMilliCu, 420);
   assert.equal(new Date(charge.time).getUTCMonth(), 1);
-  world.finish();
-});
-
-test("batches that a restored ledger has lost are posted again, and leases are stated again", () => {
-  const world = started(1);
-  world.reserve(0, 1, 100);
-  world.reserve(0, 1, 40);
-  world.flow(50);
-  world.settle(0, 0, [60]);
-  world.flow(50);
-  assert.equal(world.ledger.charges.length, 1);
-  world.restoreBefore(() => {
-    world.settle(0, 0, [50]);
-    world.flow(50);
-  });
-  assert.equal(world.ledger.charges.length, 1, "the second charge is lost");
-  world.flow(600);
-  assert.deepEqual(
-    world.ledger.charges.map(({ costMilliCu }) => costMilliCu),
-    [60, 20],
-  );
   world.finish();
 });
 
@@ -314,23 +225,6 @@ test("a replica posts again what a restored ledger has lost, even if the ledger 
   world.finish();
 });
 
-test("a scope that was charged is counted from zero after a while, and the ledger keeps the sum", () => {
-  const world = started(1);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 400);
-  world.flow(50);
-  world.settle(0, 0, [100]);
-  world.pass(33_000, 250);
-  assert.equal(lease(world, "ws_1", 1), undefined);
-  world.reserve(0, 1, 201);
-  world.flow(600);
-  assert.equal(world.seen.refused, 1);
-  world.reserve(0, 1, 200);
-  world.flow(50);
-  assert.equal(world.process(0).open[0]?.reservation.state, "open");
-  world.finish();
-});
-
 test("charges behind a batch without a reply are given up after 5 seconds, and their credit is free", () => {
   const world = started(1);
   world.setLimits("ws_1", included);
@@ -352,18 +246,5 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   world.reserve(0, 1, 400);
   world.flow(100);
   assert.equal(world.process(0).open[0]?.reservation.state, "open");
-  world.finish();
-});
-
-test("several reservations can pay for one charge", () => {
-  const world = started(1);
-  world.reserve(0, 1, 100);
-  world.reserve(0, 1, 50);
-  world.flow(50);
-  const [first, second] = world.process(0).open;
-  world.settle(0, 0, [150], [second!.reservation]);
-  world.flow(50);
-  assert.deepEqual([first!.reservation.state, second!.reservation.state], ["posted", "released"]);
-  assert.equal(world.ledger.charges[0]?.takenMilliCu, 150);
   world.finish();
 });

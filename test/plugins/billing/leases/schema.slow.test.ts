@@ -13,19 +13,13 @@ import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.t
 import { chargeMigrations } from "../../../../plugins/billing/leases/schema.ts";
 import { postgresDialect } from "../../../../src/store/sql/dialect.ts";
 import { createDatabase } from "../../../store/servers.ts";
+import { testClock } from "../accounts/postgres/database.ts";
 import { histories, runHistory } from "./histories.ts";
 import { ledgerOn, numberTypes } from "./ledger-connections.ts";
 import { correctParts } from "./world.ts";
 
 const ledgerSchema = `CREATE SCHEMA sluice; ${postgresDialect.functions}
 ${chargeMigrations.map(({ sql }) => sql).join("\n")}`;
-
-const testClock = `
-CREATE TABLE sluice.test_clock (now bigint);
-INSERT INTO sluice.test_clock VALUES (0);
-CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
-  'SELECT now FROM sluice.test_clock';
-`;
 
 interface Recorded {
   readonly now: number;

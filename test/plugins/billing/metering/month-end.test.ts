@@ -1,7 +1,7 @@
 /** The division of months whose last charges are not on disk yet when the next month begins. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf, take } from "./fixture.ts";
 

@@ -7,10 +7,10 @@ import {
   openChargesDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
-import { agentOf, charge, line, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
+import { agentOf, charge, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
 
 const storeError = (code: string) => (error: unknown) => {
   assert.ok(error instanceof StoreError, String(error));
@@ -59,19 +59,6 @@ test("a reader sees the charges settled before it began and does not block the w
   assert.equal(rest.length, 299);
   assert.ok(rest.every((row) => row.keyId === "key_1"));
   assert.equal([...readUsage(fixture.dataDir)].length, 600);
-});
-
-test("the lines of one settle share a commit and have separate ids, and intents are not charges", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  const batch = take(meter, principalOf(), 60, { streamed: true, requestId: "batch" });
-  await meter.flush();
-  await batch.settle([line(10), line(20), line(30)]);
-  const rows = [...readUsage(fixture.dataDir)];
-  assert.deepEqual(costs(rows), [10, 20, 30]);
-  assert.deepEqual(new Set(rows.map((row) => row.requestId)), new Set(["batch"]));
-  assert.equal(new Set(rows.map((row) => row.id)).size, 3);
-  assert.equal(new Set(rows.map((row) => row.id.slice(0, row.id.lastIndexOf("_")))).size, 1);
 });
 
 test("long and non-ASCII texts are kept, and too long ones are cut", async (t) => {
@@ -169,6 +156,6 @@ test("purchased credit that was drawn is read from the sums and the latest charg
   fixture.clock.advance(2 * minute);
   await charge(meter, buyer, 3);
   await charge(meter, principalOf({ workspace: { id: "ws_other" }, key: { id: "key_2" } }), 4);
-  assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map([["ws_1", 28]]));
+  assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 28);
   assert.equal(meter.purchasedLeft(buyer.workspace), 72);
 });

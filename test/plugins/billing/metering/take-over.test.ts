@@ -17,7 +17,7 @@ import {
   chargesPath,
   earlierPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/purchased-drawn.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { Sums } from "../../../../plugins/billing/metering/sums.ts";
 import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";

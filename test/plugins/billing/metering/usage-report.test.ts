@@ -6,7 +6,7 @@ import { openComputePool } from "../../../../src/compute/pool.ts";
 import { chargesPath } from "../../../../plugins/billing/metering/journal-schema.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { maxGroups } from "../../../../plugins/billing/metering/usage/report-json.ts";
+import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts";
 import {
   makeReport,
   type ReportJob,
@@ -65,49 +65,6 @@ async function someUsage(t: Parameters<typeof meterFixture>[0]): Promise<string>
   await settle(meter, "key_b", [call, { ...chat, costMilliCu: 3 }]);
   return dataDir;
 }
-
-test("groups have the requested members in a fixed order", async (t) => {
-  const dataDir = await someUsage(t);
-  const groupBy: UsageMember[] = ["day", "model", "method", "surface", "key"];
-  const of = { surface: "ledger-rpc", method: "system_chain", model: null };
-  const chats = { surface: "chat", method: "chat.completions", model: "Acme/One" };
-  const none = { input_tokens: 0, output_tokens: 0 };
-  const some = { input_tokens: 30, output_tokens: 4 };
-  const [first, second] = ["2026-01-15", "2026-01-16"];
-  const { groups } = await reportOf(dataDir, { groupBy });
-  assert.deepEqual(groups, [
-    { key: "key_a", ...of, day: first, calls: 2, used_cu_milli: 200, ...none },
-    { key: "key_b", ...chats, day: first, calls: 1, used_cu_milli: 7, ...some },
-    { key: "key_b", ...chats, day: second, calls: 1, used_cu_milli: 3, ...some },
-    { key: "key_b", ...of, day: second, calls: 1, used_cu_milli: 100, ...none },
-  ]);
-  assert.deepEqual(Object.keys(groups[0] ?? {}).slice(0, 5), [
-    "key",
-    "surface",
-    "method",
-    "model",
-    "day",
-  ]);
-  const byModel = await reportOf(dataDir, { groupBy: ["model"] });
-  assert.deepEqual(
-    byModel.groups.map(({ model, calls }) => [model, calls]),
-    [
-      [null, 3],
-      ["Acme/One", 2],
-    ],
-  );
-});
-
-test("a range includes its start and excludes its end", async (t) => {
-  const dataDir = await someUsage(t);
-  const used = async (from: number, to: number): Promise<number> =>
-    (await reportOf(dataDir, { from, to })).used_cu_milli;
-  assert.equal(await used(noon, noon + day), 207);
-  assert.equal(await used(noon + 1, noon + day), 0);
-  assert.equal(await used(noon, noon + day + 1), 310);
-  assert.equal(await used(noon, noon), 0);
-  assert.deepEqual((await reportOf(dataDir, { from: noon, to: noon })).groups, []);
-});
 
 test("a report of any range is the sum of its charges, in whole hours and in the rest", async (t) => {
   const { dataDir, clock, open } = meterFixture(t);

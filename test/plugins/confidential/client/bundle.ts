@@ -7,16 +7,17 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
 export interface Bundle {
-  /** An ES module that exports all of the client, and `verifyEvidence`. */
+  /** An ES module that exports what `contents` exports: by default all of the client, and `verifyEvidence`. */
   readonly script: string;
   /** Paths of all bundled files, relative to the project's root. */
   readonly files: readonly string[];
 }
 
-/** Builds the bundle. Rejects if a file imports one of Node's modules, which browsers do not have. */
-export async function bundleClient(): Promise<Bundle> {
-  const contents = `export * from "./plugins/confidential/client/client.ts";
+const confidentialClient = `export * from "./plugins/confidential/client/client.ts";
 export { verifyEvidence } from "./plugins/confidential/verify/verify.ts";`;
+
+/** Builds the bundle. Rejects if a file imports one of Node's modules, which browsers do not have. */
+export async function bundleClient(contents = confidentialClient): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
     stdin: { contents, resolveDir: root, loader: "ts" },
     absWorkingDir: root,

@@ -1,6 +1,8 @@
 /** The reader of trie proofs and the roots of tries, judged by sp-trie (in the executor of chopsticks). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createMetrics } from "../../../../src/base/metrics.ts";
+import { HeldBytes } from "../../../../src/memory/held-bytes.ts";
 import { calculate_state_root, decode_proof } from "@acala-network/chopsticks-executor";
 import * as fc from "fast-check";
 import { hashOf } from "../../../../plugins/proofs/trie/blake2.ts";
@@ -91,19 +93,42 @@ test("a proof without one of its nodes, or with a damaged one, shows nothing wro
   );
 });
 
+test("kept nodes make room for clients, and keep at most half of what all may hold", () => {
+  const memory = new HeldBytes(8_000, createMetrics());
+  const kept = new KeptNodes(1_000_000, (refused) => memory.hold("kept", "result", refused));
+  const addMany = (): void => {
+    for (let at = 0; at < 100; at++) kept.add(`node ${at}`, Buffer.alloc(100, at));
+  };
+  addMany();
+  const full = memory.bytesOf("result");
+  assert.ok(full > 2_000 && full <= 4_000);
+  const client = memory.hold("client", "request");
+  assert.ok(client.resize(4_000));
+  assert.ok(memory.hold("other client", "request").resize(3_900));
+  addMany();
+  assert.ok(memory.bytesOf("result") <= 100);
+  client[Symbol.dispose]();
+  addMany();
+  assert.deepEqual(kept.get("node 99"), new Uint8Array(100).fill(99));
+});
+
 test("nodes are kept up to a number of bytes, and give the same values", () => {
   const entries = Array.from({ length: 100 }, (_, at): [Uint8Array, Uint8Array] => [
     Buffer.from(`${at} key ${"x".repeat(40)}`),
     Buffer.alloc(100, at),
   ]);
   const { root, nodes } = trieOf(entries, "V1");
-  const large = new KeptNodes(1_000_000);
-  const small = new KeptNodes(2_000);
+  const [memory, largeMemory] = [0, 0].map(() => new HeldBytes(10_000_000, createMetrics())) as [
+    HeldBytes,
+    HeldBytes,
+  ];
+  const large = new KeptNodes(1_000_000, (refused) => largeMemory.hold("kept", "result", refused));
+  const small = new KeptNodes(2_000, (refused) => memory.hold("kept", "result", refused));
   for (const [each, stored] of entries) {
     const proof = new TrieProof(nodes);
     assert.deepEqual(Buffer.from(proof.value(root, each) ?? []), stored);
     for (const kept of [large, small]) for (const used of proof.used) kept.add(...used);
-    assert.ok(small.bytes <= 2_000);
+    assert.ok(memory.bytesOf("result") <= 2_000);
   }
   for (const [each, stored] of entries) {
     assert.deepEqual(Buffer.from(new TrieProof([], large).value(root, each) ?? []), stored);
@@ -239,5 +264,5 @@ function hashed(node: string): Uint8Array {
 }
 
 function bytesFrom(text: string): Buffer {
-  return bytesOf(text) ?? assert.fail(text);
+  return Buffer.from(bytesOf(text) ?? assert.fail(text));
 }

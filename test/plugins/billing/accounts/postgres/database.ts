@@ -23,7 +23,8 @@ export interface TestPool extends PostgresPool {
   idle(): Promise<void>;
 }
 
-const testClock = `
+/** A clock of the database that tests set. */
+export const testClock = `
 CREATE TABLE sluice.test_clock (now bigint);
 INSERT INTO sluice.test_clock VALUES (0);
 CREATE OR REPLACE FUNCTION sluice.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS

@@ -80,45 +80,6 @@ function dropCommits(proxy: FaultProxy, count: number): void {
   proxy.repliesToDrop = count;
 }
 
-test("one request that several gateways get at once has its effect once, and all get its response", async (t) => {
-  const { one, other, id, bought } = await setUp(t);
-  for (let round = 0; round < 10; round++) {
-    const wanted = { ...request, key: `round ${round}` };
-    const buy = async ({ store }: Replica): Promise<StoredResponse> => {
-      assert.ok("purchaseId" in (await store.purchase(id, 5, by)));
-      return response;
-    };
-    const kinds = await Promise.all(
-      [one, other, one, other].map(async (replica) => {
-        const { idempotency } = replica;
-        return (await idempotency.once(wanted, () => buy(replica))).kind;
-      }),
-    );
-    assert.equal(kinds.filter((kind) => kind === "ran").length, 1, kinds.join());
-    assert.ok(
-      kinds.every((kind) => ["ran", "replay", "inFlight"].includes(kind)),
-      kinds.join(),
-    );
-    for (const { idempotency } of [one, other]) {
-      assert.equal((await idempotency.once(wanted, () => assert.fail())).kind, "replay");
-    }
-  }
-  assert.deepEqual(await bought(), { milliCu: 50, purchases: 10 });
-});
-
-test("a plan that two gateways upgrade at once is upgraded once", async (t) => {
-  const { one, other, id } = await setUp(t);
-  const results = await Promise.all(
-    [one, other, one, other].map(({ store }) => store.upgrade(id, "startup", by)),
-  );
-  assert.equal(results.filter((result) => "plan" in result).length, 1);
-  const changes = await one.store.changes({ workspaceId: id });
-  assert.deepEqual(
-    changes.map(({ action }) => action),
-    ["workspace.create", "workspace.upgrade"],
-  );
-});
-
 test("a change whose COMMIT has no answer is found to be committed, and happens once", async (t) => {
   const { proxy, one, id, bought } = await setUp(t);
   dropCommits(proxy, 1);
@@ -158,18 +119,6 @@ test("a transaction whose connection breaks in the middle leaves nothing, and ca
   };
   assert.equal((await one.idempotency.once(request, whole)).kind, "ran");
   assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
-});
-
-test("work that hides a failed statement is not committed", async (t) => {
-  const { one, other, id, bought } = await setUp(t);
-  const hiding = one.store.transaction(async () => {
-    await one.store.purchase(id, 5, by);
-    await one.query("SELECT 1 / 0").catch(() => {});
-    return "hidden";
-  });
-  await assert.rejects(hiding, { code: "SLUICE_STORE_FAILED" });
-  assert.deepEqual(await bought(), { milliCu: 0, purchases: 0 });
-  assert.ok("purchaseId" in (await other.store.purchase(id, 5, by)), "the lock is free");
 });
 
 test("a database that is away fails reads and changes with an error, and works again afterwards", async (t) => {

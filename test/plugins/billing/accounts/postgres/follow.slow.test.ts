@@ -1,7 +1,7 @@
 /** Two gateways on one database: each follows the changes of the other, and keys in memory stop when it is away. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import type { Caller, CallerClaims, IssuedKey } from "sluice-gateway/services";
+import type { Caller, IssuedKey } from "sluice-gateway/services";
 import {
   openAccounts,
   type AccountsService,
@@ -9,7 +9,6 @@ import {
 import type { Followers } from "../../../../../plugins/billing/accounts/account-store.ts";
 import type { SqlAccountStore } from "../../../../../plugins/billing/accounts/sql-account-store.ts";
 import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
-import { systemClock } from "../../../../../src/base/clock.ts";
 import type { Clock } from "../../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
@@ -133,20 +132,6 @@ test("a key is looked up once, and afterwards it is identified without a promise
   assert.equal(await one.who(newKeyText("dev")), "unauthorized");
 });
 
-test("a revoked key is refused at once where it was revoked, and at the next poll by the other gateway", async (t) => {
-  const { one, other, issue, pass } = await setUp(t);
-  const [first, second] = [await issue(), await issue()];
-  for (const { who } of [one, other]) {
-    assert.equal(await who(first), first.key.id);
-    assert.equal(await who(second), second.key.id);
-  }
-  await one.store.revokeKey(first.key.id, by);
-  assert.equal(await one.who(first), "unauthorized");
-  await pass(pollMs);
-  assert.equal(await other.who(first), "unauthorized");
-  assert.equal(await other.who(second), second.key.id);
-});
-
 test("a revocation is seen within a second while commits wait, and with them the looks", async (t) => {
   const { database, one, other, clock, issue } = await setUp(t, undefined, 60_000);
   const key = await issue();
@@ -218,39 +203,6 @@ test("keys in memory are valid for 5 seconds after PostgreSQL is gone, then call
   assert.equal(one.lines.at(-1), "info accounts are readable again");
 });
 
-test("callers with claims follow the changes of another gateway, and remain known while PostgreSQL is gone", async (t) => {
-  const { proxy, one, other, issue, pass } = await setUp(t);
-  const { workspaceId } = (await issue()).key;
-  const claims: CallerClaims = { id: "oidc_ada", workspaceId, capabilities: ["inference"] };
-  const stranger: CallerClaims = { ...claims, workspaceId: "org_9", defaultPlan: "free" };
-  const planOf = async (caller: CallerClaims): Promise<string> => {
-    const found = await one.accounts.identifyClaims(caller);
-    return found.kind === "key" ? found.plan.name : found.kind;
-  };
-  const together = Array.from({ length: 5 }, async () => one.accounts.identifyClaims(claims));
-  const [first, ...others] = await Promise.all(together);
-  assert.ok(first?.kind === "key" && first.plan.name === "free");
-  assert.ok(others.every((caller) => caller === first));
-  assert.equal(one.accounts.identifyClaims(claims), first, "without a promise");
-  await other.store.setWorkspace(workspaceId, { plan: "startup" }, by);
-  await pass(1_000);
-  assert.equal(await planOf(claims), "startup");
-
-  proxy.refuses = true;
-  proxy.reset();
-  await pass(pollMs);
-  assert.equal(await planOf(stranger), "unavailable");
-  // API keys are valid for 5 seconds only, because a revocation would not be seen.
-  await pass(10_000);
-  assert.equal(await planOf(claims), "startup");
-
-  proxy.refuses = false;
-  await other.store.setWorkspace(workspaceId, { plan: "developer" }, by);
-  await pass(pollMs);
-  assert.equal(await planOf(claims), "developer");
-  assert.equal(await planOf(stranger), "free");
-});
-
 test("a gateway that stood still does not use its memory before it has asked again", async (t) => {
   const { one, clock, issue, pass } = await setUp(t);
   const key = await issue();
@@ -281,28 +233,6 @@ test("after the database has lost changes, nothing in memory is used unchecked",
     assert.equal(await who(lost), "unauthorized");
     assert.equal(await who(kept), kept.key.id);
   }
-});
-
-test("the latest use of a key by any gateway is stored", async (t) => {
-  const { one, other, clock, issue, pass } = await setUp(t);
-  const key = await issue();
-  await one.who(key);
-  clock.jump(1_000);
-  await other.who(key);
-  const latest = clock.now();
-  clock.jump(-1_000);
-  await pass(60_000);
-  assert.equal((await one.store.findKey(key.key.id))?.lastUsedAt, latest);
-});
-
-test("a revocation reaches a gateway with running clocks", async (t) => {
-  const { one, other, issue } = await setUp(t, systemClock);
-  const key = await issue();
-  assert.equal(await other.who(key), key.key.id);
-  await one.store.revokeKey(key.key.id, by);
-  const revokedAt = performance.now();
-  while ((await other.who(key)) !== "unauthorized") await new Promise(setImmediate);
-  t.diagnostic(`refused ${Math.round(performance.now() - revokedAt)} ms after the revocation`);
 });
 
 test("keys that do not exist reach the database only a few times between two reads of the changes", async (t) => {

@@ -75,37 +75,6 @@ async function purchase(gateway: TestGateway, idempotencyKey: string): Promise<R
   });
 }
 
-test("accounts and idempotency outlive the data folder, and commands change them", async (t) => {
-  const url = await preparedDatabase(t);
-  const { json } = commandLine(t, "dev", { DATABASE_URL: url });
-  let first: TestGateway | undefined;
-  let bought = "";
-  {
-    await using gateway = await start(url);
-    first = gateway;
-    assert.equal(await call(gateway, gateway.key), 200);
-    const response = await purchase(gateway, "five");
-    assert.equal(response.status, 200);
-    bought = await response.text();
-  }
-  // The second gateway has another data folder.
-  await using gateway = await start(url);
-  assert.equal(await call(gateway, first.key), 200);
-  const again = await purchase({ ...gateway, ...first, url: gateway.url }, "five");
-  assert.equal(await again.text(), bought);
-  const [{ count } = {}] = await runSql(url, "SELECT count(*)::int AS count FROM sluice.purchases");
-  assert.equal(count, 1);
-
-  const made = await json(keys, "create", "--workspace", first.workspaceId);
-  assert.equal(await call(gateway, String(made["key"])), 200);
-  const from = performance.now();
-  const revoked = await json(keys, "revoke", first.keyId);
-  t.diagnostic(`revoked and confirmed in ${Math.round(performance.now() - from)} ms`);
-  assert.deepEqual(revoked["confirmed_by"], ["gateway-a"]);
-  assert.deepEqual(revoked["not_confirmed_by"], []);
-  assert.equal(await call(gateway, first.key), 401);
-});
-
 test("while PostgreSQL is away, `async` keeps keys in memory valid for 5 seconds, and changes are answered with 503", async (t) => {
   const url = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
@@ -273,13 +242,13 @@ test("a user without rights is a fault that names the documentation", async (t) 
   );
 });
 
-test("a revocation names the gateways that have not confirmed it", async (t) => {
+test("a revocation names the gateways that have confirmed it, and the others", async (t) => {
   const url = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
   const through = new URL(url);
   through.port = String(proxy.port);
   await using gateway = await start(through.href);
-  const { run } = commandLine(t, "dev", { DATABASE_URL: url });
+  const { run, json } = commandLine(t, "dev", { DATABASE_URL: url });
   await until(async () => {
     const [row] = await runSql(
       url,
@@ -287,6 +256,9 @@ test("a revocation names the gateways that have not confirmed it", async (t) => 
     );
     return row?.["count"] === 1;
   });
+  const made = await json(keys, "create", "--workspace", gateway.workspaceId);
+  const revoked = await json(keys, "revoke", String(made["id"]));
+  assert.deepEqual([revoked["confirmed_by"], revoked["not_confirmed_by"]], [["gateway-a"], []]);
   proxy.refuses = true;
   proxy.reset();
   const { code, out, err } = await run(keys, "revoke", gateway.keyId);

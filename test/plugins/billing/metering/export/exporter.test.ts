@@ -5,8 +5,8 @@ import {
   Exporter,
   type Batch,
   type ExporterDeps,
+  exportMetrics,
 } from "../../../../../plugins/billing/metering/export/exporter.ts";
-import { exportMetrics } from "../../../../../plugins/billing/metering/export/metrics.ts";
 import type { DeliveryResult } from "../../../../../plugins/billing/metering/export/send.ts";
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { keepingLog } from "../../../../../src/testing/keeping-log.ts";

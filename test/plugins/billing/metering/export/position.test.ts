@@ -6,7 +6,7 @@ import {
   parsePosition,
   positionText,
   start,
-} from "../../../../../plugins/billing/metering/export/position.ts";
+} from "../../../../../plugins/billing/metering/export/database-pages.ts";
 
 const live = { id: 1, last: 10, hasEnded: false };
 const ended = { id: 2, last: 5, hasEnded: true };

@@ -115,52 +115,6 @@ test("one gateway delivers the charges of all; when it is killed, another one co
   assert.equal((await charged(url))?.["charges"], 65);
 });
 
-test("a gateway that stops hands the export over at once", async (t) => {
-  const { key, sink, start } = await setUp(t);
-  const one = await start("one");
-  const two = await start("two");
-  await callTimes(one, key, 1);
-  await sink.until(() => idsOf(sink).length === 1);
-  one.child.kill("SIGTERM");
-  await one.exited;
-  await callTimes(two, key, 1);
-  await sink.until(() => idsOf(sink).length === 2);
-  const three = await start("three");
-  two.child.kill("SIGTERM");
-  await two.exited;
-  await callTimes(three, key, 1);
-  await sink.until(() => idsOf(sink).length === 3);
-});
-
-test("the command continues after the position that it has printed", async (t) => {
-  const { url, key, start, exported } = await setUp(t);
-  const one = await start("one");
-  const two = await start("two");
-  await callTimes(one, key, 3);
-  await callTimes(two, key, 2);
-  const first = exported();
-  assert.equal(first.length, 5);
-  assert.deepEqual(exported("--after", "cur_0"), first);
-  assert.deepEqual(exported("--to", "2000-01-01"), []);
-  assert.deepEqual(exported("--from", "2000-01-01"), first);
-  // The test reads standard output only. This is the position after five charges of two gateways that run.
-  const position = "cur_2,1:3,2:2";
-  assert.deepEqual(exported("--after", position), []);
-  await callTimes(one, key, 1);
-  await callTimes(two, key, 1);
-  const rest = exported("--after", position);
-  assert.equal(rest.length, 2);
-  assert.deepEqual(exported(), [
-    ...first.slice(0, 3),
-    ...rest.slice(0, 1),
-    ...first.slice(3),
-    ...rest.slice(1),
-  ]);
-  assert.throws(() => exported("--after", "chg_ab_1_0"), /--after: expected a position/);
-  await runSql(url, "UPDATE sluice.meta SET secret_check = 'x'");
-  assert.throws(() => exported(), /SLUICE_STORE_SECRET/);
-});
-
 test("after a gateway has delivered its own charges and copied them, the shared export begins after those", async (t) => {
   const { folder, key, sink, start, run, createKey } = await setUp(t);
   const withoutDatabase = { DATABASE_URL: "" };

@@ -33,6 +33,7 @@ export function scriptedNode(script: Script): ScriptedNode {
     nodes: [],
     methods: new Map(),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
+    forget() {},
     async call(method, params) {
       calls.push(`${method.name}${params.toString()}`);
       const answer = script[method.name];

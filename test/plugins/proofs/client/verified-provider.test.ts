@@ -1,0 +1,148 @@
+/** The providers that verify, with PAPI and polkadot.js, through a gateway and through one that lies. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ApiPromise } from "@polkadot/api";
+import { createClient } from "polkadot-api";
+import {
+  VerifiedProvider,
+  verifiedProvider,
+} from "../../../../plugins/proofs/client/verified-provider.ts";
+import { until } from "../../ledger/until.ts";
+import { registry, TestChain, voters } from "../test-chain.ts";
+import { startLiar, startProvedDemo, type Message } from "./proved-demo.ts";
+
+const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
+/** `System.Number`. */
+const key = "0x26aa394eea5630e07c48ae0c9558cef702a5c1b19ab7a04f536c519aca4983ac";
+
+test("PAPI reads blocks and storage, all of it verified", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const client = createClient(verifiedProvider(url, { checkpoint: chain.checkpoint(2) }));
+  t.after(() => client.destroy());
+  const { number, hash, parent } = await client.getFinalizedBlock();
+  assert.equal(number, 8);
+  assert.equal((await client.getBlockHeader(hash)).parentHash, parent);
+  assert.ok((await client.getBlockBody(hash)).length >= 2);
+  const api = client.getUnsafeApi();
+  const account = (await api.query["System"]!["Account"]!.getValue(alice)) as { nonce: number };
+  assert.ok(account.nonce > 0);
+  const entries = await api.query["System"]!["Account"]!.getEntries();
+  assert.ok(entries.length >= 6);
+  client.destroy();
+});
+
+test("polkadot.js reads and subscribes, all of it verified", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const provider = new VerifiedProvider(url, { checkpoint: chain.checkpoint(2) });
+  const api = await ApiPromise.create({ provider, noInitWarn: true, throwOnConnect: true });
+  t.after(() => api.disconnect());
+  assert.equal((await api.rpc.chain.getHeader()).number.toNumber(), 8);
+  const { nonce } = await api.query.system.account(alice);
+  assert.ok(nonce.toNumber() > 0);
+  assert.ok((await api.query.system.account.entries()).length >= 6);
+  const block = await api.rpc.chain.getBlock(chain.at(8).hash);
+  assert.ok(block.block.extrinsics.length >= 2);
+  const head = await new Promise<number>((resolve) => {
+    void api.rpc.chain.subscribeFinalizedHeads((each) => resolve(each.number.toNumber()));
+  });
+  assert.equal(head, 8);
+  await api.disconnect();
+});
+
+const notProved = { code: -32052 };
+type Lie = (message: Message, method: string) => void;
+
+test("each lie of a gateway is refused", async (t) => {
+  const finalized = 7;
+  const { url, chain } = await startProvedDemo(t, finalized);
+  let lie: Lie = () => {};
+  const liar = await startLiar(t, url, (message, asked) => lie(message, asked?.method ?? ""));
+  const provider = new VerifiedProvider(liar, { checkpoint: chain.checkpoint(2) });
+  t.after(() => provider.disconnect());
+  const read = (method: string, ...params: unknown[]): Promise<unknown> =>
+    provider.send(method, params);
+  const { hash } = chain.at(finalized - 1);
+  const value = "0x06000000";
+  assert.equal(await read("state_getStorage", key, hash), value);
+  // The value comes from the proof, so it is right whatever the gateway calls the result.
+  lie = (message) => (message["result"] = "0x07000000");
+  assert.equal(await read("state_getStorage", key, hash), value);
+  lie = (message, method) => {
+    if (method === "chain_getBlockHash") message["result"] = chain.at(3).hash;
+  };
+  assert.equal(await read("chain_getBlockHash", finalized), chain.at(finalized).hash);
+  const changesProof = (change: (proof: { nodes: string[]; headers: unknown[] }) => void): Lie => {
+    return (message, method) => {
+      if (method.startsWith("state_")) change(message["proof"] as Parameters<typeof change>[0]);
+    };
+  };
+  const otherHeader = registry.createType("Header", chain.at(5).header).toHex();
+  const lies: Record<string, Lie> = {
+    "no proof": (message) => delete message["proof"],
+    "a node is missing": changesProof(({ nodes }) => nodes.pop()),
+    "damaged nodes": changesProof((proof) => {
+      proof.nodes = proof.nodes.map((node) => `${node.slice(0, -2)}ff`);
+    }),
+    "no header": changesProof(({ headers }) => headers.splice(0)),
+    "another header": changesProof(({ headers }) => headers.splice(0, 1, otherHeader)),
+    "a header that is no text": changesProof(({ headers }) => headers.splice(0, 1, 1)),
+  };
+  for (const [name, each] of Object.entries(lies)) {
+    lie = each;
+    await assert.rejects(read("state_getStorage", key, hash), notProved, name);
+    await assert.rejects(read("state_getKeysPaged", key, 10, null, hash), notProved, name);
+    await assert.rejects(read("state_queryStorageAt", [key]), notProved, name);
+  }
+  lie = ({ result }) => {
+    (result as { block?: { extrinsics: unknown[] } }).block?.extrinsics.pop();
+  };
+  await assert.rejects(read("chain_getBlock", hash), notProved);
+  lie = (message, method) => {
+    if (method === "chain_getHeader") message["result"] = chain.at(3).header;
+  };
+  await assert.rejects(read("chain_getHeader", hash), notProved);
+});
+
+test("what is not finalized or cannot be verified is refused, and a read without a block is at the finalized head", async (t) => {
+  const { url, chain } = await startProvedDemo(t, 7);
+  const provider = new VerifiedProvider(url, { checkpoint: chain.checkpoint(2) });
+  t.after(() => provider.disconnect());
+  assert.equal(await provider.send("state_getStorage", [key]), "0x07000000");
+  const { hash, header } = chain.at(8);
+  await assert.rejects(provider.send("state_getStorage", [key, hash]), notProved);
+  await assert.rejects(provider.send("chain_getBlock", [hash]), notProved);
+  await assert.rejects(provider.send("state_getPairs", ["0x"]), notProved);
+  const { stateRoot } = await provider.send<{ stateRoot: string }>("chain_getHeader", [hash]);
+  assert.equal(stateRoot, header["stateRoot"]);
+});
+
+test("a gateway that follows another chain than the checkpoint is not believed", async (t) => {
+  const { url } = await startProvedDemo(t);
+  const checkpoint = new TestChain(voters(4)).add({}, 3).checkpoint(2);
+  const provider = new VerifiedProvider(url, { checkpoint });
+  t.after(() => provider.disconnect());
+  await assert.rejects(provider.send("state_getStorage", [key]), notProved);
+});
+
+test("a head is not reported as finalized unless it is", async (t) => {
+  const { url, chain } = await startProvedDemo(t, 7);
+  let isLying = true;
+  const liar = await startLiar(t, url, ({ method, params }) => {
+    if (method === "chain_finalizedHead" && isLying)
+      (params as { result: unknown }).result = chain.at(8).header;
+  });
+  const provider = new VerifiedProvider(liar, { checkpoint: chain.checkpoint(2) });
+  t.after(() => provider.disconnect());
+  const numbers: number[] = [];
+  const subscribe = (): Promise<unknown> =>
+    provider.subscribe("", "chain_subscribeFinalizedHeads", [], (_, head) =>
+      numbers.push(Number((head as { number: string }).number)),
+    );
+  await subscribe();
+  // The answer to another call comes after the notification.
+  await provider.send("state_getStorage", [key]);
+  isLying = false;
+  await subscribe();
+  await until(() => numbers.length > 0);
+  assert.deepEqual(numbers, [7]);
+});
