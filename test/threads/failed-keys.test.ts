@@ -23,11 +23,9 @@ test("an address that presents unknown keys is blocked, whichever threads it rea
   // A well-formed key that was never issued.
   const unknown = gateway.key.slice(0, -1) + (gateway.key.endsWith("A") ? "B" : "A");
   const statuses: number[] = [];
-  while (statuses.length < 100 && statuses.filter((status) => status === 429).length < 10) {
-    statuses.push(await statusOf(unknown));
-  }
-  // Each thread learns of the block with its next failure.
+  while (statuses.length < 100) statuses.push(await statusOf(unknown));
+  // Each thread learns of the block when the main thread has counted its next failure. Alone, each would allow 10.
   const failed = statuses.filter((status) => status === 401).length;
-  assert.ok(failed >= 10 && failed <= 11, `${failed} failures`);
+  assert.ok(failed >= 10 && failed < 20, `${failed} failures`);
   assert.equal(await statusOf(gateway.key), 200);
 });

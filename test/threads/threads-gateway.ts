@@ -6,6 +6,7 @@ import { startBareGateway, type BareGateway } from "../../src/testing/gateway.ts
 
 /** A surface that answers with the index of its thread and a text, and fails in the ways that a query asks for. */
 const surface = `
+const id = crypto.randomUUID();
 export default {
   kind: "surface", name: "which", description: "x",
   options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
@@ -16,6 +17,7 @@ export default {
       const { query } = exchange.request;
       if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
       if (query === "block") for (;;) Math.random();
+      if (query === "id") return { status: 200, body: id };
       const reply = { status: 200, body: host.threads?.index + text };
       // Long enough for a test to see that the request runs, and no test waits for less.
       return query === "wait" ? new Promise((end) => setTimeout(end, 500, reply)) : reply;
