@@ -73,6 +73,7 @@ describe("sluice connect", () => {
     const folders = (): string[] =>
       readdirSync(tmpdir()).filter((name) => name.startsWith("sluice-connect-"));
     const before = folders();
+    const listeners = process.listenerCount("SIGHUP");
     const settings = ["--configure", "openai", "--max-price", "20"];
     const { code, err } = await serve(
       t,
@@ -92,6 +93,7 @@ describe("sluice connect", () => {
     );
     assert.equal(code, 0, err);
     assert.deepEqual(folders(), before, "the temporary folder was removed");
+    assert.equal(process.listenerCount("SIGHUP"), listeners);
   });
 
   test("prints one JSON document, and keeps the local key in a file", inTime, async (t) => {
