@@ -50,10 +50,10 @@ export async function startChain(
   const workers = await Promise.all(
     Array.from({ length: count }, async (_, index): Promise<ChainWorker> => {
       const own = { models: [model], coefficient: coefficient + index, seed };
-      const options = { ...own, ...(upstream && { upstream }) };
-      const worker = await startTestWorker(t, options);
+      const all = { ...own, ...(upstream && { upstream }) };
+      const worker = await startTestWorker(t, all);
       const port = Number(new URL(worker.url).port);
-      return { ...worker, ...own, replace: () => startTestWorker(t, { ...options, port }) };
+      return { ...worker, ...own, replace: () => startTestWorker(t, { ...all, port }) };
     }),
   );
   const evidence = { kind: "simulated", roots: [workers[0]?.simulatedRoot] };
