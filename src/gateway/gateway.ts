@@ -17,7 +17,7 @@ import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { MainThreads } from "./threads/ports.ts";
-import { ThreadPool } from "./threads/pool.ts";
+import type { ThreadPool } from "./threads/pool.ts";
 import { receiveSettled, type Observers } from "./threads/settled.ts";
 import { receiveLines } from "./threads/thread-log.ts";
 import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
@@ -191,7 +191,7 @@ async function assemble(
   };
 }
 
-/** Starts the threads that serve. */
+/** Starts the threads that serve. Their module, which loads the inspector, is imported only if it is used. */
 async function openPool(
   threads: MainThreads,
   options: StartOptions & { readonly clock: Clock; readonly log: Log },
@@ -205,6 +205,7 @@ async function openPool(
   stack.use(receiveSettled(threads, observers as ReadonlySet<unknown> as Observers));
   stack.use(serveThreadList(threads));
   const sendsLog = log.line !== undefined;
+  const { ThreadPool } = await import("./threads/pool.ts");
   return ThreadPool.open({
     threads,
     generation,
