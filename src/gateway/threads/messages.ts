@@ -20,7 +20,7 @@ type Content =
 
 export type ThreadMessage = Content & { readonly from: number; readonly to: Receiver };
 
-/** What remains of an error in another thread. A structured clone keeps neither its class nor its members. */
+/** An error as another thread gets it. A structured clone would keep neither its class nor its members. */
 interface CopiedError {
   readonly message: string;
   readonly name?: string;

@@ -1,4 +1,4 @@
-/** What the main thread and the threads that serve say to each other, apart from the traffic of plugins. */
+/** The messages between the main thread and the threads that serve, except those of plugins. */
 import type { MessagePort } from "node:worker_threads";
 import type { Fault } from "../../config/fault.ts";
 import type { Environment } from "../../config/environment.ts";
