@@ -110,8 +110,17 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
+  const backends: GatewayInfoDeps["backends"] = () => {
+    const own = backendsOf(state.generation);
+    return late.pool?.worst(own) ?? own;
+  };
   const watch = new ReadinessWatch(
-    () => ({ ...state, wanted: server.ready, ...(late.pool && { threads: late.pool.check }) }),
+    () => ({
+      ...state,
+      backends: backends(),
+      wanted: server.ready,
+      ...(late.pool && { threads: late.pool.check }),
+    }),
     clock,
   );
   stack.use(watch);
@@ -150,7 +159,7 @@ async function assemble(
     log,
   );
   stack.use(everywhere);
-  backendMetrics(metrics, () => backendsOf(state.generation));
+  backendMetrics(metrics, backends);
   const scheme = server.tls === undefined ? "http" : "https";
   const url = `${scheme}://${authority(listener.host, listener.port)}`;
   late.started = {
@@ -158,7 +167,7 @@ async function assemble(
     generation: () => state.generation,
     reload: () => reloader.state,
     ready,
-    backends: () => backendsOf(state.generation),
+    backends,
     exchanges: () => listener.running,
     explain: (requestId) => explanations.find(requestId),
     explainEverywhere: (requestId) => everywhere.find(requestId),

@@ -26,3 +26,11 @@ export function serversOf({ details }: Pick<BackendStatus, "details">): BackendS
     }),
   );
 }
+
+/** States of servers that are in use, or that an operator or the network has taken out of use. */
+const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
+
+/** Returns the servers that the gateway does not use because they fail. */
+export function failingServers(status: Pick<BackendStatus, "details">): BackendServer[] {
+  return serversOf(status).filter(({ state }) => !expectedStates.has(state));
+}

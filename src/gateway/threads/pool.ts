@@ -8,13 +8,14 @@ import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/me
 import { messageOf } from "../../base/message-of.ts";
 import type { ServerConfig } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
+import { failingServers } from "../../http/backend-servers.ts";
 import { bind } from "../../http/bind.ts";
 import { openConnections, type Listener } from "../../http/listen.ts";
-import { SharedCount } from "../../memory/shared-count.ts";
+import { SharedCount, SharedCounts } from "../../memory/shared-count.ts";
 import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
 import { pluginModules } from "../../pipeline/load/load.ts";
 import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
-import type { Clock, Log } from "../../plugin.ts";
+import type { BackendStatus, Clock, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import type { MainThreads } from "./ports.ts";
 import { stackOf } from "./stack-of-thread.ts";
@@ -26,11 +27,14 @@ import {
   commitTopic,
   drainTopic,
   dropTopic,
+  failingCall,
   failingTopic,
+  heldByCallers,
   heldBytesCount,
   lastMetricsTopic,
   metricsCall,
   prepareCall,
+  retiredTopic,
   startedTopic,
   type PipelineFile,
   type Started,
@@ -73,10 +77,13 @@ interface Thread {
   readonly exited: PromiseWithResolvers<void>;
   state: "starting" | "serving" | "draining";
   generation: number;
+  /** The earlier generations of the main thread that this thread may still run. */
+  readonly running: Map<number, Generation>;
   /** Number of beats at the last check, and number of checks since the last beat. */
   beats: number;
   missed: number;
   metrics: readonly FamilyDump[];
+  failing: readonly BackendStatus[];
 }
 
 /** The public listener of a gateway with several threads. */
@@ -91,6 +98,7 @@ export class ThreadPool implements Listener, OtherMetrics {
   #past: readonly FamilyDump[] = [];
   /** The threads that have been asked to prepare a generation. */
   #prepared: readonly Thread[] = [];
+  #current: Generation;
   #file: PipelineFile;
   #isClosing = false;
 
@@ -112,7 +120,8 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.host = host;
     this.port = port;
     this.#options = options;
-    this.#file = this.#fileOf(options.generation);
+    this.#current = options.generation;
+    this.#file = this.#fileOf(this.#current);
     this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
     this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
     this.#stack.use(clock.every(beatMs, () => void this.refresh()));
@@ -129,6 +138,11 @@ export class ThreadPool implements Listener, OtherMetrics {
     receive(failingTopic, (thread) => {
       thread.state = "draining";
       this.#replace(thread);
+    });
+    receive(retiredTopic, (thread, value) => {
+      const number = Number(value);
+      thread.running.get(number)?.leave();
+      thread.running.delete(number);
     });
     receive(lastMetricsTopic, (thread, value) => {
       thread.metrics = value as readonly FamilyDump[];
@@ -161,7 +175,20 @@ export class ThreadPool implements Listener, OtherMetrics {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
 
-  /** Reads the metrics of all threads. Never rejects. */
+  /**
+   * Returns each backend as the thread sees it that can use the fewest of its servers. `own`: as the main thread sees
+   * them, which calls only those that it probes.
+   */
+  worst(own: readonly BackendStatus[]): readonly BackendStatus[] {
+    const seen = Array.from(this.#threads.values(), ({ failing }) => failing).flat();
+    return own.map((backend) =>
+      seen
+        .filter(({ kind, title }) => kind === backend.kind && title === backend.title)
+        .reduce((worst, each) => (failures(each) > failures(worst) ? each : worst), backend),
+    );
+  }
+
+  /** Reads the metrics and the failing backends of all threads. Never rejects. */
   async refresh(): Promise<void> {
     const { threads } = this.#options;
     await Promise.allSettled(
@@ -169,6 +196,9 @@ export class ThreadPool implements Listener, OtherMetrics {
         const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
         // The thread answers with the result of `dump` of its metrics.
         thread.metrics = dump as readonly FamilyDump[];
+        const failing = await threads.call(failingCall, undefined, thread.index, metricsLimitMs);
+        // The thread answers with JSON of statuses that have been checked.
+        thread.failing = JSON.parse(String(failing)) as readonly BackendStatus[];
       }),
     );
   }
@@ -194,8 +224,17 @@ export class ThreadPool implements Listener, OtherMetrics {
     return { generation: undefined, faults: orderFaults(faults) };
   }
 
-  /** All threads serve the generation that they have prepared. */
+  /**
+   * All threads serve the generation that they have prepared. The previous one runs in the main thread until it has
+   * stopped in the others, which may ask its plugins.
+   */
   swap(generation: Generation): void {
+    const previous = this.#current;
+    this.#current = generation;
+    for (const { running } of this.#threads.values()) {
+      previous.enter();
+      running.set(previous.number, previous);
+    }
     this.#file = this.#fileOf(generation);
     for (const thread of this.#prepared) thread.generation = generation.number;
     this.#options.threads.send(commitTopic, undefined);
@@ -276,9 +315,11 @@ export class ThreadPool implements Listener, OtherMetrics {
       exited: Promise.withResolvers(),
       state: "starting",
       generation: this.#file.generation,
+      running: new Map(),
       beats: 0,
       missed: 0,
       metrics: [],
+      failing: [],
     };
     this.#threads.set(index, thread);
     threads.connect(index, { messages: messages.port1, memory: memory.port1 });
@@ -316,15 +357,17 @@ export class ThreadPool implements Listener, OtherMetrics {
   }
 
   #ended(thread: Thread): void {
-    const { index, state } = thread;
+    const { index, state, running } = thread;
     const { threads, log } = this.#options;
     this.#threads.delete(index);
+    for (const generation of running.values()) generation.leave();
     Atomics.store(this.#beats, 2 * index + 1, 0);
     const counters = thread.metrics.filter(({ type }) => type !== "gauge");
     this.#past = addUpFamilies(this.#past, [counters]);
     for (const name of [openConnections, heldBytesCount]) {
-      new SharedCount(threads, name).release(index);
+      SharedCount.open(threads, name).release(index);
     }
+    new SharedCounts(threads, heldByCallers).release(index);
     threads.disconnect(index);
     thread.exited.resolve();
     if (this.#isClosing || state !== "serving") return;
@@ -379,6 +422,11 @@ export class ThreadPool implements Listener, OtherMetrics {
     log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
     await worker.terminate();
   }
+}
+
+/** The number of servers that cannot be used. More than any number if the backend cannot. */
+function failures(backend: BackendStatus): number {
+  return backend.ready === true ? failingServers(backend).length : Infinity;
 }
 
 /**
