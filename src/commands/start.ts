@@ -44,8 +44,10 @@ export async function startOrPrintFaults(
     const gateway = await startGateway({ configFile, env, ...more });
     limitHeapGrowth();
     // Added before the gateway is announced, because without a listener the signal would end the process.
-    process.on("SIGHUP", () => void gateway.reloader.reload("SIGHUP"));
-    return gateway;
+    const reload = (): void => void gateway.reloader.reload("SIGHUP");
+    process.on("SIGHUP", reload);
+    const stop = (): Promise<void> => gateway.stop().finally(() => process.off("SIGHUP", reload));
+    return { ...gateway, stop };
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     for (const fault of error.faults) context.printToStderr(printFault(fault, process.cwd()));

@@ -1,4 +1,5 @@
 /** What `sluice connect` prints about an enclave. */
+import { checkText } from "../client/check-meanings.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { printable } from "./printable.ts";
 
@@ -6,11 +7,6 @@ import { printable } from "./printable.ts";
 export function describeVerification(verification: Verification): string {
   const { failedCheck, assurance, termination, machine, firmware, image, keyset } = verification;
   const { since, until, checks } = verification;
-  const list = (wanted: string): string =>
-    checks
-      .filter(({ result }) => result === wanted)
-      .map(({ name, why }) => (why === undefined ? name : `${name} (${why})`))
-      .join(", ");
   const verdict =
     failedCheck !== undefined
       ? `refused: the check ${failedCheck}`
@@ -27,11 +23,18 @@ export function describeVerification(verification: Verification): string {
     "ends at": termination && `the ${termination}`,
     since: date(since),
     until: until === undefined ? undefined : `${date(until) ?? ""}; checked again before`,
-    passed: list("pass"),
-    [failedCheck === undefined ? "accepted" : "failed"]: list("fail"),
-    skipped: list("skipped"),
   };
-  const shown = Object.entries(lines).filter(([, text]) => text !== undefined && text !== "");
+  const labels = {
+    pass: "passed",
+    fail: failedCheck === undefined ? "accepted" : "failed",
+    skipped: "skipped",
+  };
+  const listed = (["pass", "fail", "skipped"] as const).flatMap((wanted) =>
+    checks
+      .filter(({ result }) => result === wanted)
+      .map((check) => [labels[wanted], `${check.name}: ${checkText(check)}`] as const),
+  );
+  const shown = [...Object.entries(lines), ...listed].filter(([, text]) => text !== undefined);
   return [verdict, "", ...shown.map(([label, text]) => `  ${label.padEnd(12)}${text ?? ""}`)]
     .map((line) => printable(line))
     .join("\n");

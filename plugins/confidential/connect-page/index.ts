@@ -1,5 +1,6 @@
 /** Surface `connect-page`: shows what was verified and billed, as a page or as JSON. */
 import { defineSurface, type Operation, type Reply } from "sluice-gateway/plugin";
+import { checkText } from "../client/check-meanings.ts";
 import { page, policy } from "./page.ts";
 
 export default defineSurface({
@@ -24,7 +25,10 @@ export default defineSurface({
       answer({ request }) {
         if (request.headers.accept?.includes("text/html") === true) return html;
         const body = JSON.stringify({
-          verifications: sealed.verifications(),
+          verifications: sealed.verifications().map((one) => ({
+            ...one,
+            checks: one.checks.map((check) => ({ ...check, text: checkText(check) })),
+          })),
           requests: sealed.requests(),
         });
         return { status: 200, headers: ["content-type", "application/json", ...shared], body };

@@ -7,7 +7,9 @@ body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .3rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0; border-top: 1px solid #8884; overflow-wrap: anywhere; }
-.list { display: block; overflow-x: auto; } .list td { overflow-wrap: normal; min-width: 5rem; }
+.list { display: block; overflow-x: auto; } .list td { overflow-wrap: normal; min-width: 5rem; } .list td:last-child { min-width: 14rem; }
+@media (max-width: 40rem) { table:not(.list) :is(th, td) { display: block; } table:not(.list) td { border-top: 0; padding-top: 0; } }
+ul { margin: 0; padding-left: 1.1rem; } small { opacity: .65; }
 th { font-weight: 600; white-space: nowrap; }
 .good { color: #18794e; } .bad { color: #cd2b31; } .warn { color: #ad5700; }
 @media (prefers-color-scheme: dark) { .good { color: #4cc38a; } .bad { color: #ff6369; } .warn { color: #f1a10d; } }
@@ -30,8 +32,19 @@ const table = (rows, kind) => {
   return made;
 };
 const time = (ms) => new Date(ms).toLocaleString();
-const names = (checks, result) =>
-  checks.filter((check) => check.result === result).map(({ name, why }) => (why ? name + " (" + why + ")" : name)).join(", ") || "none";
+const checked = (checks, result) => {
+  const list = checks.filter((check) => check.result === result);
+  if (list.length === 0) return "none";
+  const cell = element("td");
+  const made = element("ul");
+  for (const { name, text } of list) {
+    const item = element("li", text + " ");
+    item.append(element("small", name));
+    made.append(item);
+  }
+  cell.append(made);
+  return cell;
+};
 
 function verification(one) {
   const { failedCheck, assurance } = one;
@@ -44,9 +57,9 @@ function verification(one) {
   const facts = [
     ["gateway", one.gateway], ["network", one.network], ["encryption ends at", one.termination && "the " + one.termination], ["machine", one.machine],
     ["firmware", one.firmware], ["image", one.image], ["keys", one.keyset], ["verified since", one.since && time(one.since)],
-    ["checked again before", one.until && time(one.until)], ["checks passed", names(one.checks, "pass")],
-    ["checks skipped", names(one.checks, "skipped")],
-    [failedCheck === undefined ? "failed, but accepted" : "checks failed", one.checks.some(({ result }) => result === "fail") ? names(one.checks, "fail") : undefined],
+    ["checked again before", one.until && time(one.until)], ["checks passed", checked(one.checks, "pass")],
+    ["checks skipped", checked(one.checks, "skipped")],
+    [failedCheck === undefined ? "failed, but accepted" : "checks failed", one.checks.some(({ result }) => result === "fail") ? checked(one.checks, "fail") : undefined],
   ].filter(([, value]) => value !== undefined);
   return [element("h2", one.model), table([[element("th", "verdict"), verdict], ...facts.map(([label, value]) => [element("th", label), value])])];
 }

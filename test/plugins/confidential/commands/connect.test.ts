@@ -73,6 +73,7 @@ describe("sluice connect", () => {
     const folders = (): string[] =>
       readdirSync(tmpdir()).filter((name) => name.startsWith("sluice-connect-"));
     const before = folders();
+    const listeners = process.listenerCount("SIGHUP");
     const settings = ["--configure", "openai", "--max-price", "20"];
     const { code, err } = await serve(
       t,
@@ -80,9 +81,15 @@ describe("sluice connect", () => {
       async (out) => {
         assert.match(out, /^SIMULATED: no hardware attests the enclave\./);
         assert.match(out, new RegExp(`image +${platform.imageHash}`));
-        assert.match(out, /passed +connection, .*quote_signature/);
-        assert.match(out, /accepted +not_simulated/);
-        assert.match(out, /skipped +policy \(no policy key is pinned\)/);
+        assert.match(
+          out,
+          /passed +connection: the gateway accepts encrypted sessions.*\n +passed +answer: /,
+        );
+        assert.match(out, /accepted +not_simulated: the evidence is simulated: no hardware/);
+        assert.match(
+          out,
+          /skipped +policy: no policy key is pinned; not checked: the pinned key signed/,
+        );
         const [, base = ""] = /OPENAI_BASE_URL=(\S+)/.exec(out) ?? [];
         const [, key = ""] = /OPENAI_API_KEY='(\S+)'/.exec(out) ?? [];
         const headers = { authorization: `Bearer ${key}` };
@@ -92,6 +99,7 @@ describe("sluice connect", () => {
     );
     assert.equal(code, 0, err);
     assert.deepEqual(folders(), before, "the temporary folder was removed");
+    assert.equal(process.listenerCount("SIGHUP"), listeners);
   });
 
   test("prints one JSON document, and keeps the local key in a file", inTime, async (t) => {
@@ -220,7 +228,7 @@ describe("sluice connect", () => {
   test("accepts a policy document that the pinned key has signed", inTime, async (t) => {
     const url = await startRemote(t, {}, () => policyFor(imageHash, signer, Date.now()));
     const { code, err } = await serve(t, [url, ...always, ...pinned], (out) =>
-      assert.match(out, /passed +policy, /),
+      assert.match(out, /passed +policy: the pinned key signed/),
     );
     assert.equal(code, 0, err);
   });

@@ -1,27 +1,44 @@
-/** A local gateway, a gateway that relays and bills, and a worker's enclave in front of a model server. */
+/** A local gateway, a gateway that relays and bills, and the enclaves of workers in front of a model server. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { demoModelId, startTestWorker } from "../worker/fixture.ts";
+import { until } from "../confidential-relay/wait.ts";
+import { demoModelId, startTestWorker, type Status, type TestWorker } from "../worker/fixture.ts";
 import { startTemplate } from "./local-gateway.ts";
 
 export interface Chain {
   readonly url: string;
   /** The gateway that relays and bills. */
   readonly relay: TestGateway;
+  readonly workers: readonly ChainWorker[];
+}
+
+interface ChainWorker extends TestWorker {
+  readonly coefficient: number;
+  /** Starts another worker at the address of this one, with new keys. Called when this one has stopped. */
+  readonly replace: () => Promise<unknown>;
 }
 
 const prices = { prompt: "12", cached: "1", completion: "20" };
+
+/** The simulated machine of the workers. */
+const seed = new Uint8Array(32).fill(5);
 
 interface ChainOptions {
   /** A model server. Default: the demo model. */
   readonly upstream?: string;
   /** Its model. */
   readonly model?: string;
+  /** The price coefficient of the first worker. It increases by one from worker to worker. */
   readonly coefficient?: number;
   /** The price of a token. */
   readonly price?: unknown;
   /** Whether the model answers for names that are not listed. Default: true. */
   readonly isDefault?: boolean;
+  /** Number of workers. Default: 1. */
+  readonly count?: number;
 }
 
 export async function startChain(
@@ -29,10 +46,17 @@ export async function startChain(
   options: ChainOptions = {},
 ): Promise<Chain> {
   const { upstream, model = demoModelId, coefficient = 1200 } = options;
-  const { price = prices, isDefault = true } = options;
-  const served = { models: [model], coefficient };
-  const worker = await startTestWorker(t, { ...(upstream && { upstream }), ...served });
-  const evidence = { kind: "simulated", roots: [worker.simulatedRoot] };
+  const { price = prices, isDefault = true, count = 1 } = options;
+  const workers = await Promise.all(
+    Array.from({ length: count }, async (_, index): Promise<ChainWorker> => {
+      const own = { models: [model], coefficient: coefficient + index, seed };
+      const all = { ...own, ...(upstream && { upstream }) };
+      const worker = await startTestWorker(t, all);
+      const port = Number(new URL(worker.url).port);
+      return { ...worker, ...own, replace: () => startTestWorker(t, { ...all, port }) };
+    }),
+  );
+  const evidence = { kind: "simulated", roots: [workers[0]?.simulatedRoot] };
   const relay = await startTestGateway({
     pipeline: `
 version: 1
@@ -43,7 +67,9 @@ rate: "0.25"
 networks:
   confidential-alpha:
     kind: enclave
-    url: "${worker.url}"
+    url: "${workers[0]?.url}"
+    origins: ${JSON.stringify(workers.map((each) => new URL("/", each.url).href))}
+    status: { url: "${await startStatus(t, workers)}" }
     price_per_token_nano: ${JSON.stringify(price)}
     evidence: ${JSON.stringify(evidence)}
 unmatched: [request-id]
@@ -59,5 +85,26 @@ routes:
   const SLUICE_MODEL = isDefault ? model : "";
   const env = { SLUICE_URL: relay.url, SLUICE_API_KEY: relay.key, SLUICE_MODEL };
   const { url } = await startTemplate(t, { evidence, env });
-  return { url, relay };
+  const networks = relay.gateway.use("networks");
+  await until(() => networks?.open[0]?.models.get(model)?.workers.length === count);
+  return { url, relay, workers };
+}
+
+/** Starts a server with one status document for all workers. Returns its URL. */
+async function startStatus(
+  t: Pick<TestContext, "after">,
+  workers: readonly TestWorker[],
+): Promise<string> {
+  const documents = await Promise.all(
+    workers.map(async ({ statusUrl }) => (await fetch(statusUrl)).json() as Promise<Status>),
+  );
+  const listed = documents.flatMap((document) => document.workers);
+  const server = createServer((_, response) => {
+    response.end(JSON.stringify({ ...documents[0], workers: listed }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  // A server that listens on TCP has an address of this type.
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }

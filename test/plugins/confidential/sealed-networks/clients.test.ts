@@ -5,12 +5,19 @@ import Anthropic from "@anthropic-ai/sdk";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText } from "ai";
 import OpenAI from "openai";
+import { until } from "../confidential-relay/wait.ts";
 import { demoModelId } from "../worker/fixture.ts";
 import { startChain } from "./chain.ts";
 import { localKey } from "./local-gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const prompt = "one two three";
+
+/** The JSON of the page. */
+interface PageState {
+  readonly verifications: readonly { readonly keyset?: string }[];
+  readonly requests: readonly { readonly billedMilliCu: number; readonly price: string }[];
+}
 const messages = [{ role: "user" as const, content: prompt }];
 
 test("SDKs chat, stream and use tools, and the bills add up", inTime, async (t) => {
@@ -50,9 +57,7 @@ test("SDKs chat, stream and use tools, and the bills add up", inTime, async (t) 
   const generated = await generateText({ model: provider(demoModelId), prompt, maxRetries: 0 });
   assert.equal(generated.text, prompt);
   assert.ok(billed > 0);
-  const page = (await (await fetch(url)).json()) as {
-    requests: { billedMilliCu: number; price: string }[];
-  };
+  const page = (await (await fetch(url)).json()) as PageState;
   assert.equal(page.requests.length, 5);
   assert.equal(
     billed,
@@ -66,6 +71,44 @@ test("SDKs chat, stream and use tools, and the bills add up", inTime, async (t) 
     message: /connection/,
   });
 });
+
+test(
+  "a worker that leaves, and one with new keys, move requests without an error",
+  inTime,
+  async (t) => {
+    const { url, relay, workers } = await startChain(t, { count: 2 });
+    const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: localKey, maxRetries: 0 });
+    const ask = async (): Promise<{
+      keyset: string | undefined;
+      used: (typeof workers)[number];
+    }> => {
+      const { choices } = await openai.chat.completions.create({ model: demoModelId, messages });
+      assert.equal(choices[0]?.message.content, prompt);
+      const { verifications, requests } = (await (await fetch(url)).json()) as PageState;
+      const price = requests[0]?.price ?? "";
+      const used = workers.find(({ coefficient }) => price.endsWith(` ${coefficient}/1000`));
+      assert.ok(used !== undefined, price);
+      return { keyset: verifications[0]?.keyset, used };
+    };
+    const stop = async (worker: (typeof workers)[number]): Promise<void> => {
+      await worker.stop(0);
+      // The idle session has ended at both gateways.
+      await until(async () => {
+        const metrics = await (await fetch(`${relay.adminUrl}/metrics`)).text();
+        return /^sluice_stream_sessions 0$/m.test(metrics);
+      });
+    };
+    const first = await ask();
+    await stop(first.used);
+    const second = await ask();
+    assert.notEqual(second.used, first.used);
+    await first.used.replace();
+    await stop(second.used);
+    const third = await ask();
+    assert.equal(third.used, first.used);
+    assert.notEqual(third.keyset, first.keyset);
+  },
+);
 
 test("a tool call of the model arrives, and its result goes back", inTime, async (t) => {
   const { url } = await startChain(t);

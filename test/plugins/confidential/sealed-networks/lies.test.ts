@@ -61,6 +61,11 @@ const before: readonly Lie[] = [
     says: /policy: the policy document cannot be fetched/,
   },
   { name: "plain HTTP instead of the stream", script: { status: 200 }, says: /connection: / },
+  {
+    name: "plain text instead of the attestation",
+    script: { attestation: () => 'data: {"choices":[]}' },
+    says: /answer: /,
+  },
   { name: "another subprotocol", script: { protocol: "" }, says: /connection: / },
 ];
 
@@ -71,7 +76,9 @@ describe("before a request", () => {
       for (const body of [question, { ...question, stream: true }]) {
         const answer = await local.ask(body);
         assert.equal(answer.status, 502);
-        assert.match(await answer.text(), says);
+        const { error } = (await answer.json()) as { error: { code: string; message: string } };
+        assert.equal(error.code, "VERIFICATION_FAILED");
+        assert.match(error.message, says);
       }
       assert.equal(local.remote.frames, 0, "no encrypted frame was sent");
       assert.ok(!local.sent().includes(secret));
@@ -90,6 +97,25 @@ describe("before a request", () => {
     assert.equal(local.remote.frames, 0);
     local.remote.policy = await policyFor(platform.imageHash, signer, now);
     assert.equal((await local.ask()).status, 200);
+  });
+
+  test("a policy document that is older than the last one", inTime, async (t) => {
+    const signer = createSigner();
+    const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };
+    const local = await startLocalGateway(t, { env });
+    const now = local.remote.clock.now();
+    local.remote.policy = await policyFor(platform.imageHash, signer, now, 2);
+    assert.equal((await local.ask()).status, 200);
+    const { frames } = local.remote;
+    local.remote.policy = await policyFor(platform.imageHash, signer, now, 1);
+    // The idle session has another bound, so that this request needs a new one.
+    const refused = await local.ask({ ...question, max_tokens: 32_000 });
+    assert.equal(refused.status, 502);
+    const text = await refused.text();
+    assert.match(text, /policy: the serial 1 is below 2, which was seen before/);
+    assert.match(text, /"code":"VERIFICATION_FAILED"/);
+    assert.equal(local.remote.frames, frames);
+    assert.ok(!local.sent().includes(secret));
   });
 
   test("a price at the maximum is accepted", inTime, async (t) => {
@@ -161,6 +187,11 @@ const after: readonly { name: string; script: Script; says: RegExp }[] = [
     says: /answer: it was cut before its end/,
   },
   {
+    name: "a chunk in plain text",
+    script: { outgoing: ([first = "", ...rest]) => [first, '{"content":"lie"}', ...rest] },
+    says: /answer: the text frame is unknown or/,
+  },
+  {
     name: "a changed chunk",
     script: { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
     says: /answer: the frame cannot be opened/,
@@ -179,9 +210,12 @@ describe("in an answer", () => {
       const local = await startLocalGateway(t, { script });
       const whole = await local.ask();
       assert.equal(whole.status, 502);
-      assert.match(await whole.text(), says);
+      const text = await whole.text();
+      assert.match(text, says);
+      assert.match(text, /"code":"VERIFICATION_FAILED"/);
       const streamed = await (await local.ask({ ...question, stream: true })).text();
       assert.match(streamed, says);
+      assert.match(streamed, /"code":"VERIFICATION_FAILED"/);
       assert.doesNotMatch(streamed, /\[DONE\]/);
       const message = await local.ask({ ...question, max_tokens: 9, stream: true }, "/v1/messages");
       const events = await message.text();

@@ -59,10 +59,15 @@ export interface LocalOptions {
 export const simulated = { kind: "simulated", roots: [platform.root] };
 
 /** Returns a signed policy document that lists one image. `now`: milliseconds since 1970. */
-export async function policyFor(image: string, signer: Signer, now: number): Promise<unknown> {
+export async function policyFor(
+  image: string,
+  signer: Signer,
+  now: number,
+  serial = 1,
+): Promise<unknown> {
   const policy = readPolicy({
     v: 1,
-    serial: 1,
+    serial,
     issued_at: new Date(now - 1000).toISOString(),
     expires_at: new Date(now + 3_600_000).toISOString(),
     networks: {

@@ -25,7 +25,11 @@ test("the page shows the verdict, the checks and the bills", { timeout: 60_000 }
   await page.setViewportSize({ width: 390, height: 800 });
   assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 390);
   const text = await page.content();
-  assert.match(text, /quote_signature/);
+  assert.match(
+    text,
+    /the processor's certificate chain leads to Intel's root.* <small[^>]*>pck_chain</,
+  );
+  assert.match(text, /no policy key is pinned; not checked: the pinned key signed/);
   for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));
   local.remote.script = { state: { isDebug: true } };
   local.cut();
