@@ -12,6 +12,7 @@ import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
+import { worstBackends } from "../http/backend-servers.ts";
 import { backendMetrics } from "../http/backend-metrics.ts";
 import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
@@ -112,7 +113,7 @@ async function assemble(
   stack.defer(() => state.generation.retire(stack.closer));
   const backends: GatewayInfoDeps["backends"] = () => {
     const own = backendsOf(state.generation);
-    return late.pool?.worst(own) ?? own;
+    return late.pool === undefined ? own : worstBackends(own, late.pool.failing);
   };
   const watch = new ReadinessWatch(
     () => ({

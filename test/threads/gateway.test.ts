@@ -66,7 +66,8 @@ test("after a reload, the plugins of the main thread answer those of the previou
   await gateway.askUntil("/which", (answer) => answer.endsWith("-new"));
   await gateway.ask("/which?go");
   assert.equal(await running, "main-old");
-  assert.equal(await gateway.ask("/which?ask"), "main-new");
+  const asked = Array.from({ length: 8 }, () => gateway.ask("/which?ask"));
+  assert.deepEqual(new Set(await Promise.all(asked)), new Set(["main-new"]));
 });
 
 test("a thread whose plugin throws out of turn is replaced, and its requests stay counted", async (t) => {

@@ -1,15 +1,10 @@
 /** Starts the threads that serve, replaces those that end, and closes them together. */
-import { createServer } from "node:net";
 import { MessageChannel, Worker } from "node:worker_threads";
-import type { AddressInfo } from "node:net";
 import { threadModule } from "../../base/package-files.ts";
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
 import { messageOf } from "../../base/message-of.ts";
-import type { ServerConfig } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
-import { failingServers } from "../../http/backend-servers.ts";
-import { bind } from "../../http/bind.ts";
 import { openConnections, type Listener } from "../../http/listen.ts";
 import { SharedCount, SharedCounts } from "../../memory/shared-count.ts";
 import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
@@ -17,6 +12,7 @@ import { pluginModules } from "../../pipeline/load/load.ts";
 import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
 import type { BackendStatus, Clock, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
+import { freeAddress } from "./free-address.ts";
 import type { MainThreads } from "./ports.ts";
 import { stackOf } from "./stack-of-thread.ts";
 import {
@@ -140,9 +136,8 @@ export class ThreadPool implements Listener, OtherMetrics {
       this.#replace(thread);
     });
     receive(retiredTopic, (thread, value) => {
-      const number = Number(value);
-      thread.running.get(number)?.leave();
-      thread.running.delete(number);
+      thread.running.get(Number(value))?.leave();
+      thread.running.delete(Number(value));
     });
     receive(lastMetricsTopic, (thread, value) => {
       thread.metrics = value as readonly FamilyDump[];
@@ -175,17 +170,9 @@ export class ThreadPool implements Listener, OtherMetrics {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
 
-  /**
-   * Returns each backend as the thread sees it that can use the fewest of its servers. `own`: as the main thread sees
-   * them, which calls only those that it probes.
-   */
-  worst(own: readonly BackendStatus[]): readonly BackendStatus[] {
-    const seen = Array.from(this.#threads.values(), ({ failing }) => failing).flat();
-    return own.map((backend) =>
-      seen
-        .filter(({ kind, title }) => kind === backend.kind && title === backend.title)
-        .reduce((worst, each) => (failures(each) > failures(worst) ? each : worst), backend),
-    );
+  /** The failing backends, as each thread sees them. */
+  get failing(): readonly BackendStatus[] {
+    return [...this.#threads.values()].flatMap(({ failing }) => failing);
   }
 
   /** Reads the metrics and the failing backends of all threads. Never rejects. */
@@ -364,9 +351,8 @@ export class ThreadPool implements Listener, OtherMetrics {
     Atomics.store(this.#beats, 2 * index + 1, 0);
     const counters = thread.metrics.filter(({ type }) => type !== "gauge");
     this.#past = addUpFamilies(this.#past, [counters]);
-    for (const name of [openConnections, heldBytesCount]) {
-      SharedCount.open(threads, name).release(index);
-    }
+    SharedCount.open(threads, openConnections).release(index);
+    SharedCount.open(threads, heldBytesCount).release(index);
     new SharedCounts(threads, heldByCallers).release(index);
     threads.disconnect(index);
     thread.exited.resolve();
@@ -422,24 +408,4 @@ export class ThreadPool implements Listener, OtherMetrics {
     log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
     await worker.terminate();
   }
-}
-
-/** The number of servers that cannot be used. More than any number if the backend cannot. */
-function failures(backend: BackendStatus): number {
-  return backend.ready === true ? failingServers(backend).length : Infinity;
-}
-
-/**
- * Returns the address to listen on. Threads share a port with any process of the same user that also shares it, so this
- * first takes the port alone. Rejects with a ListenError if the port is in use.
- */
-async function freeAddress(server: ServerConfig): Promise<{ host: string; port: number }> {
-  const probe = createServer((socket) => socket.destroy());
-  await bind(probe, { section: "server", host: server.host, port: server.port }, 1);
-  // A listening TCP server has an AddressInfo. Only pipes have a string.
-  const { address: host, port } = probe.address() as AddressInfo;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  probe.close(() => resolve());
-  await promise;
-  return { host, port };
 }
