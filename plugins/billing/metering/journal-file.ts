@@ -40,7 +40,7 @@ interface Group {
 
 export class JournalFile {
   readonly #db: DatabaseSync;
-  readonly #sums: Sums;
+  #sums: Sums;
   /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
@@ -150,9 +150,10 @@ export class JournalFile {
   correct(now: number): FutureCommits | undefined {
     const future = findFutureCommits(this.#db, now);
     if (future === undefined) return undefined;
-    this.checkpoint();
     redateCommits(this.#db, future);
-    this.#sums.newest = future.present;
+    this.#sums = Sums.load(this.#db);
+    this.#replay(0);
+    this.checkpoint();
     return future;
   }
 
