@@ -9,7 +9,7 @@ import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
-import { leaseMetrics } from "./metrics.ts";
+import { leaseMetrics } from "../metering/metrics.ts";
 import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";

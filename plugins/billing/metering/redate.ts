@@ -4,8 +4,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { number, transaction } from "sluice-gateway/internal/store";
-import { commitsWithin, firstCommit } from "./commits.ts";
-import { newestCommit, singleRow } from "./journal-reader.ts";
+import { commitsWithin, firstCommit, newestCommit, singleRow } from "./journal-reader.ts";
 import { kind, RecordCursor, timeOffset } from "./records.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */

@@ -6,7 +6,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { transaction } from "sluice-gateway/internal/store";
 import { tagOf } from "./charge-text.ts";
-import { periodOf } from "./periods.ts";
+import { periodOf } from "../leases/months.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 import { dayWindow, monthWindow, type WindowShape } from "./windows.ts";
 

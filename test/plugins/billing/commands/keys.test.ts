@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { openAccounts } from "../../../../plugins/billing/accounts/accounts.ts";
+import { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
@@ -32,7 +32,7 @@ async function identified(
   const clock = manualClock(Date.now());
   const caller = await withFolderAccounts(data, async (store) => {
     const common = { session: noSession, plans, clock, log: silentLog };
-    const accounts = await openAccounts({ store, environment, ...common });
+    const accounts = await AccountsService.open({ store, environment, ...common });
     const found = await accounts.identify(`Bearer ${String(text)}`);
     await accounts.close();
     return found;

@@ -10,8 +10,8 @@ import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts"
 import {
   makeReport,
   type ReportJob,
-} from "../../../../plugins/billing/metering/usage/report-job.ts";
-import { withFolderCharges } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
+  withFolderCharges,
+} from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { day, hour, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
@@ -132,7 +132,7 @@ test("a job of the pool returns the same report, and a job that cannot read the 
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
   const { href } = new URL(
-    "../../../../plugins/billing/metering/usage/report-job.ts",
+    "../../../../plugins/billing/metering/usage/folder-charges.ts",
     import.meta.url,
   );
   const report = { workspaceId: "ws_1", ...month, groupBy: ["day"] as const };

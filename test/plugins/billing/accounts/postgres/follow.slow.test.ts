@@ -2,10 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Caller, IssuedKey } from "sluice-gateway/services";
-import {
-  openAccounts,
-  type AccountsService,
-} from "../../../../../plugins/billing/accounts/accounts.ts";
+import { AccountsService } from "../../../../../plugins/billing/accounts/accounts.ts";
 import type { Followers } from "../../../../../plugins/billing/accounts/account-store.ts";
 import type { SqlAccountStore } from "../../../../../plugins/billing/accounts/sql-account-store.ts";
 import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
@@ -18,7 +15,7 @@ import { openPostgresAccounts } from "../open-accounts.ts";
 import { untilBlocked } from "../../leases/ledger-connections.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { keptLog, silentLog } from "../../../../test-log.ts";
-import { followerMark } from "../../../../../plugins/billing/accounts/change-feed.ts";
+import { followerMark } from "../../../../../plugins/billing/accounts/change-log.ts";
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
@@ -75,7 +72,7 @@ async function setUp(t: TestContext, given?: Clock, statementMs = 2_000): Promis
       metrics: createMetrics(),
       settings: {},
     });
-    const accounts = await openAccounts({
+    const accounts = await AccountsService.open({
       store,
       session,
       onApplied: (change) => replicas.mark(followerMark, change),

@@ -10,13 +10,13 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, test } from "node:test";
 import { openComputePool } from "../../../../../src/compute/pool.ts";
-import { makeBatch } from "../../../../../plugins/billing/metering/export/batch.ts";
 import {
+  makeBatch,
+  folderPages,
   readBatch,
   type BatchJob,
-} from "../../../../../plugins/billing/metering/export/batch-job.ts";
+} from "../../../../../plugins/billing/metering/export/batch.ts";
 import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
-import { folderPages } from "../../../../../plugins/billing/metering/export/pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
 import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf, take } from "../fixture.ts";
@@ -100,7 +100,7 @@ describe("a batch of charges", () => {
     const { dataDir, clock, metrics, open } = meterFixture(t);
     await charge(await open(), principalOf(), 1);
     const { href } = new URL(
-      "../../../../../plugins/billing/metering/export/batch-job.ts",
+      "../../../../../plugins/billing/metering/export/batch.ts",
       import.meta.url,
     );
     const pool = openComputePool({ clock, metrics, threads: 1 });
