@@ -244,13 +244,3 @@ test("a revoked or expired key does not reveal that it is bound to addresses", a
   const late = await accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
   assert.equal(await refusal(late), "api key has expired");
 });
-
-test("a successor is bound to the same addresses", async (t) => {
-  const { by, issue, open, store } = await accountsFixture(t);
-  const { key } = await issue({ allowedAddresses: ["10.0.0.1"] });
-  const next = await store.rotateKey(key.id, hour, by());
-  assert.ok(!("failed" in next));
-  const accounts = await open();
-  await refusal(accounts.identify(`Bearer ${next.text}`, "10.0.0.2"));
-  await known(accounts.identify(`Bearer ${next.text}`, "10.0.0.1"));
-});

@@ -114,17 +114,6 @@ test("list shows all keys or those of a workspace, but never the text of a key",
   assert.deepEqual(unknown, { code: 1, out: [], err: ["there is no workspace ws_none"] });
 });
 
-test("revoke ends the key, and a second revocation changes nothing", async (t) => {
-  const line = commandLine(t);
-  const made = await line.json(keys, "create", "--workspace", await workspaceOf(line));
-  const id = String(made["id"]);
-  const revoked = await line.json(keys, "revoke", id);
-  assert.equal(revoked["state"], "revoked");
-  assert.ok(!Number.isNaN(time(revoked["revoked_at"])));
-  assert.equal(await identified(line.data, made["key"]), "unauthorized");
-  assert.deepEqual(await line.json(keys, "revoke", id), revoked);
-});
-
 test("a key can be revoked while another section of pipeline.yaml has a fault, which is printed", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);

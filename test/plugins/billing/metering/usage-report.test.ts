@@ -10,7 +10,6 @@ import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts"
 import {
   makeReport,
   type ReportJob,
-  withFolderCharges,
 } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
@@ -102,22 +101,6 @@ test("the groups of every division add up to the charges of the export", async (
     assert.equal(sum("calls"), rows.length, groupBy.join());
     assert.equal(sum("input_tokens"), 60, groupBy.join());
   }
-});
-
-test("the hours have the counts of all classes of tokens, before and after they are on disk", async (t) => {
-  const { dataDir, open } = meterFixture(t);
-  const meter = await open();
-  await settle(meter, "key_a", [{ ...chat, cachedTokens: 20, reasoningTokens: 3 }, chat, call]);
-  const counts = (): Promise<unknown> =>
-    withFolderCharges(dataDir, async (read) => {
-      const sums = "sum(cached_tokens) AS cached, sum(reasoning_tokens) AS reasoning";
-      const [row] = await read(`SELECT ${sums}, sum(input_tokens) AS input FROM sluice.hours`, []);
-      return { ...row };
-    });
-  const expected = { cached: 20, reasoning: 3, input: 60 };
-  assert.deepEqual(await counts(), expected);
-  await meter.close();
-  assert.deepEqual(await counts(), expected);
 });
 
 test("without a journal or without charges, the usage is zero", async (t) => {

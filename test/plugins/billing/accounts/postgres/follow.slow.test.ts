@@ -226,9 +226,10 @@ test("after the database has lost changes, nothing in memory is used unchecked",
     "ALTER TABLE sluice.changes ENABLE TRIGGER ALL",
   );
   await pass(pollMs);
-  for (const { who } of [one, other]) {
+  for (const { who, lines } of [one, other]) {
     assert.equal(await who(lost), "unauthorized");
     assert.equal(await who(kept), kept.key.id);
+    assert.match(lines.join(), /^warn the database has lost changes of accounts/);
   }
 });
 
