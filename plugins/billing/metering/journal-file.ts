@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, transaction } from "sluice-gateway/internal/store";
+import { singleRow } from "./journal-reader.ts";
 import { openChargesDatabase } from "./journal-schema.ts";
 import {
   at,
@@ -193,12 +194,10 @@ export class JournalFile {
 }
 
 function readPositions(db: DatabaseSync): { seq: number; checkpoint: number } {
-  const row = db
-    .prepare(
-      "SELECT seq AS checkpoint, (SELECT ifnull(max(seq), 0) FROM commits) AS seq FROM checkpoint",
-    )
-    .get();
-  if (row === undefined) throw new Error("the journal has no checkpoint");
+  const row = singleRow(
+    db,
+    "SELECT seq AS checkpoint, (SELECT ifnull(max(seq), 0) FROM commits) AS seq FROM checkpoint",
+  );
   const checkpoint = number(row, "checkpoint");
   return { seq: Math.max(number(row, "seq"), checkpoint), checkpoint };
 }

@@ -1,38 +1,12 @@
 /** Metrics of metering, on the journal and on leased credit. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
-export interface JournalMetrics {
-  readonly writable: Gauge;
-  readonly waitingRows: Gauge;
-  readonly waitingSeconds: Gauge;
-  readonly commitRows: Histogram;
-  readonly commitSeconds: Histogram;
-  readonly failures: Counter;
-}
-
-/** The metrics of every meter. */
-export interface ChargeMetrics {
-  /** Milli-CU charged by a surface. */
-  charged(surface: string): Counter;
-  /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
-  cut(surface: string): Counter;
-  readonly openReservations: Gauge;
-}
-
-export interface MeterMetrics extends JournalMetrics, ChargeMetrics {
-  /** Milli-CU of charges that were reversed because the journal could not write them. */
-  readonly lost: Counter;
-  readonly expired: Counter;
-  /** Time by which the clock is behind the last charge. */
-  readonly clockBehind: Gauge;
-  /** Commits whose charges were dated into the future, and moved to the present. */
-  readonly redated: Counter;
-}
-
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
 const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
 
-export function meterMetrics(metrics: Metrics): MeterMetrics {
+export type MeterMetrics = ReturnType<typeof meterMetrics>;
+
+export function meterMetrics(metrics: Metrics) {
   const { gauge, counter, histogram } = withoutLabels(metrics);
   return {
     writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
@@ -75,7 +49,10 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
   };
 }
 
-export function chargeMetrics(metrics: Metrics): ChargeMetrics {
+/** The metrics of every meter. */
+export type ChargeMetrics = ReturnType<typeof chargeMetrics>;
+
+function chargeMetrics(metrics: Metrics) {
   return {
     charged: bySurface(metrics, "sluice_charged_cu_milli_total", "Milli-CU charged, by surface."),
     cut: bySurface(
@@ -111,23 +88,9 @@ function bySurface(metrics: Metrics, name: string, help: string): (surface: stri
   };
 }
 
-export interface LeaseMetrics extends ChargeMetrics {
-  readonly batchRows: Histogram;
-  readonly postSeconds: Histogram;
-  readonly wentBack: Counter;
-  readonly waits: Counter;
-  readonly slackMilliCu: Gauge;
-  readonly reservedMilliCu: Gauge;
-  readonly scopes: Gauge;
-  readonly queuedCharges: Gauge;
-  readonly recalls: Counter;
-  readonly fenced: Counter;
-  readonly clockOffsetSeconds: Gauge;
-  replicas(state: "live" | "silent"): Gauge;
-  readonly strandedMilliCu: Gauge;
-}
+export type LeaseMetrics = ReturnType<typeof leaseMetrics>;
 
-export function leaseMetrics(metrics: Metrics): LeaseMetrics {
+export function leaseMetrics(metrics: Metrics) {
   const { gauge, counter, histogram } = withoutLabels(metrics);
   const replicas = metrics.gauge(
     "sluice_replicas",
@@ -179,7 +142,7 @@ export function leaseMetrics(metrics: Metrics): LeaseMetrics {
       "sluice_clock_offset_seconds",
       "Clock of PostgreSQL minus the clock of this gateway.",
     ),
-    replicas: (state) => replicas.with({ state }),
+    replicas: (state: "live" | "silent"): Gauge => replicas.with({ state }),
     strandedMilliCu: gauge(
       "sluice_stranded_cu_milli",
       "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",

@@ -16,7 +16,7 @@ export const maxSeries = 6;
 const memberOrder: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
 /** The members of a group that are sums. */
-export const sumNames = [
+const sumNames = [
   "calls",
   "used_cu_milli",
   "input_tokens",
@@ -26,20 +26,23 @@ export const sumNames = [
 ] as const;
 
 /** The last two are parts of the two counts before, and are known if classes of tokens have prices. */
-export type UsageSums = Readonly<Record<(typeof sumNames)[number], number>>;
+type UsageSums = Record<(typeof sumNames)[number], number>;
+
+// The entries are those of the type.
+const noSums = Object.fromEntries(sumNames.map((name) => [name, 0])) as UsageSums;
 
 /** `labels`: one for each member that the report is grouped by, in the order of `sortedMembers`. */
-export interface UsageGroup {
+interface UsageGroup {
   readonly labels: readonly (string | null)[];
   readonly sums: UsageSums;
 }
 
-export function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
+function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
   return memberOrder.filter((member) => groupBy.includes(member));
 }
 
 /** Returns the report with its groups sorted by their labels. */
-export function reportJson(
+function reportJson(
   { workspaceId, from, to, groupBy }: UsageRange,
   groups: readonly UsageGroup[],
 ): string {
@@ -101,7 +104,7 @@ export async function usageReport(
   const members = sortedMembers(range.groupBy);
   const groups = new Map<string, UsageGroup>();
   const add = (rows: readonly Row[]): void => {
-    for (const row of rows) addGroup(groups, groupOf(row, members));
+    for (const row of rows) addRow(groups, row, members);
   };
   const addCharges = async (start: number, end: number): Promise<void> => {
     if (start >= end) return;
@@ -140,18 +143,6 @@ function selectGroups(
     GROUP BY ${places.length === 0 ? "workspace_id" : places.join(", ")} LIMIT ${maxGroups + 1}`;
 }
 
-function groupOf(row: Row, members: readonly UsageMember[]): UsageGroup {
-  return {
-    labels: members.map((member) => labelOf(row, member)),
-    sums: sumsBy((name) => number(row, name)),
-  };
-}
-
-function sumsBy(sum: (name: keyof UsageSums) => number): UsageSums {
-  // The entries are those of the type.
-  return Object.fromEntries(sumNames.map((name) => [name, sum(name)])) as UsageSums;
-}
-
 function labelOf(row: Row, member: UsageMember): string | null {
   if (member === "day") {
     return new Date(number(row, "of_day") * dayMs).toISOString().slice(0, 10);
@@ -160,12 +151,12 @@ function labelOf(row: Row, member: UsageMember): string | null {
   return member === "model" && name === "" ? null : name;
 }
 
-function addGroup(groups: Map<string, UsageGroup>, group: UsageGroup): void {
-  const place = JSON.stringify(group.labels);
-  const known = groups.get(place);
-  const sums =
-    known === undefined ? group.sums : sumsBy((name) => known.sums[name] + group.sums[name]);
-  groups.set(place, { labels: group.labels, sums });
+function addRow(groups: Map<string, UsageGroup>, row: Row, members: readonly UsageMember[]): void {
+  const labels = members.map((member) => labelOf(row, member));
+  const place = JSON.stringify(labels);
+  const group = groups.get(place) ?? { labels, sums: { ...noSums } };
+  groups.set(place, group);
+  for (const name of sumNames) group.sums[name] += number(row, name);
 }
 
 /** The charges that a statement needs. */
