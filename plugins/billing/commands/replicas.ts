@@ -1,9 +1,9 @@
 /** The subcommands of `sluice store` about the gateways that use the database. */
 import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/internal/module";
 import { schemaVersion } from "sluice-gateway/internal/postgres";
-import { checkTables, withDatabase, type CommandDatabase } from "sluice-gateway/internal/process";
+import { checkTables, withDatabase } from "sluice-gateway/internal/process";
 import { copyCharges } from "../leases/copy-charges.ts";
-import { printRecords } from "./accounts.ts";
+import { printRecords, type Flat } from "./accounts.ts";
 import type { Postgres } from "sluice-gateway/plugin";
 import { heldSql, ofWorkspaceSql } from "../leases/ledger-statements.ts";
 import { number, optionalText, text } from "sluice-gateway/internal/store";
@@ -16,7 +16,7 @@ const status: Subcommand = {
       const { database } = opened;
       await checkTables(opened);
       const version = await schemaVersion(database);
-      const replicas = (await readReplicas(database)).map((replica) => ({ ...replica }));
+      const replicas = await readReplicas(database);
       if (context.json) return context.print(JSON.stringify({ schema_version: version, replicas }));
       context.print(`schema version ${version}`);
       printRecords(context, replicas, [
@@ -33,19 +33,18 @@ const status: Subcommand = {
     }),
 };
 
-/** Ends gateways in the database, and prints them. Returns their number. Undefined if the database could not be used. */
-async function end(
-  context: CommandContext,
-  work: (database: CommandDatabase["database"]) => ReturnType<typeof endReplicas>,
-): Promise<number | undefined> {
+/**
+ * Ends the gateways with this name, or all of them, and prints them. Returns their number. Undefined if the database could
+ * not be used.
+ */
+async function end(context: CommandContext, name?: string): Promise<number | undefined> {
   let count = 0;
   const code = await withDatabase(context, async (opened) => {
     await checkTables(opened);
-    const ended = await work(opened.database);
+    const ended = await endReplicas(opened.database, name);
     count = ended.length;
-    const shown = ended.map(({ name, freedMilliCu }) => ({ name, freed_cu_milli: freedMilliCu }));
-    if (context.json) context.print(JSON.stringify({ ended: shown }));
-    else printRecords(context, shown, ["name", "freed_cu_milli"]);
+    if (context.json) context.print(JSON.stringify({ ended }));
+    else printRecords(context, ended, ["name", "freed_cu_milli"]);
   });
   return code === 0 ? count : undefined;
 }
@@ -54,7 +53,7 @@ const forget: Subcommand = {
   options: [],
   arguments: ["NAME"],
   async run(context, _values, name = "") {
-    const count = await end(context, (database) => endReplicas(database, name));
+    const count = await end(context, name);
     if (count === 0) context.printToStderr(`no gateway with the name "${name}" is live`);
     return count === undefined || count === 0 ? 1 : 0;
   },
@@ -64,7 +63,7 @@ const recovered: Subcommand = {
   options: [],
   arguments: [],
   async run(context) {
-    const count = await end(context, (database) => endReplicas(database));
+    const count = await end(context);
     if (count === 0) context.printToStderr("no gateway was live");
     return count === undefined ? 1 : 0;
   },
@@ -92,27 +91,11 @@ forget NAME        end a gateway that is lost, so that its credit is free at onc
 recovered          end all gateways, after a backup of the database was restored; those that run register again`,
 };
 
-/** A row of `sluice store status`, with the names that it prints. */
-export interface ReplicaStatus {
-  readonly name: string;
-  readonly mode: string;
-  readonly state: string;
-  readonly heard_seconds_ago: number;
-  /** Time of its newest charge in the database, in RFC 3339. Undefined if it has none. */
-  readonly last_charge_at: string | undefined;
-  /** Number of its last charge in the database. */
-  readonly posted: number;
-  /** Credit of workspaces that it holds and has not charged, in milli-CU. */
-  readonly held_cu_milli: number;
-  readonly journal: string;
-  readonly version: string;
-}
-
 /**
  * Returns the replicas that have not ended, those that ended within a day, and all data folders whose charges were
  * copied. The one with the most recent message is first. Rejects with DatabaseFailure.
  */
-export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]> {
+async function readReplicas(database: Postgres): Promise<Flat[]> {
   const rows = await database.query(
     "status",
     `SELECT name, journal, version, mode, state, posted,
@@ -142,10 +125,7 @@ export async function readReplicas(database: Postgres): Promise<ReplicaStatus[]>
  * Ends the replicas with this name, or all of them, and returns the freed credit. A replica that still runs registers
  * again. Rejects with DatabaseFailure.
  */
-export async function endReplicas(
-  database: Postgres,
-  name?: string,
-): Promise<{ readonly name: string; readonly freedMilliCu: number }[]> {
+async function endReplicas(database: Postgres, name?: string): Promise<Flat[]> {
   // The second statement sees all leases of the replicas, because they can get no further ones after the first.
   const rows = await database.transaction("status", async (run) => {
     const ended = await run(
@@ -163,5 +143,5 @@ export async function endReplicas(
       [ended.map((row) => number(row, "id"))],
     );
   });
-  return rows.map((row) => ({ name: text(row, "name"), freedMilliCu: number(row, "held") }));
+  return rows.map((row) => ({ name: text(row, "name"), freed_cu_milli: number(row, "held") }));
 }

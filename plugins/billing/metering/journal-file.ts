@@ -39,7 +39,7 @@ interface Group {
   readonly last: number;
 }
 
-export class JournalFile {
+export class JournalFile implements Disposable {
   readonly #db: DatabaseSync;
   #sums: Sums;
   /** Number of the last commit. */
@@ -164,7 +164,7 @@ export class JournalFile {
     this.#db.exec("DELETE FROM probe");
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     this.#db.close();
   }
 

@@ -54,14 +54,12 @@ const unavailable: MeterUnavailable = {
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const { dataDir, clock, log, durability, threads } = options;
   const metrics = meterMetrics(options.metrics);
-  const file = JournalFile.open(dataDir, options.maxPages);
-  try {
+  {
+    using file = JournalFile.open(dataDir, options.maxPages);
     const { expired } = file.recover(clock.now());
     metrics.expired.add(expired);
     if (expired > 0) log.warn({ expired }, "released reservations that were left open by a crash");
     correct(file, options, metrics);
-  } finally {
-    file.close();
   }
   const time = new MeterTime(clock);
   const ledger = new MemoryLedger(() => time.now(), threads === undefined, false);
@@ -76,11 +74,9 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const link = new LocalLink({ recorded, ledger, time, clock, log, metrics, isAsync });
   if (time.behindMs > ignoredMs) log.error({ behindMs: time.behindMs }, clockIsBehind);
   const reopen = (): Promise<Recorded> => {
-    const closed = JournalFile.open(dataDir, options.maxPages);
-    try {
+    {
+      using closed = JournalFile.open(dataDir, options.maxPages);
       correct(closed, options, metrics);
-    } finally {
-      closed.close();
     }
     return open();
   };

@@ -110,9 +110,9 @@ async function readPage(
 }
 
 function chargeOf(row: Row): UsageJson {
-  const { agent } = row;
-  // Only gateways write this column, in the form of UsageJson. The same holds for `agent`.
+  // Only gateways write these columns, in the form of UsageJson.
   const pricing = row["pricing"] as UsageJson["pricing"] | null;
+  const agent = row["agent"] as UsageJson["agent"] | null;
   return {
     id: text(row, "id"),
     time: text(row, "time"),

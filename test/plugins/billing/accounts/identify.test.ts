@@ -37,11 +37,14 @@ test("the rate is the lower of the rates of the key and the plan", async (t) => 
 test("the same key always gets the same principal object", async (t) => {
   const { issue, open, clock } = await accountsFixture(t);
   const accounts = await open();
-  const first = `Bearer ${(await issue()).text}`;
+  const { key, text } = await issue();
+  const first = `Bearer ${text}`;
   const second = `Bearer ${(await issue()).text}`;
   const principal = await accounts.identify(first);
   clock.jump(10 * day);
   assert.equal(accounts.identify(first), principal);
+  assert.equal(await accounts.identifyKey(key.id, ""), principal);
+  assert.equal(accounts.identifyKey(key.id, ""), principal);
   assert.notEqual(await accounts.identify(second), principal);
   assert.equal(accounts.stats().lookups, 2);
 });

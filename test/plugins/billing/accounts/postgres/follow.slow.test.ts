@@ -116,19 +116,6 @@ async function setUp(t: TestContext, given?: Clock, statementMs = 2_000): Promis
   return { database, proxy, one, other, clock, issue, pass };
 }
 
-test("a key is looked up once, and afterwards it is identified without a promise", async (t) => {
-  const { one, issue } = await setUp(t);
-  const key = await issue();
-  const answers = await Promise.all([one.who(key), one.who(key), one.who(key)]);
-  assert.deepEqual(new Set(answers), new Set([key.key.id]));
-  const caller = one.accounts.identify(`Bearer ${key.text}`);
-  assert.ok(!(caller instanceof Promise) && caller.kind === "key");
-  const byId = await one.accounts.identifyKey(key.key.id, "");
-  assert.equal(byId, caller);
-  assert.equal(one.accounts.identifyKey(key.key.id, ""), caller);
-  assert.equal(await one.who(newKeyText("dev")), "unauthorized");
-});
-
 test("a revocation is seen within a second while commits wait, and with them the looks", async (t) => {
   const { database, one, other, clock, issue } = await setUp(t, undefined, 60_000);
   const key = await issue();
