@@ -16,7 +16,7 @@ import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
 import { OpenStreams, type StreamEvent } from "./open-streams.ts";
-import { periodOf } from "./periods.ts";
+import { periodOf } from "../leases/months.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
