@@ -26,7 +26,11 @@ export const modules = [...Object.values(manifest.exports), ...Object.values(man
 export const startModules = ["src/commands/server-process.ts", "src/commands/run-bundle.ts"];
 
 /** Modules that do their work when they are loaded. */
-export const programs = ["src/main.ts", "src/commands/plugin/suite-process.ts"];
+export const programs = [
+  "src/main.ts",
+  "src/commands/gateway-thread.ts",
+  "src/commands/plugin/suite-process.ts",
+];
 
 /** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
 export const browserModules = [

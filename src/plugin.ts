@@ -44,6 +44,7 @@ export type * from "./contract/sql.ts";
 export type * from "./contract/storage.ts";
 export type * from "./contract/store.ts";
 export * from "./contract/surface.ts";
+export type * from "./contract/threads.ts";
 export * from "./contract/tools.ts";
 export type * from "./contract/trace.ts";
 export type * from "./contract/upstream.ts";

@@ -109,6 +109,7 @@ export interface InferenceResult {
 
 /** A call of a tool in the answer of a model. */
 export interface ToolCall {
+  /** Empty if the worker gives the call none. */
   readonly id: string;
   readonly name: string;
   /** JSON as the model wrote it, which may not be valid. */

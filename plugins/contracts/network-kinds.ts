@@ -134,7 +134,8 @@ export interface WorkerRoute {
 /** A worker as an attempt sees it. */
 export interface AttemptedWorker {
   readonly id: string;
-  inFlight: number;
+  /** Counts the requests in flight. */
+  readonly load: { add(requests: number): void };
   succeeded(): void;
   failed(failure: UpstreamFailure): void;
 }

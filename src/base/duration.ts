@@ -1,6 +1,5 @@
 /** Durations as text, such as `15m`. */
 
-/** The texts that `durationMs` accepts. */
 export const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
 const unitMs: Readonly<Record<string, number>> = {
   ms: 1,

@@ -216,6 +216,7 @@ const coreFaults = {
   SLUICE_TOOL_INVALID: "Correct the tool, or remove the plugin from `tools:`.",
   SLUICE_STORE_MISPLACED:
     "Set store.data (DATA_DIR) to a folder outside node_modules: npm deletes files in node_modules.",
+  SLUICE_THREADS_REFUSED: "Set server.threads to 1.",
   SLUICE_SECRET_MISSING:
     "Set GATEWAY_SECRET (`secret` in pipeline.yaml) to a long random string, the same on every replica.",
   SLUICE_STRICT_ENVIRONMENT: "Set GATEWAY_ENV=prod (`environment` in pipeline.yaml).",

@@ -5,7 +5,6 @@ export function pointerKey(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-/** Splits a JSON Pointer into its keys. */
 export function pointerKeys(pointer: string): string[] {
   if (pointer === "") return [];
   return pointer
@@ -26,7 +25,6 @@ export function fragmentPointer(url: string): string | undefined {
   }
 }
 
-/** Returns whether the text is a JSON Pointer. */
 export function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)*$/.test(text);
 }

@@ -15,8 +15,28 @@ export interface RenderedMetrics extends Metrics {
   read(name: string): readonly ReadSample[];
   /** Declares a gauge whose values are computed each time it is read. Its series can disappear. */
   computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
-  /** Media type of the text that `render` returns. */
+  /** Returns all families, except the computed ones. */
+  dump(): readonly FamilyDump[];
+  /** Adds the families of `others` to the own ones, whenever the metrics are read. */
+  addUp(others: OtherMetrics): void;
   readonly contentType: string;
+}
+
+/** The metrics of other threads. */
+export interface OtherMetrics {
+  readonly families: Iterable<readonly FamilyDump[]>;
+  /** Makes `families` the current ones, before all metrics are rendered. Never rejects. */
+  refresh(): Promise<void>;
+}
+
+/** A family with its samples, which can be sent to another thread. */
+export interface FamilyDump {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  /** Whether the samples of several threads are added up. Else that of the first thread which has one counts. */
+  readonly addsUp: boolean;
+  readonly values: readonly ReadSample[];
 }
 
 export type ComputedValue = Pick<ReadSample, "labels" | "value">;
@@ -32,7 +52,8 @@ export function createMetrics(): RenderedMetrics {
   const registry = new Registry();
   const ofProcess = processMetrics();
   const families = new Map<string, SeriesFamily<Series>>();
-  const computed = new Map<string, () => readonly ReadSample[]>();
+  const computed = new Map<string, () => ComputedFamily>();
+  let others: OtherMetrics | undefined;
   // Plugins and generations that declare the same family share one object.
   const declare = <S extends Series>(wanted: SeriesFamily<S>): SeriesFamily<S> => {
     const known = families.get(wanted.name);
@@ -50,11 +71,22 @@ export function createMetrics(): RenderedMetrics {
     // Families with the same shape have the same type and the same kind of series.
     return known as SeriesFamily<S>;
   };
+  const dump = (): FamilyDump[] => [...families.values()].map((family) => family.get());
   return {
     counter: (name, help, labels = []) =>
       declare(new SeriesFamily("counter", name, help, labels, () => new CounterSeries())),
-    gauge: (name, help, labels = []) =>
-      declare(new SeriesFamily("gauge", name, help, labels, () => new GaugeSeries())),
+    gauge: (name, help, labels = [], { isSameInThreads = false } = {}) =>
+      declare(
+        new SeriesFamily(
+          "gauge",
+          name,
+          help,
+          labels,
+          () => new GaugeSeries(),
+          [],
+          !isSameInThreads,
+        ),
+      ),
     histogram: (name, help, buckets, labels = []) =>
       declare(
         new SeriesFamily(
@@ -66,17 +98,67 @@ export function createMetrics(): RenderedMetrics {
           buckets,
         ),
       ),
-    render: async () => `${await registry.metrics()}\n${await ofProcess.metrics()}`,
-    read: (name) => families.get(name)?.get().values ?? computed.get(name)?.() ?? [],
+    async render() {
+      await others?.refresh();
+      const all = others === undefined ? registry : new Registry();
+      if (others !== undefined) {
+        const sums = addUpFamilies(dump(), others.families);
+        for (const family of [...sums, ...Array.from(computed.values(), (get) => get())]) {
+          // The registry uses only `name` and `get` of a metric.
+          all.registerMetric({ name: family.name, get: () => family } as unknown as Metric);
+        }
+      }
+      return `${await all.metrics()}\n${await ofProcess.metrics()}`;
+    },
+    read(name) {
+      const known = families.get(name);
+      const of = (computed.get(name)?.() ?? known?.get())?.values ?? [];
+      if (others === undefined || computed.has(name)) return of;
+      const only = (each: readonly FamilyDump[]): FamilyDump[] =>
+        each.filter((family) => family.name === name);
+      const own = known === undefined ? [] : [known.get()];
+      return addUpFamilies(own, Array.from(others.families, only))[0]?.values ?? [];
+    },
+    dump,
+    addUp(given) {
+      others = given;
+    },
     computed(name, help, values) {
-      const samples = (): ReadSample[] => values().map((value) => ({ metricName: name, ...value }));
-      computed.set(name, samples);
-      const family = { name, get: () => ({ name, help, type: "gauge", values: samples() }) };
+      const get = (): ComputedFamily => ({
+        name,
+        help,
+        type: "gauge",
+        values: values().map((value) => ({ metricName: name, ...value })),
+      });
+      computed.set(name, get);
       // The registry uses only `name` and `get` of a metric.
-      registry.registerMetric(family as unknown as Metric);
+      registry.registerMetric({ name, get } as unknown as Metric);
     },
     contentType: registry.contentType,
   } satisfies RenderedMetrics;
+}
+
+type ComputedFamily = Omit<FamilyDump, "addsUp">;
+
+/** Adds up the samples of equal families. Those of `own` come first. */
+export function addUpFamilies(
+  own: readonly FamilyDump[],
+  others: Iterable<readonly FamilyDump[]>,
+): readonly FamilyDump[] {
+  const families = Map.groupBy([own, ...others].flat(), ({ name }) => name);
+  return Array.from(families.values(), (parts) => {
+    const samples = new Map<string, ReadSample>();
+    for (const { addsUp, values } of parts) {
+      for (const sample of values) {
+        const key = `${sample.metricName} ${JSON.stringify(sample.labels)}`;
+        const { value: before = 0 } = samples.get(key) ?? {};
+        if (addsUp) samples.set(key, { ...sample, value: before + sample.value });
+        else if (!samples.has(key)) samples.set(key, sample);
+      }
+    }
+    const [first] = parts as [FamilyDump];
+    return { ...first, values: [...samples.values()] };
+  });
 }
 
 let processRegistry: Registry | undefined;
@@ -169,6 +251,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
   readonly #help: string;
   readonly #labels: readonly string[];
   readonly #create: () => S;
+  readonly #addsUp: boolean;
   readonly #series = new Map<string, { labels: Readonly<Record<string, string>>; series: S }>();
 
   constructor(
@@ -178,6 +261,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     labels: readonly string[],
     create: () => S,
     buckets: readonly number[] = [],
+    addsUp = true,
   ) {
     if (!metricName.test(name)) throw new Error(`"${name}" is not a metric name`);
     for (const label of labels) {
@@ -192,6 +276,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     this.#help = help;
     this.#labels = labels;
     this.#create = create;
+    this.#addsUp = addsUp;
   }
 
   with(labels: Readonly<Record<string, string>>): S {
@@ -207,11 +292,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
   }
 
   /** Returns the samples. Called by the registry of prom-client when it renders. */
-  get(): {
-    readonly name: string;
-    readonly values: readonly ReadSample[];
-    [more: string]: unknown;
-  } {
+  get(): FamilyDump {
     const values = [...this.#series.values()].flatMap(({ labels, series }) =>
       series.samples().map(({ suffix, le, value }) => ({
         metricName: this.name + suffix,
@@ -219,6 +300,12 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
         value,
       })),
     );
-    return { name: this.name, help: this.#help, type: this.#type, values };
+    return {
+      name: this.name,
+      help: this.#help,
+      type: this.#type,
+      addsUp: this.#addsUp,
+      values,
+    };
   }
 }

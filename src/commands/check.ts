@@ -104,7 +104,6 @@ function certificateFaults(config: Config): Fault[] {
 interface LinkedPlugin {
   readonly plugin: string;
   readonly package: string | undefined;
-  /** Path of the module. */
   readonly file: string | undefined;
 }
 
@@ -114,7 +113,6 @@ function linkedPlugins({ origins }: ValidatedConfig): readonly LinkedPlugin[] {
     .map(([plugin, { source, file }]) => ({ plugin, package: source, file }));
 }
 
-/** The result of the command. */
 interface Found {
   readonly validated: ValidatedConfig | undefined;
   readonly faults: readonly Fault[];
@@ -146,7 +144,6 @@ function isFormat(text: string): text is keyof typeof print {
   return Object.hasOwn(print, text);
 }
 
-/** The text of pipeline.schema.json. */
 export function schemaText(schema: object): string {
   return `${JSON.stringify(schema, undefined, 2)}\n`;
 }

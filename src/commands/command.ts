@@ -12,7 +12,6 @@ export interface CommandContext {
   readonly configFile: string;
   /** The `--config` and `--env-file` arguments as given, to repeat them in commands that are proposed to the user. */
   readonly commonArguments?: readonly string[];
-  /** Whether standard error is a terminal. */
   readonly isTerminal?: boolean;
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal;

@@ -66,7 +66,6 @@ function configured({ host, port }: Config["admin"]): URL {
   return new URL(`http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`);
 }
 
-/** The answer of /explain. */
 interface Found {
   readonly exchanges: readonly Explanation[];
   readonly missing?: readonly string[];

@@ -17,6 +17,8 @@ const graceMs = 10_000;
 export interface FatalErrorOptions extends Pick<LogOptions, "destination"> {
   /** Plugin names by the file of their module, to name the plugin that caused the error. */
   readonly modules?: ReadonlyMap<string, string>;
+  /** What ends: the process, or one of its threads. */
+  readonly part?: "process" | "thread";
   /** Whether to omit the messages of errors, because they may quote the content of requests. */
   readonly hidesMessages?: boolean;
 }
@@ -26,6 +28,7 @@ export function catchFatalErrors({
   destination,
   modules = new Map(),
   hidesMessages = false,
+  part = "process",
 }: FatalErrorOptions = {}): FatalErrors {
   // Fatal errors are logged at every log level.
   const log = createLog({ level: "fatal", ...(destination !== undefined && { destination }) });
@@ -44,8 +47,8 @@ export function catchFatalErrors({
           ...(plugin !== undefined && { plugin }),
         },
         isLast
-          ? "fatal error: the process exits immediately"
-          : "fatal error: the process drains, then exits",
+          ? `fatal error: the ${part} exits immediately`
+          : `fatal error: the ${part} drains, then exits`,
       );
     } finally {
       if (isLast) process.exit(1);

@@ -10,7 +10,6 @@ import { UsageError, type Command } from "./command.ts";
 import { envExample } from "./env-example.ts";
 import { checkWord, optionText } from "./option.ts";
 
-/** Returns all templates by name. */
 export async function loadTemplates(): Promise<Readonly<Record<string, InitTemplate>>> {
   const parts = await loadParts();
   return Object.fromEntries([

@@ -61,7 +61,6 @@ export function drainOf(gateway: Gateway): FatalErrors["drain"] {
   return { stop: () => gateway.stop(), limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
 }
 
-/** Drains and returns when `signal` aborts. */
 export async function runUntilStopped(gateway: Gateway, signal: AbortSignal): Promise<void> {
   if (!signal.aborted) {
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));

@@ -7,7 +7,6 @@ import type { Environment } from "../plugin.ts";
 import type { Position } from "./fault.ts";
 import type { Located } from "./located.ts";
 
-/** One use of a plugin in pipeline.yaml. */
 export interface PluginUse {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
@@ -94,6 +93,8 @@ export interface ServerConfig {
   /** Maximum number of open connections. */
   readonly connections: number;
   readonly keepAliveMs: number;
+  /** Number of threads that serve requests. */
+  readonly threads: number;
   /** Serve ordinary requests without node:http. */
   readonly fastPath: boolean;
 }
@@ -141,7 +142,6 @@ export interface Config {
    * that have the name of a plugin under `plugins:`.
    */
   readonly services: readonly PluginUse[];
-  /** Third-party plugins, by name. */
   readonly plugins: ReadonlyMap<string, ThirdPartyPlugin>;
   /** Fastify plugins that wrap the whole listener. */
   readonly fastify: readonly PluginUse[];

@@ -12,7 +12,6 @@ export interface Position {
   readonly col: number;
 }
 
-/** One fault of a configuration or a start. */
 export interface Fault {
   readonly code: string;
   readonly message: string;

@@ -20,7 +20,6 @@ export interface Format {
   readonly numeric?: true;
 }
 
-/** Splits a comma-separated list of urls. */
 export function splitUrls(text: string): string[] {
   return text
     .split(",")

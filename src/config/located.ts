@@ -94,7 +94,6 @@ function child(node: Located, key: string): { node: Located; keyAt: Position } |
   return item && { node: item, keyAt: item.at };
 }
 
-/** Returns the node at a JSON Pointer. */
 export function find(node: Located, pointer: string): Located | undefined {
   let found: Located | undefined = node;
   for (const key of pointerKeys(pointer)) {

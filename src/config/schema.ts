@@ -123,6 +123,15 @@ const server = closed(
       "Maximum number of open connections, including WebSockets. Further connections are closed at once.",
     ),
     keepAliveMs: milliseconds(65_000, "Time for which an idle connection is kept open."),
+    threads: {
+      type: ["integer", "string"],
+      minimum: 1,
+      maximum: 64,
+      pattern: "^auto$",
+      default: 1,
+      description:
+        "Number of threads that serve requests, each with whole pipelines. auto: the number of cores that the process may use.",
+    },
     fastPath: {
       type: "boolean",
       default: true,

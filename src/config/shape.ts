@@ -21,12 +21,13 @@ import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import { sectionsOf, type SectionOwner } from "./sections.ts";
 import { storeSettingFaults, type StoreShape } from "./store-settings.ts";
+import { threadFaults, threadsOf } from "./threads.ts";
 import { validate } from "./validate.ts";
 
 /** The file after validation, with defaults, as `fileSchema` describes it. */
 interface FileShape extends StoreShape {
   readonly environment: Config["environment"];
-  readonly server: ServerConfig;
+  readonly server: Omit<ServerConfig, "threads"> & { readonly threads: number | "auto" };
   readonly admin: Config["admin"];
   readonly store: {
     readonly data: string;
@@ -109,7 +110,7 @@ export function shapeConfig(
     ),
     services: Array.from(serviceSections, ([name, section]) => readSection(name, section, faults)),
     environment: shape.environment,
-    server: withPaths(shape.server, dirname(file)),
+    server: withPaths({ ...shape.server, threads: threadsOf(shape.server.threads) }, dirname(file)),
     admin: shape.admin,
     store: {
       data: resolve(dirname(file), shape.store.data),
@@ -131,6 +132,7 @@ export function shapeConfig(
     }),
   };
   faults.push(...secretFaults(config, root));
+  faults.push(...threadFaults(config));
   if (isInNodeModules(config.store.data)) {
     const message = `the data folder ${config.store.data} is located in a node_modules folder`;
     faults.push(fault("SLUICE_STORE_MISPLACED", message, { at: config.keyAt("/store/data") }));

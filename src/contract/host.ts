@@ -8,6 +8,7 @@ import type { Awaitable } from "./phase.ts";
 import type { ServiceName, ServiceTypes } from "./service-types.ts";
 import type { PluginStorage } from "./storage.ts";
 import type { Claims, Seal, Store } from "./store.ts";
+import type { Threads } from "./threads.ts";
 import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 
 /** The environment that a deployment belongs to, and the environments that an API key can be valid in. */
@@ -43,6 +44,11 @@ export interface Host {
   readonly seal: Seal;
   /** Needs `claims` under `permissions.deployment`. */
   readonly claims: Claims;
+  /**
+   * The other threads of the process, with names that belong to this plugin. Undefined if one thread serves all
+   * requests.
+   */
+  readonly threads: Threads | undefined;
   /** Counts the memory that clients make the plugin hold. */
   readonly memory: Memory;
   /** Small values that the plugin keeps across restarts. */

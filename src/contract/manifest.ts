@@ -36,6 +36,11 @@ export interface Manifest<Options> {
    * the plugin and stop after it. The plugin also works without them.
    */
   readonly usesIfInstalled?: readonly ServiceName[];
+  /**
+   * True if the plugin keeps state that must be one for the whole process, such as the rate of a caller.
+   * `sluice check` then refuses several threads (`server.threads`).
+   */
+  readonly needsOneThread?: boolean;
   /** Servers, environment variables and bodies that the plugin works with, in addition to its services. */
   readonly permissions?: Permissions;
   /**

@@ -10,10 +10,15 @@ export interface Metrics {
     help: string,
     labels?: readonly L[],
   ): Family<L, Counter>;
+  /**
+   * With several threads, the values of all threads are added up, unless `isSameInThreads` says that each thread shows
+   * the same fact, such as whether a backend can be used.
+   */
   gauge<L extends string = never>(
     name: string,
     help: string,
     labels?: readonly L[],
+    options?: { readonly isSameInThreads?: boolean },
   ): Family<L, Gauge>;
   /** `buckets`: ascending upper bounds in the unit of the metric (seconds for latencies). */
   histogram<L extends string = never>(

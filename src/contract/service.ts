@@ -75,6 +75,11 @@ export interface Service<
   /** Names of `sections` whose changes need a restart of the gateway. Only for services that ship with Sluice. */
   readonly fixedSections?: readonly string[];
   /**
+   * True if the service runs only in the main thread of a process with several (`server.threads`). In the other threads
+   * it is as if it were not installed.
+   */
+  readonly runsOnce?: boolean;
+  /**
    * Gives the running service the options of a reload, which may be unchanged. Called when the new generation starts to
    * serve, and not if the load fails. If its options change, a reload keeps a service with `update`, and also the
    * plugins that use it.

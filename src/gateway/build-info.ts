@@ -4,10 +4,12 @@ import { version } from "../base/version.ts";
 
 export function countBuild(metrics: Metrics): void {
   metrics
-    .gauge("sluice_build_info", "Always 1. The labels contain the versions of Sluice and Node.", [
-      "version",
-      "node",
-    ])
+    .gauge(
+      "sluice_build_info",
+      "Always 1. The labels contain the versions of Sluice and Node.",
+      ["version", "node"],
+      { isSameInThreads: true },
+    )
     .with({ version, node: process.versions.node })
     .set(1);
 }

@@ -16,6 +16,11 @@ import { backendMetrics } from "../http/backend-metrics.ts";
 import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
+import { MainThreads } from "./threads/ports.ts";
+import { ThreadPool } from "./threads/pool.ts";
+import { receiveSettled, type Observers } from "./threads/settled.ts";
+import { receiveLines } from "./threads/thread-log.ts";
+import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
 import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, ReadinessWatch } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
@@ -83,17 +88,21 @@ async function assemble(
 ): Promise<Gateway> {
   const { config } = validated;
   const { clock, log, strict = false } = options;
-  const late: { admin?: Admin; started?: GatewayInfoDeps } = {};
+  const late: { admin?: Admin; started?: GatewayInfoDeps; pool?: ThreadPool } = {};
   // Opened first, so closed last: metrics and health stay readable until everything else has stopped.
   stack.add("admin listener", () => late.admin?.close());
   const explanations = new ExplanationStore();
-  const observers = new Set<ExchangeObserver>([(record) => explanations.settled(record)]);
+  const { server } = config;
+  const threads = server.threads > 1 ? new MainThreads(server.threads, { clock, log }) : undefined;
+  const observers = new Set<ExchangeObserver>();
+  // With several threads, each one keeps its own exchanges, and the main thread has none.
+  if (threads === undefined) observers.add((record) => explanations.settled(record));
   const gateway = gatewayInfo(
     (name) => options.env[name],
     observers,
     () => late.started,
   );
-  const resources = await openHostResources(config, { clock, log, gateway }, stack);
+  const resources = await openHostResources(config, { clock, log, gateway, threads }, stack);
   const { metrics, held } = resources;
   countBuild(metrics);
   const core = coreMetrics(metrics);
@@ -101,20 +110,28 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
-  const { server } = config;
-  const watch = new ReadinessWatch(() => ({ ...state, wanted: server.ready }), clock);
+  const watch = new ReadinessWatch(
+    () => ({ ...state, wanted: server.ready, ...(late.pool && { threads: late.pool.check }) }),
+    clock,
+  );
   stack.use(watch);
   const ready: GatewayInfoDeps["ready"] = () => watch.report();
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer };
-  const listener = await listen({ ...parts, readiness: ready, observers });
+  const pool = threads && (await openPool(threads, options, generation, observers, stack));
+  if (pool !== undefined) late.pool = pool;
+  const listener = pool ?? (await listen({ ...parts, readiness: ready, observers }));
   stack.defer(() => listener.close(0));
+  if (pool !== undefined) metrics.addUp(pool);
   const reloader = createReloader({
     ...options,
     metrics,
     current: generation,
     plugins: validated.plugins,
-    build: (next, previous) => provision(next, resources, core, previous, strict),
+    async build(next, previous) {
+      const built = await provision(next, resources, core, previous, strict);
+      return pool === undefined ? built : await pool.prepare(built);
+    },
     swap(next) {
       state.generation = next;
       next.update();
@@ -129,7 +146,7 @@ async function assemble(
   const { postgres, replicas } = resources.store;
   const everywhere = explainEverywhere(
     (requestId) => explanations.find(requestId),
-    postgres && replicas && { replicas, name: postgres.replica },
+    replicas && { replicas, name: postgres?.replica ?? threadName(0) },
     log,
   );
   stack.use(everywhere);
@@ -152,7 +169,10 @@ async function assemble(
     explain: late.started.explainEverywhere,
     ready,
     metrics,
-    pipelines: () => describePipelines(state.generation, reloader.state),
+    pipelines: () => ({
+      ...describePipelines(state.generation, reloader.state),
+      ...(pool && { threads: pool.described }),
+    }),
     service: (name) => state.generation.services.get(name),
     log,
   });
@@ -171,13 +191,36 @@ async function assemble(
   };
 }
 
+/** Starts the threads that serve. */
+async function openPool(
+  threads: MainThreads,
+  options: StartOptions & { readonly clock: Clock; readonly log: Log },
+  generation: Generation,
+  observers: ReadonlySet<ExchangeObserver>,
+  stack: ClosingStack,
+): Promise<ThreadPool> {
+  const { env, without = [], strict = false, log, clock } = options;
+  stack.use(receiveLines(threads, log));
+  // All of them belong to plugins, which know only the members of a SettledExchange.
+  stack.use(receiveSettled(threads, observers as ReadonlySet<unknown> as Observers));
+  stack.use(serveThreadList(threads));
+  const sendsLog = log.line !== undefined;
+  return ThreadPool.open({
+    threads,
+    generation,
+    start: { env: { ...env }, strict, sendsLog },
+    without,
+    clock,
+    log,
+  });
+}
+
 /** The generation that serves, and whether the gateway is draining. */
 interface State {
   draining: boolean;
   generation: Generation;
 }
 
-/** Returns the gateway's `stop`. */
 function createStop(parts: {
   readonly options: StartOptions & { readonly log: Log };
   readonly config: Config;

@@ -6,8 +6,9 @@ import type { ClosingStack } from "../pipeline/load/closer.ts";
 import { KeptParts } from "../pipeline/load/kept-parts.ts";
 import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
-import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store } from "../plugin.ts";
+import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store, Threads } from "../plugin.ts";
 import { HeldBytes } from "../memory/held-bytes.ts";
+import { SharedCount } from "../memory/shared-count.ts";
 import { defaultHeldBytes } from "../memory/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
 import { createSession } from "../store/session.ts";
@@ -22,12 +23,24 @@ import type { RedisConnection } from "../store/redis/redis.ts";
 import { createSeal, readOrCreateSecret } from "../store/seal.ts";
 import { stateFileOf } from "../store/sql/state-file.ts";
 import { openSqliteSql } from "../store/sql/sqlite-sql.ts";
+import { serveStore } from "../store/threads/serve-store.ts";
+import { storeOverThreads } from "../store/threads/thread-store.ts";
 import { version } from "../base/version.ts";
+import { replicasOfThreads } from "./threads/thread-replicas.ts";
+import { heldBytesCount, secretCall } from "./threads/thread-start.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
   /** Publishes the shared settings of a reloaded pipeline.yaml. */
   readonly publishSettings: (config: Config) => Promise<void>;
+}
+
+interface OpenDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly gateway: GatewayInfo;
+  /** The main thread has opened the store that the other threads use. */
+  readonly threads?: Threads | undefined;
 }
 
 /**
@@ -37,29 +50,19 @@ export interface OpenHostResources extends HostResources {
  */
 export async function openHostResources(
   config: Config,
-  {
-    clock,
-    log,
-    gateway,
-  }: { readonly clock: Clock; readonly log: Log; readonly gateway: GatewayInfo },
+  { clock, log, gateway, threads }: OpenDeps,
   stack: ClosingStack,
 ): Promise<OpenHostResources> {
   const metrics = createMetrics();
-  const held = new HeldBytes(config.server.unfinishedBodyBytes ?? defaultHeldBytes(), metrics);
+  const bytes = threads && new SharedCount(threads, heldBytesCount);
+  const maxBytes = config.server.unfinishedBodyBytes ?? defaultHeldBytes();
+  const held = new HeldBytes(maxBytes, metrics, bytes);
   const shared = { clock, log, metrics };
-  const { data: dataDir } = config.store;
-  if (config.store.postgres === undefined) {
-    stack.use(openDataFolder(dataDir));
-    await checkDataFolder(dataDir, shared, stack);
-  }
-  const seal = createSeal(config.secret ?? readOrCreateSecret(dataDir));
-  const postgres = await openPostgresStore(config, { seal, ...shared }, stack);
-  const redis = await openRedis(config, { seal, ...shared }, stack);
+  const opened = await openStore(config, { ...shared, threads }, stack);
+  const { seal, sql, session, postgres } = opened;
+  stack.add("looks at the store", () => session[Symbol.dispose]());
   const parts = new KeptParts();
   stack.defer(() => parts.close(stack.closer));
-  const sql = postgres?.sql ?? (await openState(dataDir, clock, stack));
-  const session = postgres?.session ?? createSession(sql("session").query, clock);
-  stack.add("looks at the store", () => session[Symbol.dispose]());
   const claims = await openClaims(sql("claims"), session, clock, log);
   stack.add("claims", () => claims.close());
   const compute = openComputePool({ clock, metrics });
@@ -75,18 +78,57 @@ export async function openHostResources(
     entries: createPluginEntries(sql("storage")),
     seal,
     store: {
-      folder: dataDir,
+      folder: config.store.data,
       sql,
       session,
       postgres: postgres?.database,
-      redis,
-      replicas: postgres?.replicas,
+      redis: opened.redis,
+      replicas: opened.replicas,
     },
+    threads,
     compute: { run: (job) => compute.run(job), background },
     parts,
     gateway,
     publishSettings: async (next) => postgres?.replicas.setSettings(await sharedSettings(next)),
   };
+}
+
+interface OpenStore extends Pick<Store, "sql" | "replicas"> {
+  readonly session: Session & Disposable;
+  readonly seal: Seal;
+  readonly postgres?: PostgresStore | undefined;
+  readonly redis?: RedisConnection | undefined;
+}
+
+/** Opens what is different in the threads that serve, which use the store of the main thread. */
+async function openStore(
+  config: Config,
+  { threads, ...deps }: Omit<StoreDeps, "seal"> & Pick<OpenDeps, "threads">,
+  stack: ClosingStack,
+): Promise<OpenStore> {
+  const { clock } = deps;
+  const { data: dataDir } = config.store;
+  if (threads !== undefined && threads.index > 0) {
+    const seal = createSeal(String(await threads.call(secretCall, undefined)));
+    const replicas = replicasOfThreads(threads, clock);
+    return { seal, replicas, ...storeOverThreads(threads, clock) };
+  }
+  if (config.store.postgres === undefined) {
+    stack.use(openDataFolder(dataDir));
+    await checkDataFolder(dataDir, deps, stack);
+  }
+  const secret = config.secret ?? readOrCreateSecret(dataDir);
+  const seal = createSeal(secret);
+  const postgres = await openPostgresStore(config, { seal, ...deps }, stack);
+  const redis = await openRedis(config, { seal, ...deps }, stack);
+  const sql = postgres?.sql ?? (await openState(dataDir, clock, stack));
+  const session = postgres?.session ?? createSession(sql("session").query, clock);
+  const replicas = threads === undefined ? postgres?.replicas : replicasOfThreads(threads, clock);
+  if (threads !== undefined) {
+    stack.use(threads.serve(secretCall, () => secret));
+    stack.use(serveStore(threads, sql));
+  }
+  return { seal, postgres, redis, sql, session, replicas };
 }
 
 /** Opens the tables in the data folder. Rejects with StoreError. */

@@ -11,7 +11,6 @@ interface WatchDeps {
   readonly log: Log;
 }
 
-/** Watches pipeline.yaml. */
 export function watchFile(file: string, deps: WatchDeps, changed: () => void): Disposable {
   // Kubernetes replaces the link `..data` in the folder of the file.
   const names = new Set([basename(file), "..data"]);

@@ -9,9 +9,9 @@ import type { RenderedMetrics } from "../base/metrics.ts";
 import type { FoundExchanges, Log, ServiceHooks } from "../plugin.ts";
 import { runGuarded } from "../base/guard.ts";
 import { addressReader } from "../message/address.ts";
-import { sendJson, sendRefusal, sendText } from "./admin-answer.ts";
 import { bind } from "./bind.ts";
 import type { Readiness } from "./readiness.ts";
+import { refuse, type GatewayCode } from "../base/errors.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -204,4 +204,32 @@ function hostProblem(
 function hostName(header: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
   return (match?.[1] ?? match?.[2])?.toLowerCase();
+}
+
+/** The server sends no body if the request is HEAD. */
+function sendText(
+  response: ServerResponse,
+  status: number,
+  contentType: string,
+  text: string,
+): void {
+  response.writeHead(status, {
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  sendText(response, status, "application/json; charset=utf-8", JSON.stringify(body));
+}
+
+function sendRefusal(
+  response: ServerResponse,
+  code: GatewayCode,
+  options: Parameters<typeof refuse>[1] = {},
+): void {
+  const { status, headers = [], body = "" } = refuse(code, options);
+  response.writeHead(status, [...headers, "content-length", String(Buffer.byteLength(body))]);
+  response.end(body);
 }

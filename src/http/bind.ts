@@ -1,5 +1,5 @@
 /** Binds a server to its address. */
-import type { Server } from "node:http";
+import type { Server } from "node:net";
 import { ListenError, type ListenSection } from "./listen-error.ts";
 
 export interface BoundAddress {
@@ -7,14 +7,16 @@ export interface BoundAddress {
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;
+  /** Whether other threads of the process listen on the same port. */
+  readonly reusePort?: boolean;
 }
 
 /** `backlog`: how many connections may wait to be accepted. Rejects with a `ListenError` if the system refuses it. */
 export async function bind(http: Server, address: BoundAddress, backlog: number): Promise<void> {
   const { promise, resolve, reject: fail } = Promise.withResolvers<void>();
-  const { host, port } = address;
+  const { host, port, reusePort = false } = address;
   http.once("error", fail);
-  http.listen({ host, port, backlog }, resolve);
+  http.listen({ host, port, backlog, reusePort }, resolve);
   try {
     await promise;
   } catch (error) {

@@ -13,7 +13,6 @@ export async function listen(server: Server, port: number, host: string): Promis
   return `http://${authority}:${bound.port}`;
 }
 
-/** Closes every connection and the port. */
 export async function close(server: Server): Promise<void> {
   const closed = once(server, "close");
   server.close();

@@ -11,11 +11,12 @@ import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
 import type { ServerConfig } from "../config/config.ts";
-import type { Clock, Log, Metrics } from "../plugin.ts";
+import type { Clock, Log, Metrics, Threads } from "../plugin.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
 import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispatch.ts";
 import type { HeldBytes } from "../memory/held-bytes.ts";
+import { SharedCount } from "../memory/shared-count.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
 import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
@@ -32,8 +33,9 @@ export interface ListenerOptions {
   readonly closer: Closer;
   readonly metrics: Metrics;
   readonly held: HeldBytes;
+  /** Set if other threads of the process listen on the same port. */
+  readonly threads?: Threads | undefined;
   readonly readiness: () => Readiness;
-  /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
 }
 
@@ -42,7 +44,6 @@ export interface Listener {
   readonly port: number;
   /** Starts new exchanges on `generation`. Running exchanges finish on their own generation. */
   swap(generation: Generation): void;
-  /** Number of running exchanges. */
   readonly running: number;
   /** From now on, connections are closed after their answers. */
   beginDrain(): void;
@@ -79,7 +80,9 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   // time as those of HTTP/2, and Node would abort the process. This listener runs before the one that Node adds.
   http.prependListener("tlsClientError", (_error: Error, socket: Socket) => socket.destroy());
   http.on("clientError", answerBadRequest);
-  limitConnections(http, config.connections, options);
+  const countRefusal = refusedConnections(config.connections, options);
+  http.maxConnections = config.connections;
+  http.on("drop", countRefusal);
   tlsMetrics(options.metrics);
   // Without this, node:http drops the fields after the 2,000th, and a repeated field among them would be missed. The
   // size of the head is limited separately.
@@ -92,7 +95,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     http instanceof TlsServer && offersHttp2
       ? (await import("./http2/http2.ts")).openHttp2(http, { dispatch, config, log })
       : undefined;
-  await bind(http, { section: "server", ...config }, backlog);
+  if (options.threads !== undefined) {
+    const open = new SharedCount(options.threads, openConnections);
+    limitTogether(http, config.connections, open, countRefusal);
+  }
+  const reusePort = options.threads !== undefined;
+  await bind(http, { section: "server", ...config, reusePort }, backlog);
   const cutAll = (): void => {
     http.closeAllConnections();
     fastPath?.closeAll();
@@ -141,25 +149,46 @@ function httpServer(
   return createTlsServer({ ...options, ...tls, handshakeTimeout: config.headersMs }, handler);
 }
 
-/** Connections above the limit are closed as soon as they are accepted. */
 /** Minimum time between two log lines about refused connections, of which there can be thousands per second. */
 const refusalLogMs = 60_000;
 
-function limitConnections(
+/** Name of the shared count of open connections. */
+export const openConnections = "gateway: open connections";
+
+/** Closes the connections that a thread accepts although all threads together have the maximum number. */
+function limitTogether(
   http: Server,
   connections: number,
-  { clock, log, metrics }: Pick<ListenerOptions, "clock" | "log" | "metrics">,
+  open: SharedCount,
+  refused: () => void,
 ): void {
+  // Listeners of `connection` have the signature of this event.
+  const accept = http.listeners("connection") as ((socket: Socket) => void)[];
+  http.removeAllListeners("connection");
+  http.on("connection", (socket: Socket) => {
+    if (!open.tryEnter(connections)) {
+      socket.destroy();
+      return refused();
+    }
+    socket.once("close", () => open.add(-1));
+    for (const listener of accept) listener.call(http, socket);
+  });
+}
+
+/** Returns what counts and logs a connection that was closed as soon as it was accepted. */
+function refusedConnections(
+  connections: number,
+  { clock, log, metrics }: Pick<ListenerOptions, "clock" | "log" | "metrics">,
+): () => void {
   const refused = metrics
     .counter(
       "sluice_connections_refused_total",
       "Connections that were closed at once because the maximum number (`server.connections`) was open.",
     )
     .with({});
-  http.maxConnections = connections;
   let unlogged = 0;
   let quietUntil = -Infinity;
-  http.on("drop", () => {
+  return () => {
     refused.add(1);
     unlogged++;
     const now = clock.monotonic();
@@ -170,7 +199,7 @@ function limitConnections(
       "connections are refused, because the maximum number is open (server.connections)",
     );
     unlogged = 0;
-  });
+  };
 }
 
 type OnUpgrade = (req: IncomingMessage, socket: Socket, head: Buffer) => void;

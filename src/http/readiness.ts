@@ -23,7 +23,8 @@ interface BackendReport {
 interface ReadinessDeps {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;
-  /** The option `server.ready`. */
+  /** Whether all threads serve, or what is missing. Undefined if one thread serves all requests. */
+  readonly threads?: true | string;
   readonly wanted?: ServerConfig["ready"];
 }
 
@@ -76,10 +77,11 @@ export function readiness(parts: ReadinessDeps): Readiness {
  * backend is at a default. `wanted` asks for more.
  */
 function readinessOf(
-  { draining, generation, wanted = "any" }: ReadinessDeps,
+  { draining, generation, threads, wanted = "any" }: ReadinessDeps,
   backends: readonly BackendStatus[],
 ): Readiness {
   const checks: Record<string, string> = { draining: draining ? "draining" : "ok" };
+  if (threads !== undefined) checks["threads"] = stateOf(threads);
   const services = [...generation.services];
   for (const [name, service] of services) Object.assign(checks, checksOf(name, service));
   let ready = Object.values(checks).every((state) => state === "ok");

@@ -18,7 +18,6 @@ export interface RuntimeOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly held: HeldBytes;
-  /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
 }
 

@@ -5,7 +5,6 @@
 import type { Clock } from "../contract/clock.ts";
 
 export interface Ticker extends Disposable {
-  /** Number of ticks so far. */
   readonly now: number;
   /** Returns the tick at which at least `ms`, and at most two periods more, will have passed. */
   deadline(ms: number): number;

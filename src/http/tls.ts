@@ -92,10 +92,14 @@ export function tlsMetrics(metrics: Metrics) {
     expires: metrics.gauge(
       "sluice_tls_expires_timestamp_seconds",
       "Time at which the certificate in use expires, in seconds since 1970. Missing without `server.tls`.",
+      [],
+      { isSameInThreads: true },
     ),
     reloadFailed: metrics.gauge(
       "sluice_tls_reload_failed",
       "1 while the files of the certificate cannot be used and the listener keeps the previous certificate, else 0.",
+      [],
+      { isSameInThreads: true },
     ),
   };
 }

@@ -39,10 +39,8 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
   );
 }
 
-/** An upgrade from node:http. */
 interface UpgradeRequest {
   readonly req: IncomingMessage;
-  /** Writes a refusal. */
   readonly res: ServerResponse;
   readonly socket: Socket;
   /** Bytes that the client sent after the head of its request. */

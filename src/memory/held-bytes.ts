@@ -10,6 +10,7 @@
 import type { MemoryHold, MemoryUse } from "../contract/memory.ts";
 import { LinkedList, type Linked } from "../base/linked-list.ts";
 import type { Counter, Gauge, Metrics } from "../plugin.ts";
+import type { SharedCount } from "./shared-count.ts";
 import type { ExceededLimit } from "./unfinished-bytes.ts";
 
 /** `body` and `message` arrive; `request` has arrived and waits for its backend; `answer` waits for its reader. */
@@ -43,11 +44,14 @@ export class HeldBytes {
     result: 0,
     subscription: 0,
   };
+  readonly #shared: SharedCount | undefined;
   #total = 0;
   #count = 0;
 
-  constructor(maxBytes: number, metrics: Metrics) {
+  /** `shared`: the bytes of all threads of the process. */
+  constructor(maxBytes: number, metrics: Metrics, shared?: SharedCount) {
     this.maxBytes = maxBytes;
+    this.#shared = shared;
     this.#metrics = kindMetrics(metrics);
   }
 
@@ -112,7 +116,7 @@ export class HeldBytes {
     // One connection has one message, whose size is limited.
     const share = part.kind === "message" ? 1 : callerShare;
     if (part.owner.bytes + more > this.maxBytes * share) return "owner";
-    while (this.#total + more > this.maxBytes) {
+    while ((this.#shared?.total ?? this.#total) + more > this.maxBytes) {
       const refused = this.#newestOfDearest(part, more);
       if (refused === undefined || refused === part) return "total";
       this.#metrics[refused.kind].refusals.total.add(1);
@@ -142,6 +146,7 @@ export class HeldBytes {
     if (more === 0) return;
     owner.bytes += more;
     this.#total += more;
+    this.#shared?.add(more);
     this.#addTo(kind, more);
   }
 

@@ -10,7 +10,6 @@ export interface UnfinishedLimits {
   readonly maxBytesPerOwner: number;
 }
 
-/** The limit that a request would exceed. */
 export type ExceededLimit = "owner" | "total";
 
 /** The memory of one request. Dispose when the request is complete or abandoned. */

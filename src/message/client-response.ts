@@ -10,7 +10,6 @@ export interface ResponseOwner {
 export interface ClientResponse {
   /** False if the connection closes after this response. */
   shouldKeepAlive: boolean;
-  /** True after `writeHead`. */
   readonly headersSent: boolean;
   /** True after everything was handed to the kernel. */
   readonly writableFinished: boolean;

@@ -3,7 +3,6 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { RequestHead } from "../plugin.ts";
 
-/** The connection of a request. */
 export interface ClientSocket {
   readonly remoteAddress?: string | undefined;
   /** Number of bytes that have arrived. Over HTTP/2, only those of this request's body. */
@@ -11,7 +10,6 @@ export interface ClientSocket {
   readonly encrypted?: boolean;
 }
 
-/** A body that is arriving. */
 export interface RequestBody extends Readable {
   /** False if the connection cannot be used again before the rest of the body has been read. */
   readonly complete: boolean;
@@ -28,12 +26,10 @@ export interface ClientRequest {
   readonly socket: ClientSocket;
 }
 
-/** A request whose route is known. */
 export interface RoutedRequest {
   readonly req: ClientRequest;
   readonly path: string;
   readonly query: string;
-  /** Path and query as received. */
   readonly target: string;
   readonly params: Readonly<Record<string, string>>;
 }

@@ -1,6 +1,7 @@
 /** Counts attempts per caller: in Redis if replicas share one, else in memory. rate-limiter-flexible counts. */
-import { RateLimiterMemory, RateLimiterRedis } from "rate-limiter-flexible";
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import type { Redis } from "../contract/store.ts";
+import type { Threads } from "../contract/threads.ts";
 
 export interface AttemptLimit {
   /** Short word that separates the counters of different uses in Redis. */
@@ -12,7 +13,7 @@ export interface AttemptLimit {
   readonly blockSeconds?: number;
 }
 
-export interface AttemptLimiter {
+export interface AttemptLimiter extends Partial<Disposable> {
   /** Length of the window in seconds. */
   readonly duration: number;
   /**
@@ -43,5 +44,38 @@ export function createAttemptLimiter(
   return {
     duration: windowSeconds,
     consume: (caller) => limiter.consume(redis.keyOf(name, caller)),
+  };
+}
+
+/** The result of an attempt, in a form that a thread can send. */
+type Attempt = { readonly isFirstInDuration: boolean } | { readonly msBeforeNext: number };
+
+/** Counts in the main thread, so that all threads share the counters. `threads`: `host.threads`. */
+export function createSharedAttemptLimiter(threads: Threads, limit: AttemptLimit): AttemptLimiter {
+  const name = `attempts ${JSON.stringify(limit)}`;
+  if (threads.index === 0) {
+    const limiter = createAttemptLimiter(undefined, limit);
+    const served = threads.serve(name, async (caller): Promise<Attempt> => {
+      try {
+        return { isFirstInDuration: (await limiter.consume(String(caller))).isFirstInDuration };
+      } catch (rejected) {
+        if (!(rejected instanceof RateLimiterRes)) throw rejected;
+        return { msBeforeNext: rejected.msBeforeNext };
+      }
+    });
+    return {
+      duration: limiter.duration,
+      consume: (caller) => limiter.consume(caller),
+      [Symbol.dispose]: () => served[Symbol.dispose](),
+    };
+  }
+  return {
+    duration: limit.windowSeconds,
+    async consume(caller) {
+      // The main thread answers with an Attempt.
+      const attempt = (await threads.call(name, caller)) as Attempt;
+      if ("isFirstInDuration" in attempt) return attempt;
+      throw new RateLimiterRes(0, attempt.msBeforeNext);
+    },
   };
 }

@@ -1,6 +1,5 @@
 /** Reads columns of a row with the types that the schema promises. Throws if a type differs. */
 
-/** A row of SQLite or PostgreSQL. */
 export type Row = Readonly<Record<string, unknown>>;
 
 export function text(row: Row, column: string): string {

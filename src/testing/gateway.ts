@@ -16,6 +16,8 @@ export interface BareGatewayOptions {
   readonly watch?: boolean;
   /** Strict mode, which holds plugins to their manifests as in `sluice dev` (default true). */
   readonly strict?: boolean;
+  /** Services that do not run. */
+  readonly without?: readonly string[];
   /** Called before the gateway starts, to add files to the folder of pipeline.yaml (a package in node_modules). */
   readonly prepare?: (folder: string) => Awaitable<void>;
 }
@@ -52,6 +54,7 @@ export async function startBareGateway(options: BareGatewayOptions): Promise<Bar
       watch: options.watch ?? false,
       strict: options.strict ?? true,
       drainDelaySeconds: 0,
+      without: options.without ?? [],
       ...(options.clock !== undefined && { clock: options.clock }),
     });
     return {

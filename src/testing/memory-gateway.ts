@@ -55,11 +55,9 @@ export interface TestAnswer {
   /** The values of the slots that the plugin sets. */
   readonly slots: Readonly<Partial<Slots>>;
   readonly facts: ExchangeRecord["facts"];
-  /** Parses the body as JSON. */
   json(): unknown;
 }
 
-/** A request that has been sent. */
 export interface RunningRequest {
   /** Resolves when the exchange has settled. */
   readonly answer: Promise<TestAnswer>;
@@ -75,7 +73,6 @@ export interface MemoryGateway extends AsyncDisposable {
   readonly lines: readonly string[];
   forgetLines(): void;
   begin(request: TestRequest): RunningRequest;
-  /** Number of running exchanges. */
   readonly running: number;
   /** Starts a listener for WebSockets on loopback. Returns its address, which begins with `ws:`. */
   listen(): Promise<string>;

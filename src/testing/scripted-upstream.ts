@@ -23,7 +23,6 @@ export interface UpstreamReply {
 export interface ScriptedUpstream extends AsyncDisposable {
   /** `http://127.0.0.1:PORT` */
   readonly url: string;
-  /** The requests so far. */
   readonly requests: readonly UpstreamRequest[];
 }
 

@@ -117,7 +117,6 @@ interface Started extends TestedHandler {
   hooksOf(service: string): ServiceHooks<unknown> | undefined;
 }
 
-/** Starts a plugin of any kind. */
 export async function startTested(plugin: Plugin, example: StepExample): Promise<Started> {
   const { clock = manualClock(), path = "/*" } = example;
   const gateway = await openMemoryGateway({

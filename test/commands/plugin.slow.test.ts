@@ -66,24 +66,6 @@ async function packed(
   return join(folder, stdout.trim());
 }
 
-for (const kind of ["step", "surface", "tools", "service"]) {
-  test(`a new package with a ${kind} passes its own tests and the contract suite`, async (t) => {
-    const folder = await newPackage(t, kind);
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-    const options = { cwd: folder, env };
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ["--test", "--test-reporter=tap"],
-      options,
-    );
-    assert.match(stdout, /^# pass 1$/m);
-    build(folder);
-    const judged = await commandLine(t).run(plugin, "test", folder);
-    assert.equal(judged.code, 0, judged.out.join("\n"));
-    await promisify(execFile)(join(root, "node_modules/.bin/oxlint"), ["--deny-warnings"], options);
-  });
-}
-
 test("new needs a known kind, a name in kebab case and an empty folder", async (t) => {
   const { run, folder } = commandLine(t);
   const dir = join(folder, "used");

@@ -43,6 +43,7 @@ test("missing settings have the documented defaults", () => {
     bodyIdleMs: 30_000,
     connections: 10_000,
     keepAliveMs: 65_000,
+    threads: 1,
     fastPath: true,
   });
   assert.deepEqual(config.admin, { host: "127.0.0.1", port: 9090, hosts: [], trustProxy: [] });

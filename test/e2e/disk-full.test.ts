@@ -1,19 +1,10 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { sluice, spawnGateway } from "./gateway-process.ts";
+import { limitFiles, sluice, spawnGateway, withoutPrlimit } from "./gateway-process.ts";
 import { startRpcNode } from "./rpc-node.ts";
-
-const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
-
-/** Limits the size of files that the process writes. Beyond it, a write fails as on a full disk. */
-function limitFiles(pid: number, bytes: string): void {
-  const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
-  assert.equal(status, 0);
-}
 
 const pipeline = `
 version: 1
@@ -33,7 +24,7 @@ routes:
 
 test(
   "while the disk is full, calls are refused with 503 and none is served without metering; they succeed again when there is room",
-  { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
+  { skip: withoutPrlimit },
   async () => {
     await using node = await startRpcNode();
     const folder = await mkdtemp(join(tmpdir(), "sluice-full-"));

@@ -71,3 +71,15 @@ export async function* sluiceLines(args: readonly string[], env: Env): AsyncGene
   const [code] = await exited;
   if (code !== 0) throw new Error(`sluice ${args.join(" ")}: exit code ${code}`);
 }
+
+const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
+
+/** For the option `skip` of a test that uses `limitFiles`. */
+export const withoutPrlimit: string | false =
+  hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)";
+
+/** Limits the size of files that the process writes. Beyond it, a write fails as on a full disk. */
+export function limitFiles(pid: number, bytes: string): void {
+  const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
+  if (status !== 0) throw new Error(`prlimit exits with ${status}`);
+}

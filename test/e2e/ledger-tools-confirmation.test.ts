@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startGateway } from "../../src/gateway/gateway.ts";
-import { manualClock } from "../../src/testing/clock.ts";
 import { post } from "../plugins/ledger/demo/rpc-client.ts";
 import {
   recordedChain,
@@ -59,33 +58,6 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
     const done = await tools.call(tool, { confirmation_token, extrinsic });
     assert.deepEqual(done.result, { content: { hash }, usedCUMilli: 10_000 });
     expired(await tools.call(tool, { extrinsic, confirmation_token }));
-    assert.equal(submissions(node), 1);
-  });
-
-  it("needs the capability ledger:write, and never happens in a batch", async () => {
-    await using node = await startRecordedNode("westend-dev", answers);
-    await using tools = await startToolsGateway(node.url);
-    const [extrinsic] = extrinsics();
-    const reader = await tools.gateway.issue({ capabilities: ["ledger:read"] });
-    const refused = await tools.call(tool, { extrinsic }, reader.key);
-    assert.equal(refused.error?.data.errorCode, "GATEWAY_PERMISSION_DENIED");
-    const calls = [{ tool, params: { extrinsic } }];
-    const batch = await tools.call("gateway_batch", { calls });
-    assert.equal(batch.error?.data.errorCode, "GATEWAY_WRITE_IN_BATCH");
-  });
-
-  it("is not accepted after five minutes", async () => {
-    const clock = manualClock(Date.now());
-    await using node = await startRecordedNode("westend-dev", answers);
-    await using tools = await startToolsGateway(node.url, clock);
-    const [extrinsic] = extrinsics();
-    const late = await tokenFor(tools, extrinsic);
-    clock.jump(5 * 60_000 - 1);
-    const inTime = await tokenFor(tools, extrinsic);
-    clock.jump(1);
-    expired(await tools.call(tool, { extrinsic, confirmation_token: late }));
-    const done = await tools.call(tool, { extrinsic, confirmation_token: inTime });
-    assert.equal(done.status, 200);
     assert.equal(submissions(node), 1);
   });
 

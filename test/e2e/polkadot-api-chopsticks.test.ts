@@ -129,17 +129,6 @@ test("dev_ methods are refused, although the node has them", options, async () =
   assert.equal(await resultOf(chain.url, "state_getStorage", "0x1234"), null);
 });
 
-test("subscriptions are refused", options, async () => {
-  for (const method of [
-    "chain_subscribeNewHeads",
-    "state_subscribeStorage",
-    "author_submitAndWatchExtrinsic",
-  ]) {
-    const { json } = await client.send({ jsonrpc: "2.0", id: 5, method, params: [] });
-    assert.deepEqual(json, notAllowed(5), method);
-  }
-});
-
 /** The free balance of a `System.Account` value. */
 function balance(account: { toJSON(): unknown }): string {
   const { data } = account.toJSON() as { data: { free: string | number } };

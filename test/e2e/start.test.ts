@@ -8,7 +8,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, before, test } from "node:test";
+import { after, before, test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
@@ -106,132 +106,127 @@ async function request({ url, method, headers, body }: Printed["requests"][numbe
   };
 }
 
-test("the printed requests work, the pipeline is shown, and SIGTERM ends the process with exit code 0", async () => {
+test("sluice dev with its demo backends", async (t) => {
+  let first: Printed | undefined;
   const code = await withDev({}, async (printed) => {
-    assert.equal(printed.node, "demo");
-    assert.match(printed.key, /^gateway_dev_[0-9a-f]{32}$/);
-    const [health, storage, batch] = await Promise.all(callsOf(printed).map(request));
-    assert.deepEqual(health, {
-      cost: "100",
-      json: {
-        jsonrpc: "2.0",
-        id: 1,
-        result: { peers: 0, isSyncing: false, shouldHavePeers: false },
-      },
-    });
-    assert.deepEqual(storage, {
-      cost: "500",
-      json: { jsonrpc: "2.0", id: 2, result: "0xfc7a05fba1010000" },
-    });
-    assert.equal(batch!.cost, "500");
-    assert.ok(Array.isArray(batch!.json) && batch!.json.length === 3);
-    assert.deepEqual(batch!.json[0], { jsonrpc: "2.0", id: 1, result: "Coretime Demo" });
-
-    const pipelines = await fetch(printed.pipelines_url);
-    assert.equal(pipelines.status, 200);
-    assert.match(await pipelines.text(), /ledger-rpc/);
+    first = printed;
+    await t.test("the printed requests work, and the pipeline is shown", () =>
+      assertRequestsWork(printed),
+    );
+    await t.test("the printed shell commands send the same requests as their parts", (each) =>
+      assertCommandsWork(each, printed),
+    );
+    await t.test("the printed chat request streams tokens, and its usage contains their cost", () =>
+      assertChatWorks(printed),
+    );
+    await t.test("sluice verify reports that the stream ends in a simulated enclave", () =>
+      assertIsSimulated(printed),
+    );
   });
-  assert.equal(code, 0);
-});
-
-test("the encrypted stream ends in a simulated enclave, and sluice verify reports that", async () => {
-  await withDev({}, async ({ stream_url: streamUrl = "", key, simulated_root: root = "" }) => {
-    const model = ["--network", "confidential-classic", "--model", demoModelId];
-    const trust = ["--image-hash", "any", "--termination", "gateway", "--simulated-root", root];
-    const args = ["verify", new URL(streamUrl).origin, "--key", key, ...model, ...trust, "--json"];
-    const run = promisify(execFile);
-    const { stdout } = await run(process.execPath, [main, ...args, "--allow-simulated"]);
-    const { accepted, verified, assurance } = JSON.parse(stdout) as Record<string, unknown>;
-    assert.deepEqual([accepted, verified, assurance], [true, false, "simulated"]);
-    await assert.rejects(run(process.execPath, [main, ...args]), { code: 1 });
+  assert.equal(code, 0, "SIGTERM");
+  await withDev({}, async (next) => {
+    const { key, workspace_id: workspaceId } = first ?? assert.fail();
+    assert.equal(next.workspace_id, workspaceId);
+    assert.notEqual(next.key, key);
+    const [one] = next.requests;
+    assert.ok(one !== undefined);
+    await request({ ...one, headers: { ...one.headers, authorization: `Bearer ${key}` } });
   });
 });
 
-test("the printed shell commands send the same requests as their parts", async (t) => {
-  const run = promisify(execFile);
-  if (
-    await run("curl", ["--version"]).then(
-      () => false,
-      () => true,
-    )
-  )
-    return t.skip("no curl here");
-  await withDev({}, async (printed) => {
-    for (const each of callsOf(printed)) {
-      const { stdout } = await run("sh", ["-c", each.curl]);
-      assert.deepEqual(JSON.parse(stdout), (await request(each)).json);
-    }
-    const { stdout } = await run("sh", ["-c", chatOf(printed).curl]);
-    assert.match(stdout, /data: \[DONE\]\n\n$/);
+async function assertRequestsWork(printed: Printed): Promise<void> {
+  assert.equal(printed.node, "demo");
+  assert.match(printed.key, /^gateway_dev_[0-9a-f]{32}$/);
+  const [health, storage, batch] = await Promise.all(callsOf(printed).map(request));
+  assert.deepEqual(health, {
+    cost: "100",
+    json: {
+      jsonrpc: "2.0",
+      id: 1,
+      result: { peers: 0, isSyncing: false, shouldHavePeers: false },
+    },
   });
-});
+  assert.deepEqual(storage, {
+    cost: "500",
+    json: { jsonrpc: "2.0", id: 2, result: "0xfc7a05fba1010000" },
+  });
+  assert.equal(batch!.cost, "500");
+  assert.ok(Array.isArray(batch!.json) && batch!.json.length === 3);
+  assert.deepEqual(batch!.json[0], { jsonrpc: "2.0", id: 1, result: "Coretime Demo" });
 
-test("the next start has the same workspace and another key, and the first key still works", async () => {
-  const printed: Printed[] = [];
-  for (let start = 0; start < 2; start++) {
-    await withDev({}, async (each) => {
-      printed.push(each);
-      const authorization = `Bearer ${printed[0]!.key}`;
-      await request({
-        ...each.requests[0]!,
-        headers: { ...each.requests[0]!.headers, authorization },
-      });
-    });
+  const pipelines = await fetch(printed.pipelines_url);
+  assert.equal(pipelines.status, 200);
+  assert.match(await pipelines.text(), /ledger-rpc/);
+}
+
+const run = promisify(execFile);
+
+async function assertIsSimulated(printed: Printed): Promise<void> {
+  const { stream_url: streamUrl = "", key, simulated_root: root = "" } = printed;
+  const model = ["--network", "confidential-classic", "--model", demoModelId];
+  const trust = ["--image-hash", "any", "--termination", "gateway", "--simulated-root", root];
+  const args = ["verify", new URL(streamUrl).origin, "--key", key, ...model, ...trust, "--json"];
+  const { stdout } = await run(process.execPath, [main, ...args, "--allow-simulated"]);
+  const { accepted, verified, assurance } = JSON.parse(stdout) as Record<string, unknown>;
+  assert.deepEqual([accepted, verified, assurance], [true, false, "simulated"]);
+  await assert.rejects(run(process.execPath, [main, ...args]), { code: 1 });
+}
+
+async function assertCommandsWork(t: TestContext, printed: Printed): Promise<void> {
+  const hasCurl = await run("curl", ["--version"]).then(
+    () => true,
+    () => false,
+  );
+  if (!hasCurl) return t.skip("no curl here");
+  for (const each of callsOf(printed)) {
+    const { stdout } = await run("sh", ["-c", each.curl]);
+    assert.deepEqual(JSON.parse(stdout), (await request(each)).json);
   }
-  assert.equal(printed[1]!.workspace_id, printed[0]!.workspace_id);
-  assert.notEqual(printed[1]!.key, printed[0]!.key);
-});
+  const { stdout } = await run("sh", ["-c", chatOf(printed).curl]);
+  assert.match(stdout, /data: \[DONE\]\n\n$/);
+}
 
-test("the printed chat request streams the demo model's tokens, and its usage contains their cost", async () => {
-  await withDev({}, async (printed) => {
-    assert.equal(printed.model, "demo");
-    assert.equal(printed.requests[1], chatOf(printed));
-    const { url, method, headers, body, curl } = chatOf(printed);
-    assert.match(curl, /^curl -sN http:/);
-    const response = await fetch(url, { method, headers, body });
-    assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
-    const events = dataOf(await response.text());
-    assert.equal(events.at(-1), "[DONE]");
-    const chunks = events.slice(0, -1).map((data) => JSON.parse(data));
-    const said = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
-    const { messages } = JSON.parse(body);
-    assert.equal(said, messages[0].content);
-    const { usage } = chunks.at(-1);
-    assert.ok(usage.total_tokens > 0);
-    assert.equal(usage.usedCUMilli, 3 * usage.total_tokens);
-  });
-});
+async function assertChatWorks(printed: Printed): Promise<void> {
+  assert.equal(printed.model, "demo");
+  assert.equal(printed.requests[1], chatOf(printed));
+  const { url, method, headers, body, curl } = chatOf(printed);
+  assert.match(curl, /^curl -sN http:/);
+  const response = await fetch(url, { method, headers, body });
+  assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const events = dataOf(await response.text());
+  assert.equal(events.at(-1), "[DONE]");
+  const chunks = events.slice(0, -1).map((data) => JSON.parse(data));
+  const said = chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("");
+  const { messages } = JSON.parse(body);
+  assert.equal(said, messages[0].content);
+  const { usage } = chunks.at(-1);
+  assert.ok(usage.total_tokens > 0);
+  assert.equal(usage.usedCUMilli, 3 * usage.total_tokens);
+}
 
-test("CONFIDENTIAL_CLASSIC_URL replaces the demo model, and only the host of the URL is printed", async () => {
+test("the URLs of backends replace the demo backends, and only their hosts are printed", async (t) => {
   const model = await startDemoModel({ tokenMs: 1 });
-  try {
-    await withDev({ CONFIDENTIAL_CLASSIC_URL: `${model.url}/v1` }, async (printed) => {
-      assert.equal(printed.model, new URL(model.url).host);
-      assert.deepEqual(callsOf(printed), printed.requests, "its models are not known");
-      const response = await fetch(printed.chat_url!, {
-        method: "POST",
-        headers: { authorization: `Bearer ${printed.key}`, "content-type": "application/json" },
-        body: JSON.stringify({ model: demoModelId, messages: [{ role: "user", content: "Hi" }] }),
-      });
-      const answer = (await response.json()) as { usage: { usedCUMilli: number } };
-      assert.equal(answer.usage.usedCUMilli, 0, "no price and no rate was set");
-    });
-  } finally {
-    await model.close();
-  }
-});
-
-test("LEDGER_RPC_URL replaces the demo node, and only the host of the URL is printed", async () => {
+  t.after(() => model.close());
   const node = await startDemoNode();
-  try {
-    await withDev({ LEDGER_RPC_URL: `${node.url}/secret` }, async (printed) => {
-      assert.equal(printed.node, new URL(node.url).host);
-      assert.doesNotMatch(JSON.stringify(printed), /secret/);
-      await request(callsOf(printed)[1]!);
+  t.after(() => node.close());
+  const env = {
+    CONFIDENTIAL_CLASSIC_URL: `${model.url}/v1`,
+    LEDGER_RPC_URL: `${node.url}/secret`,
+  };
+  await withDev(env, async (printed) => {
+    assert.equal(printed.node, new URL(node.url).host);
+    assert.doesNotMatch(JSON.stringify(printed), /secret/);
+    await request(callsOf(printed)[1]!);
+    assert.equal(printed.model, new URL(model.url).host);
+    assert.deepEqual(callsOf(printed), printed.requests, "its models are not known");
+    const response = await fetch(printed.chat_url!, {
+      method: "POST",
+      headers: { authorization: `Bearer ${printed.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: demoModelId, messages: [{ role: "user", content: "Hi" }] }),
     });
-  } finally {
-    await node.close();
-  }
+    const answer = (await response.json()) as { usage: { usedCUMilli: number } };
+    assert.equal(answer.usage.usedCUMilli, 0, "no price and no rate was set");
+  });
 });
 
 test("sluice dev also starts if the node does not answer", async () => {

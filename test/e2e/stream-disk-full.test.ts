@@ -1,6 +1,5 @@
 /** The encrypted stream on a full disk: a request that cannot be charged is not forwarded, and no session hangs. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,19 +11,11 @@ import {
   type OpenStream,
 } from "../plugins/confidential/confidential-relay/stream-client.ts";
 import { pipeline } from "../plugins/confidential/confidential-relay/stream-gateway.ts";
-import { sluice, spawnGateway } from "./gateway-process.ts";
-
-const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
-
-/** Limits the size of files that the process writes. Beyond it, a write fails as on a full disk. */
-function limitFiles(pid: number, bytes: string): void {
-  const { status } = spawnSync("prlimit", [`--pid=${pid}`, `--fsize=${bytes}:unlimited`]);
-  assert.equal(status, 0);
-}
+import { limitFiles, sluice, spawnGateway, withoutPrlimit } from "./gateway-process.ts";
 
 test(
   "while the disk is full, the last frame of a request is not forwarded and the session ends with one error; sessions work again when there is room",
-  { skip: hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)" },
+  { skip: withoutPrlimit },
   async () => {
     await using worker = await startEnclaveWorker();
     const folder = await mkdtemp(join(tmpdir(), "sluice-full-"));

@@ -241,24 +241,6 @@ describe("a malformed request", () => {
 });
 
 describe("a request that is refused before JSON-RPC", () => {
-  it("without a valid key gets the canonical envelope before any byte of its body is read", async () => {
-    for (const body of [echo, "{", "[]", ""]) {
-      for (const key of [
-        null,
-        "nonsense",
-        `gateway_dev_${"0".repeat(32)}`,
-        gateway.key.replace("_dev_", "_prod_"),
-      ]) {
-        const answer = await send(gateway, body, { key });
-        assert.equal(answer.status, 401);
-        const { error_code } = answer.json() as { error_code: string };
-        assert.equal(error_code, "GATEWAY_UNAUTHORIZED");
-        // The bucket of an address holds five tokens.
-        gateway.clock.advance(1000);
-      }
-    }
-  });
-
   it("has a wrong content type, a body above 1 MiB or another method", async () => {
     const codeOf = (json: unknown): unknown => Object(json)["error_code"];
     for (const type of [
@@ -340,52 +322,6 @@ describe("a tool that fails", () => {
       assert.ok(!answer.text.includes("secret"));
     });
   }
-
-  it("includes details if there are any", async () => {
-    const { data } = errorOf((await send(gateway, call("lost"))).json());
-    assert.deepEqual(data, { errorCode: "GATEWAY_NOT_FOUND", details: { hash: "0x1" } });
-  });
-
-  it("may also return 10 MiB, which arrive completely", async () => {
-    const answer = await send(gateway, call("large"));
-    assert.equal(answer.text.length, result("1", '""', 100).length + 5 * 1024 * 1024);
-    assert.equal(answer.text, result("1", `"${"é".repeat(5 * 1024 * 1024)}"`, 100));
-  });
-
-  it("that hangs fails after 30 seconds and is not charged", async () => {
-    const begun = seen.hanging;
-    const sent = send(gateway, call("hangs"));
-    while (seen.hanging === begun) await new Promise(setImmediate);
-    gateway.clock.advance(30_000);
-    const answer = await sent;
-    assert.deepEqual(errorOf(answer.json()), {
-      code: -32603,
-      message: "the tool did not answer in time",
-      data: { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" },
-    });
-    assert.equal(answer.headers["x-used-cu-milli"], "0");
-  });
-
-  it("continues when its caller leaves; after 30 seconds it is aborted and its credit is released", async () => {
-    const { key } = await gateway.issue({ cuLimit24hMilli: 100 });
-    const { hanging, aborted } = seen;
-    let leave = (): void => {};
-    const sent = send(gateway, call("hangs"), {
-      key,
-      watch: (req) => (leave = () => req.destroy()),
-    });
-    while (seen.hanging === hanging) await new Promise(setImmediate);
-    const meanwhile = await send(gateway, echo, { key });
-    assert.equal(meanwhile.status, 429);
-    leave();
-    await assert.rejects(sent);
-    // After a further exchange, the gateway has noticed that the other connection has closed.
-    assert.equal((await send(gateway, echo, { key })).status, 429);
-    assert.equal(seen.aborted, aborted);
-    gateway.clock.advance(30_000);
-    while (seen.aborted === aborted) await new Promise(setImmediate);
-    assert.equal((await send(gateway, echo, { key })).text, echoed);
-  });
 });
 
 describe("a write tool", () => {
@@ -433,17 +369,6 @@ describe("a write tool", () => {
     const late = await tokenOf();
     gateway.clock.advance(5 * 60_000);
     assert.equal((await send(gateway, beside(late), { key })).status, 410);
-  });
-
-  it("cannot be confirmed by another key or called without the capability", async () => {
-    const asked = await send(gateway, call("write", { to: "a" }), { key: await able() });
-    const confirmation_token = errorOf(asked.json()).data?.details?.["confirmation_token"];
-    const stolen = await send(gateway, call("write", { to: "a", confirmation_token }), {
-      key: await able(),
-    });
-    assert.equal(stolen.status, 410);
-    const denied = await send(gateway, call("write", { to: "a", confirmation_token }));
-    assert.equal(errorOf(denied.json()).code, -32001);
   });
 
   it("asks for confirmation inside an array with HTTP 200", async () => {
@@ -557,44 +482,4 @@ describe("an array", () => {
     });
     assert.equal(answer.headers["x-used-cu-milli"], "200");
   });
-});
-
-describe("gateway_batch over /rpc", () => {
-  it("costs the sum of its calls, which is in the result and in the header", async () => {
-    const calls = [
-      { tool: "echo", params: { text: "x" } },
-      { tool: "reserved", params: {} },
-      { tool: "raw", params: {} },
-      { tool: "gateway_batch", params: { calls: [] } },
-    ];
-    const answer = await send(gateway, call("gateway_batch", { calls }));
-    const content = [
-      '{"tool":"echo","content":{"text":"x"},"usedCUMilli":100}',
-      '{"tool":"reserved","error":"GATEWAY_PERMISSION_DENIED: the key lacks the capability platform:admin","usedCUMilli":0}',
-      '{"tool":"raw","content":{"n":12345678901234567890, "n":1.0,"s":"\\u0041"},"usedCUMilli":100}',
-      '{"tool":"gateway_batch","error":"GATEWAY_INVALID_PARAMS: a batch cannot contain a batch","usedCUMilli":0}',
-    ];
-    assert.equal(answer.text, result("1", `[${content.join(",")}]`, 200));
-    assert.equal(answer.headers["x-used-cu-milli"], "200");
-  });
-
-  for (const [title, calls, errorCode] of [
-    ["21 calls", Array.from({ length: 21 }, () => ({})), "GATEWAY_BATCH_TOO_LARGE"],
-    [
-      "a write tool",
-      [
-        { tool: "echo", params: { text: "x" } },
-        { tool: "write", params: { to: "a" } },
-      ],
-      "GATEWAY_WRITE_IN_BATCH",
-    ],
-    ["no calls at all", undefined, "GATEWAY_SCHEMA_VIOLATION"],
-  ] as const) {
-    it(`with ${title}: -32602, ${errorCode}`, async () => {
-      const answer = await send(gateway, call("gateway_batch", { calls }));
-      const { code, data } = errorOf(answer.json());
-      assert.deepEqual([answer.status, code, data?.errorCode], [200, -32602, errorCode]);
-      assert.equal(answer.headers["x-used-cu-milli"], "0");
-    });
-  }
 });

@@ -133,10 +133,6 @@ function textOf(body: object): string {
   return text.replaceAll('"1e400"', "1e400");
 }
 
-/** The tests of the catalogue cover values that JSON cannot express. */
-const canBeSent = ({ input }: WrongInput): boolean =>
-  input !== undefined && !Object.values(Object(input)).some(Number.isNaN);
-
 async function refuses(
   transport: Transport,
   { tool, input, code, where }: WrongInput,
@@ -153,7 +149,7 @@ async function refuses(
 
 for (const transport of transports) {
   describe(transport.name, () => {
-    const wrong = [...wrongLedgerInputs, ...otherWrongInputs].filter(canBeSent);
+    const wrong = [...wrongLedgerInputs, ...otherWrongInputs];
     it(`refuses ${wrong.length} invalid inputs with their codes, without a charge and without asking the node`, async () => {
       for (const one of wrong) await refuses(transport, one);
       const probes = new Set([...Object.keys(healthyNode), "system_version"]);

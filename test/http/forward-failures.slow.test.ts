@@ -35,17 +35,9 @@ test("an upstream that does not listen gives 503 with Retry-After and without th
 
 const unusable: Readonly<Record<string, string>> = {
   "bytes that are not HTTP": "SSH-2.0-OpenSSH_9.7\r\n",
-  "no status": "HTTP/1.1 hello\r\n\r\n",
-  "two differing lengths": "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-  "a length beside chunks":
-    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-  "a transfer coding that was not asked for":
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
   "a 100 that nobody waits for": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
   "a switch of protocols that nobody asked for":
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-  "a head of 40 KB": `HTTP/1.1 200 OK\r\nX: ${"a".repeat(40_000)}\r\n\r\n`,
-  "a NUL in a field": "HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n",
   "half a head, then the end": "HTTP/1.1 200 OK\r\nContent-Le",
 };
 for (const [name, bytes] of Object.entries(unusable)) {
@@ -92,20 +84,6 @@ for (const [name, bytes] of Object.entries(broken)) {
     assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
   });
 }
-
-test("if an upstream resets the connection in the middle of a body, the client is cut off", async () => {
-  await using upstream = await rawUpstream((socket) => {
-    socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
-  });
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
-  client.send(get);
-  await client.until("half\r\n");
-  upstream.sockets[0]?.resetAndDestroy();
-  assert.ok((await client.closed()).endsWith("half\r\n"));
-  await gateway.settled(1);
-  assert.deepEqual(gateway.outcomes, ["upstreamFailed"]);
-});
 
 test("bytes after the length of an answer are dropped", async () => {
   await using upstream = await rawUpstream((socket, _, count) => {

@@ -82,6 +82,7 @@ const server: ServerConfig & { readonly unfinishedBodyBytes: number } = {
   unfinishedBodyBytes: 1 << 24,
   connections: 1_000,
   keepAliveMs: 5_000,
+  threads: 1,
   fastPath: true,
 };
 

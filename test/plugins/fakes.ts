@@ -141,6 +141,7 @@ export function fakeHost(more: Partial<Host> = {}, services: Partial<ServiceType
     log: silentLog,
     clock,
     metrics: createMetrics(),
+    threads: undefined,
     store: {
       folder: "/data",
       sql: () => noSql,

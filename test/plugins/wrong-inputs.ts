@@ -27,8 +27,7 @@ const violations = (tool: string, where: string, ...inputs: readonly unknown[]):
   inputs.map((input) => wrong(tool, input, schema, where));
 
 /** Inputs that are not objects. Every tool must refuse them. */
-const noObjects = (tool: string): WrongInput[] =>
-  violations(tool, "", undefined, null, [], "x", 1, true);
+const noObjects = (tool: string): WrongInput[] => violations(tool, "", null, [], "x", 1, true);
 
 /** Texts that are not hex. */
 const notHex: readonly unknown[] = [null, 1, true, {}, ["0x00"], "", "00", "0X00", "0xzz", " 0x00"];
@@ -46,7 +45,7 @@ function badHashes(tool: string, member: string, others: object = {}): WrongInpu
 }
 
 function badBlock(tool: string): WrongInput[] {
-  const heights = [null, "1", "0x1", 1.5, -1, true, {}, [1], Infinity, NaN];
+  const heights = [null, "1", "0x1", 1.5, -1, true, {}, [1], Infinity];
   return [
     wrong(tool, {}, params, "give either"),
     wrong(tool, { height: 1, hash: hash(1) }, params, "give either"),

@@ -65,7 +65,6 @@ export class Delivery {
     if (this.#timer === undefined) this.#next();
   }
 
-  /** Aborts the current attempt. */
   close(): void {
     this.#closing.abort();
     this.#timer?.[Symbol.dispose]();

@@ -131,7 +131,6 @@ export function stuckExport(
   ];
 }
 
-/** Sizes of a file system in bytes. */
 export interface DiskSpace {
   readonly freeBytes: number;
   readonly totalBytes: number;

@@ -6,6 +6,7 @@ export default defineService<Options, undefined>({
   name: "alerts",
   description:
     "Posts signed events to a webhook: limits, ejected backends, failed reloads, a stuck export, a full disk.",
+  runsOnce: true,
   sections,
   uses: ["gateway"],
   usesIfInstalled: ["accounts", "metering"],

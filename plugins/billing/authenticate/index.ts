@@ -2,7 +2,7 @@
  * Identifies the caller. It does not refuse an invalid key, which is the task of `authorize`. It refuses only addresses
  * that try many keys.
  */
-import { createAttemptLimiter } from "sluice-gateway/internal/limits";
+import { createAttemptLimiter, createSharedAttemptLimiter } from "sluice-gateway/internal/limits";
 import {
   defineStep,
   refuse,
@@ -113,7 +113,10 @@ export default defineStep<Options>({
     if (failures === 0) return { requestHeaders: (x) => authenticate(x, () => undefined) };
     // The last of these failures already blocks the address, so that its next unknown key is refused.
     const limit = { name: "failed-key", attempts: failures - 1, windowSeconds, blockSeconds };
-    const limiter = createAttemptLimiter(host.store.redis, limit);
+    const limiter =
+      host.threads === undefined
+        ? createAttemptLimiter(host.store.redis, limit)
+        : createSharedAttemptLimiter(host.threads, limit);
     const failedKeys = new FailedKeys(limiter, host.clock, ipv6Prefix);
     const blocked = blockedReply(failures, windowSeconds);
     const allFailures = {
@@ -134,6 +137,7 @@ export default defineStep<Options>({
         if (!revealingCodes.has(x.sent.code) || !isUnknownKey(x.get("principal"))) return;
         void failedKeys.count(x.request.address);
       },
+      stop: () => limiter[Symbol.dispose]?.(),
     };
   },
 });

@@ -4,7 +4,7 @@
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
-import type { ChargeDetails, CreditLedger, PostRequest, Standing } from "./ledger.ts";
+import type { ChargeDetails, CreditLedger, PostReply, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "./metrics.ts";
 import { notRecorded, type CreditLink } from "./leased-meter.ts";
@@ -17,6 +17,8 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
+  /** Name of the place where the ledger is, for the log. */
+  readonly place: string;
   /** Called now and then, to delete what is no longer needed. */
   readonly sweepDatabase?: () => void;
 }
@@ -141,6 +143,12 @@ export class LedgerLink implements CreditLink {
     return this.#clock.monotonic();
   }
 
+  /** Asks for epochs at once, because another replica waits for the answer. */
+  feedSoon(): void {
+    this.#replica.feedSoon(this.#now());
+    this.wake();
+  }
+
   /** Exchanges messages at the end of this turn of the event loop, so that all events of the turn share a message. */
   wake(): void {
     if (this.#isWoken) return;
@@ -168,15 +176,16 @@ export class LedgerLink implements CreditLink {
       this.#replica.failed(this.#now(), message);
       // The first failure is often a connection that the server has closed.
       if (++this.#failures === 3) {
-        const text = "PostgreSQL does not answer: no credit can be reserved; trying again";
-        this.#deps.log.warn({ err: error, message: message.kind }, text);
+        const { log, place } = this.#deps;
+        const text = `${place} does not answer: no credit can be reserved; trying again`;
+        log.warn({ err: error, message: message.kind }, text);
       }
     }
     this.wake();
   }
 
   #receive(message: Message, reply: Reply): void {
-    const { metrics, log } = this.#deps;
+    const { metrics, log, place } = this.#deps;
     const { seen } = this.#replica;
     const before = { ...seen };
     this.#replica.receive(this.#now(), reply);
@@ -184,12 +193,12 @@ export class LedgerLink implements CreditLink {
     metrics.wentBack.add(seen.wentBack - before.wentBack);
     metrics.fenced.add(seen.fenced - before.fenced);
     if (seen.fenced > before.fenced) {
-      log.warn({}, "PostgreSQL had not heard from this gateway, and gave its credit to others");
+      log.warn({}, `${place} had not heard from this gateway, and gave its credit to others`);
     }
     if (seen.wentBack > before.wentBack) {
-      log.warn({}, "PostgreSQL has lost charges that it had committed: sending them again");
+      log.warn({}, `${place} has lost charges that it had committed: sending them again`);
     }
-    if (this.#failures >= 3) log.info({}, "PostgreSQL answers again");
+    if (this.#failures >= 3) log.info({}, `${place} answers again`);
     this.#failures = 0;
     if (message.kind === "feed") {
       const { time } = reply.reply as Standing;
@@ -198,7 +207,7 @@ export class LedgerLink implements CreditLink {
   }
 
   #compareClocks(offsetMs: number): void {
-    const { metrics, log } = this.#deps;
+    const { metrics, log, place } = this.#deps;
     metrics.clockOffsetSeconds.set(offsetMs / 1000);
     const isOff = Math.abs(offsetMs) > maxOffsetMs;
     this.#clockReplies = isOff === this.#isClockOff ? 0 : this.#clockReplies + 1;
@@ -209,9 +218,9 @@ export class LedgerLink implements CreditLink {
     if (isOff) {
       log.warn(
         fields,
-        "the clock of this host differs from that of PostgreSQL by more than a second",
+        `the clock of this host differs from that of ${place} by more than a second`,
       );
-    } else log.info(fields, "the clock of this host agrees with that of PostgreSQL again");
+    } else log.info(fields, `the clock of this host agrees with that of ${place} again`);
   }
 
   async #ask(message: Message): Promise<Reply> {
@@ -235,7 +244,7 @@ export class LedgerLink implements CreditLink {
     }
   }
 
-  async #post(request: PostRequest): Promise<Standing> {
+  async #post(request: PostRequest): Promise<PostReply> {
     const { ledger, metrics } = this.#deps;
     const started = this.#now();
     const reply = await ledger.post(request);

@@ -175,6 +175,11 @@ export interface PostRequest extends PostBatch {
 
 type Awaitable<T> = T | Promise<T>;
 
+export interface PostReply extends Standing {
+  /** True if the batch was not accepted and never will be. Its numbers are free again. */
+  readonly isLost?: boolean;
+}
+
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
   /** Adds a replica. */
@@ -183,7 +188,7 @@ export interface CreditLedger {
   feed(replica: number): Awaitable<FeedReply>;
   lease(request: LeaseRequest): Awaitable<LeaseReply>;
   /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */
-  post(request: PostRequest): Awaitable<Standing>;
+  post(request: PostRequest): Awaitable<PostReply>;
   /** Fences the replicas that have been silent for too long, and returns their numbers. `replica`: the caller. */
   fence(replica: number): Awaitable<readonly number[]>;
   /** Ends a replica that has posted all its charges. The credit that it holds is free again. */

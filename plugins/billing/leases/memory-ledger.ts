@@ -36,17 +36,19 @@ export class MemoryLedger implements CreditLedger {
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
-  /** Empty if the replica is alone, because it has its charges itself. */
+  /** All charges, for tests. A journal has them otherwise. */
   readonly charges: LeasedCharge[] = [];
+  readonly #keepsCharges: boolean;
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
   /**
    * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A charge
-   * then counts from its own time on.
+   * then counts from its own time on. `keepsCharges`: true if `charges` is read.
    */
-  constructor(now: () => number, isAlone = false) {
+  constructor(now: () => number, isAlone = false, keepsCharges = !isAlone) {
     this.#now = now;
     this.#isAlone = isAlone;
+    this.#keepsCharges = keepsCharges;
     this.#startedAt = now();
   }
 
@@ -101,7 +103,7 @@ export class MemoryLedger implements CreditLedger {
     const workspace = this.scope(charge.workspaceId);
     addTo(workspace.months, month, costMilliCu);
     if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
-    if (!this.#isAlone) this.charges.push(charge);
+    if (this.#keepsCharges) this.charges.push(charge);
   }
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
@@ -204,6 +206,10 @@ export class MemoryLedger implements CreditLedger {
       this.scopes.set(id, scope);
     }
     return scope;
+  }
+
+  standing(replica: number): Standing {
+    return this.#standing(this.replicas.get(replica));
   }
 
   #standing(row: ReplicaRow | undefined): Standing {

@@ -85,6 +85,13 @@ export class PostLane {
     return { first, last: first + charges.length - 1, settled, charges, postedAt: 0 };
   }
 
+  /** Removes the batch in flight, which will never be accepted, and returns its reservations. */
+  drop(): readonly LeasedReservation[] {
+    const { settled = [] } = this.#sent ?? {};
+    this.#sent = undefined;
+    return settled;
+  }
+
   /** Sends the batch in flight again with the same numbers, because its reply is missing. */
   lost(): void {
     if (this.#sent !== undefined) this.#again.unshift(this.#sent);

@@ -3,6 +3,7 @@ import type {
   FeedReply,
   LeaseReply,
   LeaseRequest,
+  PostReply,
   PostRequest,
   Registered,
   ReplicaMode,
@@ -25,7 +26,8 @@ export type Reply = { readonly no: number } & (
   | { readonly kind: "register"; readonly reply: Registered }
   | { readonly kind: "feed"; readonly reply: FeedReply }
   | { readonly kind: "lease"; readonly reply: LeaseReply }
-  | { readonly kind: "post" | "leave"; readonly reply: Standing }
+  | { readonly kind: "post"; readonly reply: PostReply }
+  | { readonly kind: "leave"; readonly reply: Standing }
   | { readonly kind: "fence"; readonly reply: readonly number[] }
 );
 

@@ -21,8 +21,7 @@ const unavailableMs = 2_000;
 const unsentMs = 5_000;
 /** Maximum number of charges that wait to be posted. */
 const maxQueued = 50_000;
-/** After a message with more than `few` charges or scopes, the next one of its kind waits, so that batches are large. */
-const batchMs = 5;
+/** After a message with more charges or scopes, the next one of its kind waits, so that batches are large. */
 const few = 3;
 
 /**
@@ -39,6 +38,7 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
+  readonly #batchMs: number;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
   readonly #lane = new PostLane();
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
@@ -56,8 +56,10 @@ export class LedgerReplica {
   /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
 
-  constructor(name: string, mode: ReplicaMode) {
+  /** `batchMs`: time for which a message waits after a large one. 0 if messages are cheap. */
+  constructor(name: string, mode: ReplicaMode, batchMs = 5) {
     this.#name = name;
+    this.#batchMs = batchMs;
     this.#mode = mode;
   }
 
@@ -113,6 +115,11 @@ export class LedgerReplica {
     this.#credit.release(reservation);
   }
 
+  /** Asks for epochs with the next messages, because another replica waits for the answer. */
+  feedSoon(now: number): void {
+    this.#inFlight.wait("feed", now);
+  }
+
   /** Leaves the ledger as soon as all reservations have ended and all charges are posted. */
   drain(): void {
     if (this.#state === "serving") this.#state = "draining";
@@ -152,14 +159,14 @@ export class LedgerReplica {
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
-      if (wants.length > few) this.#inFlight.wait("lease", now + batchMs);
+      if (wants.length > few) this.#inFlight.wait("lease", now + this.#batchMs);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
     const batch = this.#inFlight.maySend("post", now) ? this.#lane.request() : undefined;
     if (batch !== undefined) {
       const { first, last, charges } = batch;
       const no = this.#send("post", now);
-      if (charges.length > few) this.#inFlight.wait("post", now + batchMs);
+      if (charges.length > few) this.#inFlight.wait("post", now + this.#batchMs);
       messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
     const isDone =
@@ -215,7 +222,9 @@ export class LedgerReplica {
     if (hasLost) this.seen.wentBack++;
     if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
     this.#leaseNo = reply.leaseNo;
-    if (kind === "post") {
+    if (kind === "post" && reply.isLost === true) {
+      for (const lost of this.#lane.drop()) this.#credit.takeBack(lost);
+    } else if (kind === "post") {
       const posted = this.#lane.receive(now, reply);
       if (posted === undefined) return this.#startAgain(now, reply.posted);
       this.#confirm(posted);

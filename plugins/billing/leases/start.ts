@@ -91,7 +91,16 @@ export async function openLeasedMeter(
     store.redis?.setReplicas(live + silent);
   };
   const sweepDatabase = (): void => void sweep(database, showGateways);
-  const link = new LedgerLink({ ledger, replica, clock, log, metrics: shown, sweepDatabase });
+  const place = "PostgreSQL";
+  const link = new LedgerLink({
+    ledger,
+    replica,
+    clock,
+    log,
+    metrics: shown,
+    place,
+    sweepDatabase,
+  });
   await checked(database, () => link.start());
   sweepDatabase();
   const isAsync = mode === "async";

@@ -8,7 +8,7 @@ import type { ReservedFor } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import type { LeasedCredit } from "../leases/leased-credit.ts";
 import type { LeasedReservation } from "../leases/leased-reservation.ts";
-import type { LeasedCharge, WorkspaceLimits } from "../leases/ledger.ts";
+import type { LeasedCharge, PostRequest, Standing, WorkspaceLimits } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded } from "../leases/leased-meter.ts";
 import type { Journal } from "./journal.ts";
@@ -58,9 +58,17 @@ type State = "idle" | "writing" | "kept" | "ending" | "closed";
  */
 type Haste = "none" | "soon" | "now";
 
+/** Charges of a thread that serves (`server.threads`). */
+interface ThreadPost {
+  readonly request: PostRequest;
+  readonly resolve: (standing: Standing) => void;
+  readonly reject: (error: Error) => void;
+}
+
 /** Charges that are committed together. */
 interface Batch {
   readonly settled: LeasedReservation[];
+  readonly posts: ThreadPost[];
   /** Number of charges. */
   rows: number;
   /** Monotonic time of the first one in milliseconds. */
@@ -71,6 +79,7 @@ interface Batch {
 /** A batch in the form in which the journal writes it. */
 interface Commit {
   readonly batch: Batch;
+  /** The charges of `batch.settled`. */
   readonly charges: readonly LeasedCharge[];
   readonly events: readonly StreamEvent[];
   /** The months that the charges changed. */
@@ -163,6 +172,21 @@ export class ChargeBatches {
   }
 
   /**
+   * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are on
+   * disk. Rejects if they never will be.
+   */
+  post(given: PostRequest): Promise<Standing> {
+    const { promise, resolve, reject } = Promise.withResolvers<Standing>();
+    const time = this.#deps.time.now();
+    const request = { ...given, charges: given.charges.map((charge) => ({ ...charge, time })) };
+    this.#next ??= newBatch(this.#deps.clock.monotonic());
+    this.#next.posts.push({ request, resolve, reject });
+    this.#next.rows += request.charges.length;
+    void this.commit(false);
+    return promise;
+  }
+
+  /**
    * Writes the charges that were added. `mayWait`: true if others may join them for a few milliseconds. Resolves when
    * they are on disk. Rejects if they never will be.
    */
@@ -211,25 +235,28 @@ export class ChargeBatches {
     const batch = this.#next ?? newBatch(this.#deps.clock.monotonic());
     const charges: LeasedCharge[] = [];
     const draws = new Set<MonthDraws>();
-    for (const reservation of batch.settled) {
-      draws.add(this.#encodeCharges(reservation));
-      for (const charge of reservation.charges) charges.push(charge);
+    for (const { charges: settled, stream } of batch.settled) {
+      for (const charge of settled) {
+        draws.add(this.#encodeCharge(charge, stream));
+        charges.push(charge);
+      }
+    }
+    for (const { request } of batch.posts) {
+      for (const charge of request.charges) draws.add(this.#encodeCharge(charge, 0));
     }
     if (encoder.rows === 0) return undefined;
     this.#next = undefined;
     return { batch, charges, events, draws, bytes: encoder.bytes, rows: encoder.rows };
   }
 
-  /** Returns the months that the charges change. */
-  #encodeCharges({ account, charges, stream }: LeasedReservation): MonthDraws {
-    const { workspaceId } = account;
+  /** Returns the months that the charge changes. */
+  #encodeCharge(charge: LeasedCharge, stream: number): MonthDraws {
+    const { workspaceId } = charge;
     let draws = this.#recorded.draws.get(workspaceId);
     if (draws === undefined) this.#recorded.draws.set(workspaceId, (draws = new MonthDraws()));
     const limits = this.#deps.ledger.scopes.get(workspaceId)?.limits ?? draws.limits;
-    for (const charge of charges) {
-      draws.moveTo(this.#deps.time.periodStart(charge.time));
-      this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
-    }
+    draws.moveTo(this.#deps.time.periodStart(charge.time));
+    this.#recorded.encoder.charge(charge, draws.add(charge.costMilliCu, limits), stream);
     return draws;
   }
 
@@ -266,6 +293,7 @@ export class ChargeBatches {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
     for (const reservation of batch.settled) credit.posted(reservation);
+    for (const { request, resolve } of batch.posts) resolve(ledger.post(request));
     for (const each of draws) each.save();
     this.#recorded.encoder.saved();
     this.#endCommit();
@@ -298,6 +326,10 @@ export class ChargeBatches {
         this.endStream(reservation, closeReason.released);
         for (const { costMilliCu } of reservation.charges) metrics.lost.add(costMilliCu);
       }
+      for (const { request, reject } of batch?.posts ?? []) {
+        for (const { costMilliCu } of request.charges) metrics.lost.add(costMilliCu);
+        reject(error);
+      }
       batch?.recorded.reject(error);
     }
     this.#next = undefined;
@@ -309,8 +341,9 @@ export class ChargeBatches {
   startMonth(time: number): void {
     if (time < this.#monthEnd || this.#commit !== undefined) return;
     const { start, end } = periodOf(time);
-    const oldest = this.#next?.settled[0]?.charges[0]?.time ?? start;
-    if (oldest < start) return;
+    const { settled = [], posts = [] } = this.#next ?? {};
+    const oldest = settled[0]?.charges[0] ?? posts[0]?.request.charges[0];
+    if (oldest !== undefined && oldest.time < start) return;
     this.#monthEnd = end;
     for (const [workspaceId, draws] of this.#recorded.draws) {
       draws.moveTo(start);
@@ -360,5 +393,5 @@ function newBatch(since: number): Batch {
   const recorded = Promise.withResolvers<void>();
   // Callers that wait get the rejection. Without a caller it must not be an unhandled rejection.
   recorded.promise.catch(() => {});
-  return { settled: [], rows: 0, since, recorded };
+  return { settled: [], posts: [], rows: 0, since, recorded };
 }

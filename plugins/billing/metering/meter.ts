@@ -1,5 +1,5 @@
 /** Opens the meter of a gateway that is alone: recovers the journal, loads all balances and starts the journal thread. */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, Threads } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
   KeyPrincipal,
@@ -26,6 +26,7 @@ import { meterMetrics, type MeterMetrics } from "./metrics.ts";
 import type { Durability } from "./options.ts";
 import { RecordEncoder } from "./record-encoder.ts";
 import { clockIsBehind, findFutureCommits, ignoredMs } from "./redate.ts";
+import { serveLedger } from "./thread-credit.ts";
 import { keyWindowsOf } from "./windows.ts";
 
 export interface MeterOptions {
@@ -35,6 +36,8 @@ export interface MeterOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** The threads that serve, which get their credit from this meter. Undefined if there are none. */
+  readonly threads?: Threads | undefined;
   /** Only for tests: maximum size of the journal in pages of 4 KiB; writes beyond it fail with SQLITE_FULL. */
   readonly maxPages?: number;
 }
@@ -63,7 +66,7 @@ const unavailable: MeterUnavailable = {
 
 /** Opens the journal, expires the intents that a crash left open, and loads all balances. Rejects with StoreError. */
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
-  const { dataDir, clock, log, durability } = options;
+  const { dataDir, clock, log, durability, threads } = options;
   const metrics = meterMetrics(options.metrics);
   const file = JournalFile.open(dataDir, options.maxPages);
   try {
@@ -75,7 +78,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
     file.close();
   }
   const time = new MeterTime(clock);
-  const ledger = new MemoryLedger(() => time.now(), true);
+  const ledger = new MemoryLedger(() => time.now(), threads === undefined, false);
   const open = async (): Promise<Recorded> => {
     const { newest, names, draws } = loadBalances(dataDir, ledger);
     time.moveTo(newest);
@@ -95,7 +98,8 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
     }
     return open();
   };
-  return new LocalMeter(options, { link, ledger, time, metrics, reopen });
+  const serving = threads && serveLedger(threads, ledger, link);
+  return new LocalMeter(options, { link, ledger, time, metrics, reopen, serving });
 }
 
 /** Moves the charges of a clock that ran ahead to the present. Throws StoreError. */
@@ -122,6 +126,8 @@ interface LocalMeterDeps {
   readonly metrics: MeterMetrics;
   /** Corrects a journal that has been closed, and opens it again. Rejects with StoreError. */
   readonly reopen: () => Promise<Recorded>;
+  /** Answers the threads that serve. */
+  readonly serving: Disposable | undefined;
 }
 
 class LocalMeter implements MeterService {
@@ -197,10 +203,11 @@ class LocalMeter implements MeterService {
 
   /** Returns the credit that is reserved, or charged and not on disk yet. */
   #openIn(scope: string): number {
-    const { link, ledger } = this.#deps;
-    let openMilliCu = -link.credit.slackOf(scope);
+    const { link, ledger, serving } = this.#deps;
+    let openMilliCu = serving === undefined ? -link.credit.slackOf(scope) : 0;
     for (const lease of ledger.scopes.get(scope)?.leases.values() ?? []) {
       openMilliCu += outstanding(lease);
+      if (serving !== undefined) openMilliCu -= Math.min(lease.slack, outstanding(lease));
     }
     return Math.max(0, openMilliCu);
   }
@@ -211,6 +218,7 @@ class LocalMeter implements MeterService {
 
   close(): Promise<void> {
     this.#clockCheck[Symbol.dispose]();
+    this.#deps.serving?.[Symbol.dispose]();
     return this.#meter.close();
   }
 

@@ -12,11 +12,12 @@ import { hasJournal } from "./journal-reader.ts";
 import { chargesPath } from "./journal-schema.ts";
 import { openMeter } from "./meter.ts";
 import type { Options } from "./options.ts";
+import { serveReports } from "./start-thread.ts";
 import { createFolderReports } from "./usage/reports.ts";
 
 export async function startEmbedded(
   options: Options,
-  { clock, compute, log, metrics, store }: Host,
+  { clock, compute, log, metrics, store, threads }: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<Metering>> {
   const dataDir = store.folder;
@@ -25,24 +26,32 @@ export async function startEmbedded(
     "journal",
     async () => {
       await reportMissing(store, log, metrics);
-      return openMeter({ dataDir, durability, clock, log, metrics });
+      return openMeter({ dataDir, durability, clock, log, metrics, threads });
     },
     async (opening) => {
       const opened = await opening.catch(() => undefined);
       await opened?.close();
     },
   );
+  const service: Metering = {
+    reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
+    reserveWithoutLimit: (principal, costMilliCu, about) =>
+      meter.reserveWithoutLimit(principal, costMilliCu, about),
+    purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
+    keyWindows: (key) => meter.keyWindows(key),
+    workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
+    outageMs: undefined,
+    usage: createFolderReports(dataDir, compute.background, log),
+  };
+  if (threads !== undefined) {
+    keep(
+      "reports of threads",
+      () => serveReports(threads, service),
+      (serving) => serving[Symbol.dispose](),
+    );
+  }
   return {
-    service: {
-      reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
-      reserveWithoutLimit: (principal, costMilliCu, about) =>
-        meter.reserveWithoutLimit(principal, costMilliCu, about),
-      purchasedLeft: (workspace) => meter.purchasedLeft(workspace),
-      keyWindows: (key) => meter.keyWindows(key),
-      workspaceUsage: (workspaceId) => meter.workspaceUsage(workspaceId),
-      outageMs: undefined,
-      usage: createFolderReports(dataDir, compute.background, log),
-    },
+    service,
     ready: () => ({ journal: meter.writable ? true : "not writable" }),
   };
 }

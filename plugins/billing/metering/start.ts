@@ -12,7 +12,8 @@ export async function startMetering(
 ): Promise<ServiceHooks<Metering>> {
   const started = await startMeter(options, host, context);
   const settings = exportOf(options);
-  if (settings !== undefined) {
+  const isMain = host.threads === undefined || host.threads.index === 0;
+  if (settings !== undefined && isMain) {
     context.keep(
       "export",
       () => openUsageExport(host, settings),
@@ -31,6 +32,11 @@ async function startMeter(
   if (database !== undefined) {
     const { startLeased } = await import("../leases/start.ts");
     return startLeased(options, database, host, context);
+  }
+  const { threads } = host;
+  if (threads !== undefined && threads.index > 0) {
+    const { startInThread } = await import("./start-thread.ts");
+    return startInThread(options, threads, host, context);
   }
   const { startEmbedded } = await import("./start-embedded.ts");
   return startEmbedded(options, host, context);

@@ -5,6 +5,7 @@ import type { Confidential } from "sluice-gateway/services";
 export default defineService<Record<string, never>, Confidential>({
   name: "confidential-relay",
   description: "Relays the encrypted stream between clients and enclaves, and stores its receipts.",
+  needsOneThread: true,
   uses: ["networks", "attestation", "enclave-workers", "gateway"],
   permissions: { deployment: ["store", "seal"] },
   async dryRun(_, host) {

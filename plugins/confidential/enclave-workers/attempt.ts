@@ -75,7 +75,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   }
 
   begin(): void {
-    this.worker.inFlight++;
+    this.worker.load.add(1);
     this.#open().catch((error: unknown) => {
       this.#sessions.deps.log.error({ err: error }, "a session with a worker could not be opened");
       this.#fail({ kind: "internal" });
@@ -265,7 +265,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.worker.inFlight--;
+    this.worker.load.add(-1);
     this.#deadline?.[Symbol.dispose]();
     this.#session?.link.close();
   }

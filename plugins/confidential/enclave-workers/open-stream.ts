@@ -56,13 +56,13 @@ async function openAt(
   if (!(route instanceof EnclaveRoute)) {
     return fault("TERMINATION_NOT_AVAILABLE", "the worker is not an enclave");
   }
-  worker.inFlight++;
+  worker.load.add(1);
   const opened = await route.open(helloBytes, hello).catch((error: unknown) => {
-    worker.inFlight--;
+    worker.load.add(-1);
     throw error;
   });
   if (isFault(opened)) {
-    worker.inFlight--;
+    worker.load.add(-1);
     if (!isRefusal(opened)) {
       const kind = opened.code === "UPSTREAM_FAILED" ? "refused" : "unusable";
       worker.failed({ kind, code: opened.code });
@@ -75,7 +75,7 @@ async function openAt(
     price: model.priceOf(worker),
     records: network.callMetrics,
     onEnd(isHealthy) {
-      worker.inFlight--;
+      worker.load.add(-1);
       if (isHealthy === true) worker.succeeded();
       else if (isHealthy === false) worker.failed({ kind: "closed" });
     },

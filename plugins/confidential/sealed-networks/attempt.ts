@@ -53,14 +53,14 @@ export class SealedAttempt implements RunningAttempt {
   }
 
   begin(): void {
-    this.worker.inFlight++;
+    this.worker.load.add(1);
     this.#run()
       .catch((error: unknown) => {
         this.#sessions.deps.log.error({ err: error }, "a request over an encrypted session failed");
         void this.#session?.session.close();
         this.#fail({ cause: { kind: "internal" } });
       })
-      .finally(() => this.worker.inFlight--)
+      .finally(() => this.worker.load.add(-1))
       // Only a failure of the log can arrive here.
       .catch(() => undefined);
   }

@@ -32,7 +32,6 @@ export interface GatewayHealth {
 
 export type HealthGateways = AllGateways<undefined, GatewayHealth>;
 
-/** Returns the state of this gateway. */
 export function gatewayHealth(gateway: GatewayInfo): GatewayHealth {
   const running = gateway.running();
   const metric = (name: string): number | undefined => running.metric(name)[0]?.value;

@@ -5,6 +5,7 @@ import { oidcOptions, sections, type Options } from "./options.ts";
 export default defineService<Options, undefined>({
   name: "dashboard",
   description: "The operator's dashboard on the admin listener.",
+  runsOnce: true,
   sections,
   uses: ["gateway", "accounts", "metering"],
   permissions: { deployment: ["store", "seal", "claims"] },

@@ -15,7 +15,6 @@ import { perMinute } from "./rates.ts";
 import { limited } from "./workspace-rate.ts";
 import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
 
-/** Number of rows of a page. */
 const maxKeys = 100;
 const maxTextLength = 100;
 

@@ -2,7 +2,6 @@
 import type { SettledExchange } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "sluice-gateway/services";
 
-/** Parameters of the query. */
 export const filterNames = ["status", "code", "key", "route", "call", "request"] as const;
 
 /** Maximum length of a filter, in characters. */
@@ -18,7 +17,6 @@ export interface LiveFilter {
   readonly status?: number | undefined;
   /** Part of the code of a refusal. */
   readonly code?: string | undefined;
-  /** Ids of keys. */
   readonly keys?: readonly string[] | undefined;
   /** Part of the route's path. */
   readonly route?: string | undefined;

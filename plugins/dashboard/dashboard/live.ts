@@ -25,7 +25,6 @@ export interface LiveActivity {
   readonly refusals: readonly Refusal[];
   /** The latest exchanges that match the filter, newest first, at most 100. */
   readonly exchanges: readonly ExchangeJson[];
-  /** Number of exchanges that were searched. */
   readonly searched: number;
   readonly inFlight: number;
   readonly ready: boolean;
@@ -61,7 +60,6 @@ interface LiveDeps {
   readonly clock: Clock;
 }
 
-/** Returns the activity of this gateway. */
 export function liveActivity(
   { activity, gateway, clock }: LiveDeps,
   { only, filter = {} }: LiveQuestion,

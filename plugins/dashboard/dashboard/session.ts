@@ -40,7 +40,6 @@ interface Account {
   readonly workspace: Workspace | undefined;
   /** The only workspace that the viewer may see. Undefined for the whole deployment. */
   readonly only: string | undefined;
-  /** False if the viewer may only read. */
   readonly mayChange: boolean;
 }
 
@@ -52,7 +51,6 @@ export function isOutside({ only }: Pick<Viewer, "only">, workspaceId?: string):
 /** The owner of a session: the id of a key, or a user of the OpenID provider. */
 export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
 
-/** A session that can be ended. */
 export interface SessionRef {
   readonly id: string;
   /** Milliseconds since 1970. */
@@ -74,7 +72,6 @@ export interface Sessions {
 
 type Note = SessionOf & {
   readonly id: string;
-  /** True if the page was loaded over TLS. */
   readonly isSecure: boolean;
 };
 

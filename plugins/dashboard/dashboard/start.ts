@@ -31,7 +31,9 @@ export function openDashboard(
   );
   const { environment, seal, claims, clock, log, store, version } = host;
   const { postgres, replicas } = store;
-  const all = { replicas, name: postgres?.replica, version, log };
+  // The main thread has the traffic of all threads, so the others have nothing to add.
+  const others = host.threads === undefined ? replicas : undefined;
+  const all = { replicas: others, name: postgres?.replica, version, log };
   const open = <T extends Disposable>(name: string, make: () => T): T =>
     keep(name, make, (part) => part[Symbol.dispose]());
   const rate = (name: string, attempts: number): AttemptLimiter =>

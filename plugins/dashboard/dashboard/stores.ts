@@ -12,9 +12,7 @@ const maxDatabases = 50;
 interface StoreState {
   readonly kind: "SQLite" | "PostgreSQL" | "Redis";
   readonly name: string;
-  /** True if the store answers. */
   readonly up: boolean;
-  /** The reason why the store does not answer. */
   readonly problem?: string;
   /** Number of migrations that have run. Redis has none. */
   readonly schema_version?: number;

@@ -7,7 +7,6 @@ import { sendRefusal } from "./answer.ts";
 import { rejection } from "./rates.ts";
 import type { AddRoute } from "./route.ts";
 
-/** Returns a function that adds routes with this limit. */
 export function limited(add: AddRoute, limiter: AttemptLimiter, message: string): AddRoute {
   return (method, path, handler, who) => {
     const limitedHandler: typeof handler = async (viewer, request, reply) => {

@@ -17,7 +17,6 @@ import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { monthOf } from "./spend-plan.ts";
 
-/** Number of workspaces of a page. */
 const maxWorkspaces = 50;
 /** Number of workspaces of a page for lists of choices. */
 const maxChoices = 500;

@@ -21,7 +21,6 @@ export interface WriteErrors {
    * write.
    */
   failed(error: Error): void;
-  /** Called when lines were discarded. */
   dropped(lines: number): void;
 }
 

@@ -36,7 +36,6 @@ interface ViewerOptions {
   readonly document: string;
   /** Base URL of the gateway for clients. */
   readonly url: string;
-  /** Version of Sluice. */
   readonly version: string;
 }
 

@@ -8,7 +8,6 @@ export interface Bucket {
   change(terms: BucketTerms, now: number): void;
   /** Takes a token if there is one. Never rejects. */
   take(now: number): Awaitable<boolean>;
-  /** Returns the number of whole tokens. */
   remaining(now: number): number;
   /** Returns the microseconds until there can be a token: 0 if there is one. */
   microsToNext(now: number): number;

@@ -14,6 +14,7 @@ import type { KeyPrincipal } from "sluice-gateway/services";
 import { andThen, stableJson } from "sluice-gateway/internal/toolkit";
 import type { Bucket } from "./bucket.ts";
 import { Buckets, type CreateBucket } from "./buckets.ts";
+import { askedBuckets, serveBuckets } from "./asked-buckets.ts";
 import { leasedBuckets } from "./leased-buckets.ts";
 import { createTerms, limitField, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
@@ -89,14 +90,19 @@ export default defineStep<Options>({
       },
     },
   }),
-  start(options, { clock, mode, store: { redis } }) {
-    // Replicas with the same options share their buckets.
-    const limiter = new Limiter(
-      options,
-      redis === undefined
-        ? (_, terms, now) => new TokenBucket(terms, now)
-        : leasedBuckets(redis, clock, `${mode} ${stableJson(options)}`),
-    );
+  start(options, { clock, mode, store: { redis }, threads }) {
+    // Replicas and threads with the same options share their buckets.
+    const name = `${mode} ${stableJson(options)}`;
+    const create = (): CreateBucket => {
+      if (redis !== undefined) return leasedBuckets(redis, clock, name);
+      if (threads !== undefined && threads.index > 0) return askedBuckets(threads, name);
+      return (_, terms, now) => new TokenBucket(terms, now);
+    };
+    const limiter = new Limiter(options, create());
+    const serving =
+      threads?.index === 0
+        ? serveBuckets(threads, name, (kind) => limiter.bucketsOf(kind), clock)
+        : undefined;
     const refusal = refuse("GATEWAY_RATE_LIMITED");
     const take = (x: Exchange, arrivedMonotonic: number): Awaitable<Reply | undefined> => {
       const now = micros(arrivedMonotonic);
@@ -112,6 +118,7 @@ export default defineStep<Options>({
       });
     };
     return {
+      stop: () => serving?.[Symbol.dispose](),
       requestHeaders: (x) => take(x, x.arrivedMonotonic),
       message: take,
       // A limit in shadow mode must not slow down clients that follow these fields.
@@ -133,7 +140,6 @@ function micros(monotonicMs: number): number {
   return Math.floor(monotonicMs * 1000);
 }
 
-/** Finds the bucket of an exchange. */
 class Limiter {
   readonly #options: Options;
   readonly #keys: Buckets;
@@ -147,6 +153,11 @@ class Limiter {
     this.#keys = new Buckets(maxBuckets, create);
     this.#addresses = new Buckets(maxBuckets, create);
     this.#addressTerms = createTerms("address", rps, burst);
+  }
+
+  /** `name`: that of the terms. */
+  bucketsOf(name: string): Buckets {
+    return name === this.#addressTerms.name ? this.#addresses : this.#keys;
   }
 
   bucketOf(x: Exchange, now: number): Bucket {

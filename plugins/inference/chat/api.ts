@@ -86,7 +86,9 @@ function wholeOf(
           role: "assistant",
           content: content === "" && calls.length > 0 ? null : content,
           ...(reasoningContent !== undefined && { reasoning_content: reasoningContent }),
-          ...(calls.length > 0 && { tool_calls: calls.map(toolCallMember) }),
+          ...(calls.length > 0 && {
+            tool_calls: calls.map((call, index) => toolCallMember(call, `${id}_${index}`)),
+          }),
         },
         ...(passes.includes("logprobs") && { logprobs: logprobs ?? null }),
         finish_reason: charged.result.finishReason ?? "stop",
@@ -96,8 +98,9 @@ function wholeOf(
   };
 }
 
-function toolCallMember({ id, name, arguments: text }: ToolCall): object {
-  return { id, type: "function", function: { name, arguments: text } };
+/** `ownId`: for a call to which the worker gives no id, because clients need one. */
+function toolCallMember({ id, name, arguments: text }: ToolCall, ownId: string): object {
+  return { id: id || ownId, type: "function", function: { name, arguments: text } };
 }
 
 /** Returns OpenAI's fields, and `usedCUMilli`, the charge. */

@@ -72,6 +72,8 @@ export class NativeMessagesStream extends MessageEvents {
   #isValid = true;
 
   protected override add({ type, ...members }: Json): void {
+    // A ping tells the client that a silent worker is at work.
+    if (type === "ping") this.event(type, {});
     if (typeof type !== "string" || !type.startsWith("content_block_") || !this.#isValid) return;
     this.#isValid = this.#follow(type, members);
     if (this.#isValid) this.event(type, members);

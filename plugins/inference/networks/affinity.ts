@@ -3,7 +3,7 @@
  * its cache. A session moves when its worker is too busy (decisions.md section 15).
  */
 import type { Backend } from "sluice-gateway/internal/http";
-import type { Clock } from "sluice-gateway/plugin";
+import type { Clock, Threads } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 
 /** A worker with this many requests in flight is not too busy, whatever the others do. */
@@ -24,12 +24,32 @@ interface Home {
   readonly until: number;
 }
 
-export class Affinity {
+interface Moved {
+  readonly key: string;
+  readonly workerId: string;
+}
+
+export class Affinity implements Disposable {
   readonly #clock: Pick<Clock, "monotonic">;
+  readonly #threads: Threads | undefined;
+  readonly #topic: string;
+  readonly #received: Disposable | undefined;
   readonly #homes = new BoundedMap<string, Home>(maxSessions);
 
-  constructor(clock: Pick<Clock, "monotonic">) {
+  /** The threads of a process tell each other when a session of `network` moves. */
+  constructor(clock: Pick<Clock, "monotonic">, threads?: Threads, network = "") {
     this.#clock = clock;
+    this.#threads = threads;
+    this.#topic = `sessions of ${network}`;
+    this.#received = threads?.receive(this.#topic, (value) => {
+      // Only `choose` sends to this topic.
+      const { key, workerId } = value as Moved;
+      this.#keep(key, workerId);
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#received?.[Symbol.dispose]();
   }
 
   /**
@@ -48,8 +68,14 @@ export class Affinity {
         : undefined;
     const isKept = known !== undefined && known.inFlight < bound;
     const worker = isKept ? known : preferred(key, workers, bound);
-    if (worker !== undefined) this.#homes.set(key, { workerId: worker.id, until: now + keptMs });
+    if (worker === undefined) return undefined;
+    this.#keep(key, worker.id);
+    if (!isKept) this.#threads?.send(this.#topic, { key, workerId: worker.id } satisfies Moved);
     return worker;
+  }
+
+  #keep(key: string, workerId: string): void {
+    this.#homes.set(key, { workerId, until: this.#clock.monotonic() + keptMs });
   }
 }
 

@@ -88,7 +88,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   }
 
   begin(): void {
-    this.worker.inFlight++;
+    this.worker.load.add(1);
     this.#route.client.send(this);
   }
 
@@ -251,7 +251,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   /** Ends the attempt. The connection may read the rest of the answer without a listener. */
   #end(): void {
     this.#hasEnded = true;
-    this.worker.inFlight--;
+    this.worker.load.add(-1);
     this.#decoder?.close();
     // No other code would resume a connection that was paused in the middle of an answer.
     this.#carrier?.resume();

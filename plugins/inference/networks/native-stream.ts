@@ -10,6 +10,8 @@ export class NativeStream extends StreamedAnswer {
   readonly #read: ReadEvent;
   /** The event with the end of the answer. */
   #last: Buffer | undefined;
+  /** Number of bytes that the model has written in the items that are done. */
+  #doneBytes = 0;
 
   constructor(sink: AnswerSink, read: ReadEvent) {
     super(sink);
@@ -33,8 +35,14 @@ export class NativeStream extends StreamedAnswer {
     if (step === "last" || step === "end") this.#last = Buffer.from(bytes.subarray(start, end));
     if (step === "done" || step === "end") return this.end();
     if (step === "last") return;
-    // An event that ends a part of the answer repeats its text.
-    const written = event["type"].endsWith(".done") ? 0 : countWritten(event);
+    const isItem = event["type"] === "response.output_item.done";
+    let written = countWritten(event);
+    if (event["type"].endsWith(".done")) {
+      // The event ends a part of the answer and repeats its text, of which some servers have sent no pieces.
+      const repeated = this.#doneBytes + written;
+      if (isItem) this.#doneBytes = repeated;
+      written = Math.max(0, repeated - this.produced.bytes);
+    }
     if (written > 0) this.count(written, isReasoning(event) ? written : 0);
     this.sink.onChoice(bytes, start, end);
   }

@@ -27,6 +27,7 @@ import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem } from "./status-document.ts";
 import type { NetworkDeps, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
+import { WorkerLoad } from "./worker-load.ts";
 
 export class Network implements ServingNetwork {
   readonly config: NetworkConfig;
@@ -40,6 +41,7 @@ export class Network implements ServingNetwork {
   readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
   readonly #transport: Transport;
+  #ended: Disposable | undefined;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -51,14 +53,19 @@ export class Network implements ServingNetwork {
   #pricedRate: string | undefined;
 
   constructor(config: NetworkConfig, parts: NetworkDeps) {
-    const { clock, log, metrics, storage } = parts;
+    const { clock, log, metrics, storage, threads } = parts;
     this.config = config;
     this.parts = parts;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
     this.callMetrics = new CallMetrics(config.name, parts);
     this.countFailure = failureCounter(config.name, metrics);
-    this.affinity = new Affinity(clock);
+    this.affinity = new Affinity(clock, threads, config.name);
+    if (threads?.index === 0) {
+      this.#ended = threads.onEnded((index) => {
+        for (const { load } of this.#workers.values()) load.release(index);
+      });
+    }
     const { kind } = parts;
     this.#transport =
       kind === undefined
@@ -140,6 +147,8 @@ export class Network implements ServingNetwork {
   async close(): Promise<void> {
     this.#status.close();
     this.#rate.close();
+    this.#ended?.[Symbol.dispose]();
+    this.affinity[Symbol.dispose]();
     for (const worker of this.#workers.values()) worker.close();
     await this.#transport.close();
   }
@@ -170,9 +179,10 @@ export class Network implements ServingNetwork {
       known.route.listedAgain();
       return known;
     }
-    const { clock } = this.parts;
+    const { clock, threads } = this.parts;
     const route = this.#transport.routeTo(listed);
     return new Worker(listed, route, {
+      load: new WorkerLoad(threads, `${this.config.name} ${listed.id}`),
       clock,
       onEjectionChange: (worker) => this.#onEjectionChange(worker),
     });

@@ -16,7 +16,7 @@ export function openNetworks(
   host: Host,
   { keep, isDefault }: ServiceContext,
 ): ServiceHooks<Networks> {
-  const { clock, log, metrics } = host;
+  const { clock, log, metrics, threads } = host;
   // Read only for a rate that is polled, because the host of a worker has no storage.
   const storage = (): Host["storage"] => host.storage;
   const accounts = host.use("accounts", { ifInstalled: true });
@@ -31,7 +31,7 @@ export function openNetworks(
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.
     const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
-    const parts = { clock, log, metrics, storage, overrides, kind };
+    const parts = { clock, log, metrics, storage, threads, overrides, kind };
     return keep(
       key,
       () => new Network(config, parts),

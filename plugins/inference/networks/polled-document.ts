@@ -65,6 +65,7 @@ export class PolledDocument<T> {
         "sluice_polled_document_read_timestamp_seconds",
         "Unix time of the last successful read of a polled document. 0 if it was never read.",
         ["document"],
+        { isSameInThreads: true },
       )
       .with({ document: name });
     this.#readAt.set(0);

@@ -5,6 +5,7 @@ import type {
   Log,
   Metrics,
   PluginStorage,
+  Threads,
   UpstreamFailure,
 } from "sluice-gateway/plugin";
 import type { ModelOverride, NetworkKind, OpenNetwork } from "sluice-gateway/services";
@@ -16,6 +17,8 @@ export interface NetworkDeps {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly storage: () => PluginStorage;
+  /** The threads that serve, which share the load of workers and the homes of sessions. Undefined if there is one. */
+  readonly threads?: Threads | undefined;
   /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   /** The kind of the network. Undefined for OpenAI's API. */

@@ -64,6 +64,7 @@ class PolledRate implements TokenRate {
         "sluice_inference_rate_known",
         "1 if the rate of the network is known, 0 if answers are refused because it could not be read for too long.",
         ["network"],
+        { isSameInThreads: true },
       )
       .with({ network: parts.name });
     const stored = this.#load();

@@ -107,10 +107,8 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
     if (!isObject(one) || !isObject(called)) return undefined;
     const { id } = one;
     const { name, arguments: text } = called;
-    if (typeof id !== "string" || typeof name !== "string" || typeof text !== "string") {
-      return undefined;
-    }
-    calls.push({ id, name, arguments: text });
+    if (typeof name !== "string" || typeof text !== "string") return undefined;
+    calls.push({ id: typeof id === "string" ? id : "", name, arguments: text });
   }
   return calls;
 }

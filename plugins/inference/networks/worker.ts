@@ -2,6 +2,7 @@
 import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
+import type { WorkerLoad } from "./worker-load.ts";
 
 const ejectionPolicy: EjectionPolicy = {
   // More than one, because a single failure may be the fault of the request.
@@ -13,6 +14,7 @@ const ejectionPolicy: EjectionPolicy = {
 };
 
 export interface WorkerDeps {
+  readonly load: WorkerLoad;
   readonly clock: Clock;
   /** Called when the worker is ejected and when it is readmitted. */
   readonly onEjectionChange: (worker: Worker) => void;
@@ -23,8 +25,7 @@ export class Worker implements NetworkWorker, Backend {
   /** The current entry of the worker in its network. */
   listed: ListedWorker;
   readonly route: WorkerRoute;
-  /** Number of requests in flight. */
-  inFlight = 0;
+  readonly load: WorkerLoad;
   readonly #parts: WorkerDeps;
   readonly #ejection: Ejection;
   #closed = false;
@@ -34,8 +35,13 @@ export class Worker implements NetworkWorker, Backend {
     this.id = listed.id;
     this.listed = listed;
     this.route = route;
+    this.load = parts.load;
     this.#parts = parts;
     this.#ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.#probe());
+  }
+
+  get inFlight(): number {
+    return this.load.total;
   }
 
   get isEjected(): boolean {

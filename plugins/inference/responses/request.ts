@@ -46,6 +46,8 @@ const repeated: readonly (readonly [name: string, missing: string])[] = [
   ["metadata", "{}"],
   ["prompt_cache_key", "null"],
 ];
+/** The same members with that JSON. */
+const missingMembers = repeated.map(([name, missing]) => `"${name}":${missing}`);
 /** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
 const maxRepeated = 16 * 1024;
 
@@ -125,9 +127,10 @@ export function readResponsesRequest(
     metadata: check.object(body["metadata"] ?? {}, "metadata"),
   };
   const renderer = responseRenderer({
-    repeated: repeatedJson(
-      (name) => shown[name] ?? (request.ignored.includes(name) ? undefined : body[name]),
-    ),
+    repeated: repeatedJson((name) => {
+      const value = body[name];
+      return isAbsent(value) || request.ignored.includes(name) ? undefined : (shown[name] ?? value);
+    }),
     customTools: tools.custom,
     seal: isSealed ? seal : undefined,
   });
@@ -158,11 +161,10 @@ function readFormat(
 
 /** Returns the members of a response that repeat the request, as JSON. */
 function repeatedJson(valueOf: (name: string) => unknown): string {
-  let members = "";
-  for (const [name, missing] of repeated) {
+  const members = repeated.map(([name], index) => {
     const value = valueOf(name);
-    const json = isAbsent(value) ? missing : JSON.stringify(value);
-    members += `,"${name}":${json.length <= maxRepeated ? json : missing}`;
-  }
-  return `{${members.slice(1)}}`;
+    const json = isAbsent(value) ? undefined : `"${name}":${JSON.stringify(value)}`;
+    return json !== undefined && json.length <= maxRepeated ? json : missingMembers[index];
+  });
+  return `{${members.join(",")}}`;
 }

@@ -25,7 +25,6 @@ interface Follow {
 
 type Send = (message: string) => void;
 
-/** The follows of one connection. */
 export class DemoFollows {
   readonly #chain: RecordedChain;
   readonly #methods: ReadonlyMap<string, Method>;

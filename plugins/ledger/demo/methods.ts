@@ -32,7 +32,6 @@ const demoIdentity = {
   version: "1.0.0-recording",
 } as const;
 
-/** Identity and health of the demo node. */
 function systemMethods({ head, recording }: RecordedChain): Methods {
   const constant = (result: unknown) => ({ params: [], run: () => result });
   return {

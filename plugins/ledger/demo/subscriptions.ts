@@ -27,7 +27,6 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
 
 const unsubscribe = /^(?:chain|state)_unsubscribe\w+$/;
 
-/** The subscriptions of one connection. */
 export class DemoSubscriptions {
   readonly #methods: ReadonlyMap<string, Method>;
   readonly #open = new Set<string>();

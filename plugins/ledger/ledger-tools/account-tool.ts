@@ -10,7 +10,7 @@ interface AccountInput {
   readonly blockHash?: string;
 }
 
-const badAddress = toolFailure(
+export const badAddress = toolFailure(
   "GATEWAY_INVALID_PARAMS",
   "address: not an SS58 address, or its checksum is wrong",
 );

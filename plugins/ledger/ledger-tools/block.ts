@@ -17,7 +17,6 @@ export interface BlockInput {
   readonly hash?: string;
 }
 
-/** A block from the node. */
 export interface FoundBlock {
   readonly ok: true;
   readonly hash: string;
@@ -150,7 +149,6 @@ async function genesisHash(chain: Chain, context: ToolContext): Promise<string |
   return isText(parent) ? parent : unreadableAnswer;
 }
 
-/** Returns the height in a header. */
 export function numberOf(header: unknown): number | undefined {
   if (!isObject(header)) return undefined;
   const { number } = header;

@@ -13,7 +13,6 @@ import {
 } from "sluice-gateway/services";
 import { parseOrUndefined } from "../ledger/json-part.ts";
 
-/** The chain that the tools read. */
 export interface Chain {
   readonly ledger: LedgerCalls & Pick<Ledger, "methods">;
   readonly decoder: Decoder;
@@ -48,7 +47,6 @@ export function callMethod(
   return callListedMethod(ledger, ledger.internal(method), params, context);
 }
 
-/** Calls a whitelisted method. */
 export function callListedMethod(
   ledger: Chain["ledger"],
   method: LedgerMethod,

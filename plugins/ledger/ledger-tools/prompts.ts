@@ -1,15 +1,12 @@
 /** Prompts that people choose in their client: questions about the chain that need more than one tool. */
 import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/services";
+import { badAddress } from "./account-tool.ts";
 import { capability } from "./tool-defaults.ts";
 import type { Chain } from "./node.ts";
 
 const badBlock = toolFailure(
   "GATEWAY_INVALID_PARAMS",
   "block: neither a height nor 0x and 64 hex digits",
-);
-const badAddress = toolFailure(
-  "GATEWAY_INVALID_PARAMS",
-  "address: not an SS58 address, or its checksum is wrong",
 );
 
 export function prompts({ decoder }: Chain): readonly Prompt[] {

@@ -6,7 +6,7 @@ import type { ArchiveMethod, ClientArchiveRead, LedgerArchive } from "sluice-gat
 import { readArchiveRequest } from "./archive-params.ts";
 import type { RpcCall } from "./call-replies.ts";
 import { answerParams, readText } from "./rpc-params.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type Opened, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
@@ -15,8 +15,7 @@ const maxReads = 4;
 
 export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly archive: LedgerArchive;
-  /** The key's limit on open reads. */
-  readonly places: Places;
+  readonly quota: Quota;
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
@@ -31,7 +30,7 @@ export class ArchiveCalls {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxReads,
-      placesOf: () => deps.places,
+      quotaOf: () => deps.quota,
       isAlwaysCharged: false,
       refuseFull: (call, _, full) => deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ errorEvent }, { code } = unavailable) => {
@@ -83,7 +82,6 @@ export class ArchiveCalls {
     for (const open of this.#open.values()) this.#open.end(open);
   }
 
-  /** Ends all reads. */
   close(): void {
     this.#open.close();
     this.#leaving?.abort();

@@ -13,7 +13,6 @@ export interface RpcCall {
 export type Refusal = Pick<CallRefusal, "error"> & { readonly code: string };
 
 export class CallReplies {
-  /** Sends a text message. */
   readonly send: (message: string) => void;
   readonly #calls: CallReporter;
 

@@ -8,7 +8,7 @@ import type {
 import type { RpcCall } from "./call-replies.ts";
 import type { Operation } from "./follow-operation.ts";
 import { FollowUpstream } from "./follow-upstream.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import {
   OpenSubscriptions,
   type OpenSubscription,
@@ -36,8 +36,8 @@ const stop = '"result":{"event":"stop"}';
 export interface FollowCallsDeps extends SubscriptionDeps {
   readonly follows: LedgerFollows;
   /** The key's limits on follows and on operations. */
-  readonly followPlaces: Places;
-  readonly operationPlaces: Places;
+  readonly followQuota: Quota;
+  readonly operationQuota: Quota;
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
@@ -47,7 +47,6 @@ type OpenFollow = OpenSubscription<SubscriptionMethod, FollowUpstream>;
 export class FollowCalls {
   readonly #deps: FollowCallsDeps;
   readonly #open: OpenSubscriptions<SubscriptionMethod, FollowUpstream>;
-  /** Charges that are being written. */
   readonly #charges = new Set<Promise<unknown>>();
   #held = 0;
 
@@ -55,7 +54,7 @@ export class FollowCalls {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxFollows,
-      placesOf: () => deps.followPlaces,
+      quotaOf: () => deps.followQuota,
       isAlwaysCharged: false,
       refuseFull: (call, _, full) =>
         deps.replies.refuse(call, { code: "LIMIT_REACHED", error: tooManyFollows(full) }),
@@ -93,14 +92,14 @@ export class FollowCalls {
   }
 
   follow(call: RpcCall, { follow }: FollowMethods, params: readonly unknown[]): Promise<void> {
-    const { follows, payer, operationPlaces: places, isBusy } = this.#deps;
+    const { follows, payer, operationQuota: quota, isBusy } = this.#deps;
     const withRuntime = readBoolean(params[0], "withRuntime");
     return this.#open.open(call, follow, async () => {
       const opened = await follows.open(withRuntime);
       if (opened.kind !== "open") return opened;
       const subscription = new FollowUpstream(opened.subscription, withRuntime, {
         payer,
-        places,
+        quota,
         isBusy,
         hold: (chars) => {
           this.#held += chars;
@@ -155,7 +154,6 @@ export class FollowCalls {
     replies.refuse(call, { code: upstreamErrorCodes.error, error: answer.text });
   }
 
-  /** Starts an operation. */
   async operate(call: RpcCall, method: FollowMethod, params: readonly unknown[]): Promise<void> {
     const { replies } = this.#deps;
     const open = this.#openFollow(params);

@@ -32,7 +32,6 @@ export interface OperationDeps {
   /** The parts of the operation: one, or the items of `chainHead_v1_storage`. */
   readonly parts: readonly FollowOperation[];
   readonly payment: Payment;
-  /** Sends an event of the follow. */
   readonly send: (event: string) => void;
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
@@ -129,7 +128,6 @@ export class Operation {
     this.#sendEvents();
   }
 
-  /** Adds the last event. */
   #complete(event: string, more = ""): void {
     this.#isComplete = true;
     this.#add(event, more);

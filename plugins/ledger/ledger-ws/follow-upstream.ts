@@ -9,7 +9,7 @@ import type {
 } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import { Operation } from "./follow-operation.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import type { Payer } from "./payer.ts";
 
 /** Maximum number of operations of a follow (decisions.md section 14). */
@@ -18,7 +18,7 @@ const maxOperations = 16;
 export interface FollowUpstreamDeps {
   readonly payer: Payer;
   /** The key's limit on operations. Each item of a storage operation counts as one. */
-  readonly places: Places;
+  readonly quota: Quota;
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
@@ -73,14 +73,14 @@ export class FollowUpstream implements ClientSubscription {
     all: readonly FollowOperation[],
     send: (event: string) => void,
   ): Promise<Started | Refusal | undefined> {
-    const { payer, places } = this.#deps;
-    const count = places.take(Math.min(all.length, maxOperations - this.#running));
+    const { payer, quota } = this.#deps;
+    const count = quota.take(Math.min(all.length, maxOperations - this.#running));
     if (count === 0) return undefined;
     this.#running += count;
     let hasStarted = false;
     const end = (): void => {
       this.#running -= count;
-      places.release(count);
+      quota.release(count);
     };
     try {
       const payment = await payer.reserve(method.cuMilli * count);

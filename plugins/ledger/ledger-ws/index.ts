@@ -10,13 +10,39 @@ import {
   type Log,
   type Memory,
   type Reply,
+  type Operation,
 } from "sluice-gateway/plugin";
 import type { Accounts, Ledger, Prover } from "sluice-gateway/services";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
 import { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
-import { operation, subprotocol } from "./operation.ts";
 import { messageBytes, Session, type KeyLimits } from "./session.ts";
+
+/** The subprotocol that is selected if a client offers any, because browsers require one then. */
+const subprotocol = "ledger.v1";
+
+const operation: Operation = {
+  summary: "Call the node over WebSocket",
+  description:
+    "Each message is a JSON-RPC 2.0 call or batch, as over HTTP. Each call that the node answers is charged, and so are subscriptions and their notifications. The caller needs a key with `ledger:read`, or a ticket of such a key.",
+  headers: {
+    type: "object",
+    properties: {
+      "sec-websocket-protocol": {
+        description: `Optional. A page that has a ticket instead of a key offers ${subprotocol} and ledger.auth.<ticket in base64url>.`,
+        type: "string",
+        examples: [subprotocol],
+      },
+    },
+  },
+  refusals: [
+    {
+      code: "GATEWAY_PERMISSION_DENIED",
+      description: "The key lacks the capability `ledger:read`, or the ticket is for a model.",
+    },
+    { code: "GATEWAY_RATE_LIMITED", description: "The key has too many open connections." },
+  ],
+};
 
 interface Options {
   readonly upstream: string;
@@ -113,12 +139,12 @@ async function answer(
 ): Promise<Reply | undefined> {
   const caller = callerOf(x, accounts);
   if ("status" in caller) return caller;
-  const places = connections.of(caller.keyId);
-  if (places.take() === 0) {
+  const quota = connections.of(caller.keyId);
+  if (quota.take() === 0) {
     return refuse("GATEWAY_RATE_LIMITED", { message: "the key has too many open connections" });
   }
   using stack = new DisposableStack();
-  stack.defer(() => places.release());
+  stack.defer(() => quota.release());
   const connection = await x.accept({ protocol: selectedProtocol(x), messageBytes });
   const charge = x.get("charge");
   const wantedProof = x.request.headers["x-sluice-proof"]?.toString() ?? offeredProof(x);

@@ -7,8 +7,7 @@ export class KeyLimit {
     this.#maxPerKey = maxPerKey;
   }
 
-  /** Returns the places of a key. */
-  of(keyId: string): Places {
+  of(keyId: string): Quota {
     return {
       take: (wanted = 1) => {
         const open = this.#open.get(keyId) ?? 0;
@@ -27,7 +26,7 @@ export class KeyLimit {
 
 /**
  * Limits how many different things of one kind each key has open at the same time, on all its connections to this
- * gateway. Equal things share one place.
+ * gateway. Equal things count once.
  */
 export class DistinctKeyLimit {
   readonly #limit: KeyLimit;
@@ -38,8 +37,8 @@ export class DistinctKeyLimit {
     this.#limit = new KeyLimit(maxPerKey);
   }
 
-  /** Returns the places of a key for one thing. `thing`: text that is the same for equal things. */
-  of(keyId: string, thing: string): Places {
+  /** Returns the quota of a key for one thing. `thing`: text that is the same for equal things. */
+  of(keyId: string, thing: string): Quota {
     const name = `${keyId} ${thing}`;
     return {
       take: (wanted = 1) => {
@@ -58,10 +57,9 @@ export class DistinctKeyLimit {
   }
 }
 
-/** The places of one key. */
-export interface Places {
-  /** Takes up to `wanted` places (default 1). Returns the number of places taken, which is 0 if none is left. */
+export interface Quota {
+  /** Takes up to `wanted` units (default 1). Returns the number of units taken, which is 0 if none is left. */
   take(wanted?: number): number;
-  /** Releases places that were taken (default 1). */
+  /** Releases units that were taken (default 1). */
   release(count?: number): void;
 }

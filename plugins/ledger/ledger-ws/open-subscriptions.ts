@@ -10,7 +10,7 @@ import type {
 } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import type { CallReplies, Refusal, RpcCall } from "./call-replies.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import {
   notificationOf,
   type NotifiedSubscription,
@@ -22,7 +22,7 @@ import {
   internalError,
   unavailable,
   upstreamErrorCodes,
-  type FullPlace,
+  type FullQuota,
 } from "./rpc-error.ts";
 
 /** The parts of a connection that all its subscriptions use. */
@@ -34,16 +34,15 @@ export interface SubscriptionDeps {
   readonly onError: (error: unknown) => void;
 }
 
-/** The rules of one kind of subscription. */
 export interface SubscriptionRules<Method> {
   /** Maximum number of open subscriptions. */
   readonly max: number;
   /** Returns the key's limit that applies to the subscription of this call. */
-  placesOf(call: RpcCall, method: Method): Places;
+  quotaOf(call: RpcCall, method: Method): Quota;
   /** True if opening is charged even if the node refuses it or the client has disconnected. */
   readonly isAlwaysCharged: boolean;
   /** Answers a call above a limit. `full`: whose limit it is. */
-  refuseFull(call: RpcCall, method: Method, full: FullPlace): void;
+  refuseFull(call: RpcCall, method: Method, full: FullQuota): void;
   /**
    * Returns the last notification of a subscription that the gateway ends, as a member of `params`. Undefined if such
    * a subscription stays open until the client ends it. `refusal`: undefined if the gateway is stopping.
@@ -60,14 +59,14 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
-  /** The key's limit, of which the subscription has taken one place. */
-  readonly places: Places;
+  /** Quota of the key. The subscription uses one unit of it. */
+  readonly quota: Quota;
 }
 
 /** A subscription that is being opened. `openMilliCu`: the price to open it. */
 interface WantedSubscription<Method> {
   readonly method: Method;
-  readonly places: Places;
+  readonly quota: Quota;
   readonly openMilliCu: number;
 }
 
@@ -103,18 +102,18 @@ export class OpenSubscriptions<
     openMilliCu = method.openMilliCu,
   ): Promise<void> {
     const { max } = this.#rules;
-    const places = this.#rules.placesOf(call, method);
+    const quota = this.#rules.quotaOf(call, method);
     if (this.#open.size + this.#opening >= max) {
       return this.#rules.refuseFull(call, method, "connection");
     }
-    if (places.take() === 0) return this.#rules.refuseFull(call, method, "key");
+    if (quota.take() === 0) return this.#rules.refuseFull(call, method, "key");
     this.#opening++;
     let isOpen = false;
     try {
-      isOpen = await this.#openPaid(call, { method, places, openMilliCu }, openUpstream);
+      isOpen = await this.#openPaid(call, { method, quota, openMilliCu }, openUpstream);
     } finally {
       this.#opening--;
-      if (!isOpen) places.release();
+      if (!isOpen) quota.release();
     }
   }
 
@@ -123,7 +122,7 @@ export class OpenSubscriptions<
     const open = this.#open.get(id);
     if (open === undefined) return false;
     this.#open.delete(id);
-    open.places.release();
+    open.quota.release();
     open.upstream.close();
     return true;
   }
@@ -192,14 +191,14 @@ export class OpenSubscriptions<
     return kind === "error" && isAlwaysCharged;
   }
 
-  #begin(call: RpcCall, { method, places }: WantedSubscription<Method>, upstream: Upstream): true {
+  #begin(call: RpcCall, { method, quota }: WantedSubscription<Method>, upstream: Upstream): true {
     const { notifications, replies, onError } = this.#deps;
     const all = this.#open;
     const open: OpenSubscription<Method, Upstream> = {
       id: randomBytes(12).toString("base64url"),
       method,
       upstream,
-      places,
+      quota,
       get isOpen() {
         return all.get(this.id) === this;
       },

@@ -6,9 +6,7 @@ import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
 import type { Payer } from "./payer.ts";
 import { unavailable } from "./rpc-error.ts";
-import { bytesOf } from "./text-bytes.ts";
 
-/** A subscription of the client. */
 export interface NotifiedSubscription {
   readonly id: string;
   readonly method: SubscriptionMethod;
@@ -21,17 +19,14 @@ interface Notification {
   readonly to: NotifiedSubscription;
   readonly result: string;
   readonly resultBytes: number;
-  /** Called after the notification was sent. */
   readonly onSent: (() => void) | undefined;
 }
 
 export interface PaidNotificationsDeps {
   readonly payer: Payer;
-  /** Sends a text message. */
   readonly send: (message: string) => void;
   /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
   readonly onAdd: (bytes: number) => void;
-  /** Called after notifications were sent. */
   readonly onSent: () => void;
   /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;
@@ -156,4 +151,19 @@ function linesOf(batch: readonly Notification[]): readonly Line[] {
     else line.costMilliCu += notificationMilliCu;
   }
   return lines;
+}
+
+let lastText = "";
+let lastBytes = 0;
+
+/**
+ * Returns the number of bytes of a text in UTF-8. A notification is given to all its clients one after the other, so the
+ * bytes of the last text are remembered. They are counted once per notification and not once per client.
+ */
+function bytesOf(text: string): number {
+  if (text !== lastText) {
+    lastText = text;
+    lastBytes = Buffer.byteLength(text);
+  }
+  return lastBytes;
 }

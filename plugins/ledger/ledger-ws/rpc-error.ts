@@ -22,17 +22,17 @@ export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error")
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
 /** The limit that refuses a further subscription: of the connection, of the key on all its connections, or of the nodes. */
-export type FullPlace = "connection" | "key" | "nodes";
+export type FullQuota = "connection" | "key" | "nodes";
 
-const fullPlaces: Readonly<Record<FullPlace, string>> = {
+const quotaNames: Readonly<Record<FullQuota, string>> = {
   connection: "on the connection",
   key: "of the key",
   nodes: "of all clients at the nodes",
 };
 
 /** The code is the one of jsonrpsee, the server of Substrate nodes. */
-export function tooManySubscriptions(full: FullPlace): CallRefusal {
-  const error = `{"code":-32006,"message":"Too many subscriptions ${fullPlaces[full]}"}`;
+export function tooManySubscriptions(full: FullQuota): CallRefusal {
+  const error = `{"code":-32006,"message":"Too many subscriptions ${quotaNames[full]}"}`;
   return { code: "GATEWAY_RATE_LIMITED", error };
 }
 
@@ -51,8 +51,8 @@ export function chargeRefusal(refusal: CuRefusal | MeterUnavailable): CallRefusa
 }
 
 /** Returns the error of a follow above a limit, as the JSON-RPC interface specification defines its code. */
-export function tooManyFollows(full: FullPlace): string {
-  return `{"code":-32800,"message":"Too many follows ${fullPlaces[full]}"}`;
+export function tooManyFollows(full: FullQuota): string {
+  return `{"code":-32800,"message":"Too many follows ${quotaNames[full]}"}`;
 }
 
 /** Further errors of `chainHead_v1_*`, as the JSON-RPC interface specification defines them. */

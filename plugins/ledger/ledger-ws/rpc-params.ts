@@ -4,7 +4,6 @@ import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import type { CallReplies, RpcCall } from "./call-replies.ts";
 import { invalidParams } from "./rpc-error.ts";
 
-/** Names of the parameters, in order. */
 const names: Readonly<Record<string, readonly string[]>> = {
   chainHead_v1_follow: ["withRuntime"],
   chainHead_v1_unfollow: ["followSubscription"],

@@ -127,24 +127,24 @@ export class Session {
       ...shared,
       feed: ledger.subscriptions,
       opener: { key: caller.keyId, workspace: caller.workspaceId },
-      placesOf: (name) => limits.subscriptions.of(caller.keyId, name),
+      quotaOf: (name) => limits.subscriptions.of(caller.keyId, name),
     });
     this.#follows = new FollowCalls({
       ...shared,
       follows: ledger.follows,
-      followPlaces: limits.follows.of(caller.keyId),
-      operationPlaces: limits.operations.of(caller.keyId),
+      followQuota: limits.follows.of(caller.keyId),
+      operationQuota: limits.operations.of(caller.keyId),
       isBusy: () => connection.unsentBytes > pausingBytes,
     });
     this.#submissions = new Submissions({
       ...shared,
       ledger: ledger.submissions,
-      places: limits.submissions.of(caller.keyId),
+      quota: limits.submissions.of(caller.keyId),
     });
     this.#archive = new ArchiveCalls({
       ...shared,
       archive: ledger.archive,
-      places: limits.archiveReads.of(caller.keyId),
+      quota: limits.archiveReads.of(caller.keyId),
       isBusy: () => connection.unsentBytes + this.#notifications.waitingBytes > pausingBytes,
     });
     connection.onClose = guarded(() => this.#onClose(), onError);
@@ -309,7 +309,6 @@ export class Session {
     });
   }
 
-  /** Releases what the connection holds. */
   #release(): void {
     this.#waiting.length = 0;
     this.#messages.release();
@@ -330,7 +329,6 @@ export class Session {
   }
 }
 
-/** Returns the size of a message in bytes. */
 function sizeOf(message: Exclude<RpcAnswer, undefined>): number {
   if (typeof message === "string") return Buffer.byteLength(message);
   if (message instanceof Uint8Array) return message.length;

@@ -9,7 +9,7 @@ import type {
 } from "sluice-gateway/services";
 import type { RpcCall } from "./call-replies.ts";
 import { answerParams, readHex, readText } from "./rpc-params.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { invalidParams, tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
@@ -18,8 +18,7 @@ const maxSubmissions = 16;
 
 export interface SubmissionsDeps extends SubscriptionDeps {
   readonly ledger: LedgerSubmissions;
-  /** The key's limit on submissions. */
-  readonly places: Places;
+  readonly quota: Quota;
 }
 
 export class Submissions {
@@ -30,7 +29,7 @@ export class Submissions {
     this.#deps = deps;
     this.#open = new OpenSubscriptions(deps, {
       max: maxSubmissions,
-      placesOf: () => deps.places,
+      quotaOf: () => deps.quota,
       // The node has worked on the extrinsic.
       isAlwaysCharged: true,
       // The specification has its own answer for too many broadcasts.
@@ -65,7 +64,6 @@ export class Submissions {
     });
   }
 
-  /** Ends all watches and broadcasts. */
   close(): void {
     this.#open.close();
   }

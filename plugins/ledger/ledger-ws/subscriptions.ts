@@ -7,7 +7,7 @@ import type {
   SubscriptionOpener,
 } from "sluice-gateway/services";
 import type { RpcCall } from "./call-replies.ts";
-import type { Places } from "./key-limit.ts";
+import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
@@ -19,7 +19,7 @@ export interface SubscriptionsDeps extends SubscriptionDeps {
   /** The client, for the limits on subscriptions at the node. */
   readonly opener: SubscriptionOpener;
   /** Returns the key's limit for one subscription at the node. `name`: equal for equal subscriptions. */
-  readonly placesOf: (name: string) => Places;
+  readonly quotaOf: (name: string) => Quota;
 }
 
 export class Subscriptions {
@@ -31,8 +31,8 @@ export class Subscriptions {
     this.#open = new OpenSubscriptions(deps, {
       max: maxSubscriptions,
       // A call whose parameters are not valid is refused when it is opened.
-      placesOf: ({ params }, method) =>
-        deps.placesOf(digestOf(deps.feed.nameOf(method, params) ?? method.name)),
+      quotaOf: ({ params }, method) =>
+        deps.quotaOf(digestOf(deps.feed.nameOf(method, params) ?? method.name)),
       isAlwaysCharged: false,
       refuseFull: (call, { name }, full) =>
         deps.replies.refuse(call, tooManySubscriptions(full), name),
@@ -57,7 +57,6 @@ export class Subscriptions {
     replies.answer(call, String(this.#open.remove(id)));
   }
 
-  /** Ends all subscriptions. */
   close(): void {
     this.#open.close();
   }

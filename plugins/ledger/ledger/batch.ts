@@ -50,17 +50,14 @@ export class Batch implements LedgerRpc {
   readonly #calls: CallDispatcher;
   readonly #limits: BatchLimits;
   readonly #responses: (string | Enclosed)[];
-  /** One report per completed item. */
   readonly #reports: CallReport[] = [];
   #caller: RpcCaller | undefined;
   #memory: Memory | undefined;
   #held: MemoryHold | undefined;
   /** Size of the answer if all calls without a response are refused. */
   #bytes = 2;
-  /** True if a response did not fit. */
   #isFull = false;
   #next = 0;
-  /** The calls in flight. */
   readonly #listeners = new Set<BatchItemListener>();
   #isReleased = false;
   #running = 0;
@@ -216,7 +213,6 @@ export class Batch implements LedgerRpc {
   }
 }
 
-/** Waits for the answer to one item of a batch. */
 class BatchItemListener implements CallListener {
   readonly caller: string | undefined;
   readonly index: number;

@@ -15,7 +15,6 @@ import type { Method } from "./whitelist.ts";
 const maxKeyLength = 64 * 1024;
 
 export interface CallSettings {
-  /** The upstream's name, for metrics. */
   readonly name: string;
   readonly cacheBytes: number;
   readonly singleFlight: boolean;

@@ -6,7 +6,6 @@ export const maxWaitMs = 2_000;
 
 export class HeightWaits {
   readonly #clock: Clock;
-  /** Functions that are called after each change. */
   readonly #waits = new Set<() => void>();
   #height = -1;
   #isClosed = false;

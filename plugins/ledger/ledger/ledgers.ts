@@ -43,9 +43,9 @@ export function openLedgers(
 }
 
 function openChain(upstream: PoolConfig, host: Host): Chain {
-  const { clock, log, metrics, compute } = host;
+  const { clock, log, metrics, compute, threads } = host;
   const shared = { upstream, clock, log, metrics };
-  const ledger = openLedger({ ...shared, pool: openPool(shared) });
+  const ledger = openLedger({ ...shared, pool: openPool({ ...shared, threads }) });
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }
 

@@ -10,7 +10,6 @@ import type { LedgerFailure, LedgerNode } from "sluice-gateway/services";
 
 export type NodeFailure = LedgerFailure;
 
-/** The block that a read names. */
 export interface BlockOfCall {
   /** In lower case, with 0x. Undefined if the call names a number. */
   readonly hash: string | undefined;
@@ -78,7 +77,6 @@ export interface NodeStatus {
 export interface NodeTarget {
   /** Host and port. */
   readonly label: string;
-  /** Address of its WebSocket. */
   readonly url: URL;
   /**
    * The heads that the node reported when it was last probed. Undefined if the node is not usable, or was not probed.
@@ -91,7 +89,6 @@ export interface NodeHead {
   /** Number and hash of the best block. */
   readonly best: number;
   readonly bestHash: string | undefined;
-  /** Number of the finalized block. */
   readonly finalized: number | undefined;
 }
 
@@ -123,7 +120,6 @@ export interface ReferenceNode {
   onChange(listener: () => void): Disposable;
 }
 
-/** A pool of nodes. */
 export interface NodePool {
   /** Sends one call. Never throws. The call ends with its answer or at the pool's time limits: see also `onCarrier`. */
   send(request: NodeRequest): void;

@@ -24,7 +24,6 @@ export interface LedgerService extends Ledger {
   readonly settled: Promise<void>;
   /** Returns the state of each node, for operators. */
   status(): readonly NodeStatus[];
-  /** Closes the pool. Calls in flight fail. */
   close(): Promise<void>;
 }
 

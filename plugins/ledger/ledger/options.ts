@@ -21,7 +21,6 @@ interface MethodRule {
   readonly quorum?: number;
 }
 
-/** The configuration of one pool of nodes. */
 export interface PoolConfig extends Upstream {
   /** Maps the prefix that clients use to the node's prefix: `ledger_` to `midnight_`. */
   readonly aliases: Readonly<Record<string, string>>;

@@ -59,7 +59,6 @@ export interface RpcContext {
   readonly batchBytes: number;
 }
 
-/** Parses a body. */
 export function readRpc(body: Buffer, context: RpcContext): LedgerRpc {
   const read = readJsonRpc(body, maxBatchItems);
   if (read.kind === "single") return readSingle(read.item, context);

@@ -5,11 +5,13 @@
  */
 import type { Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
-import { blockOfCall } from "./block-of-call.ts";
 import { bodyOf, type JsonBody } from "./json-body.ts";
 import type { MethodState } from "./method-state.ts";
 import type { BlockOfCall, NodeFailure, NodeRequest } from "./node-pool.ts";
 import type { JoinableCall, CallListener } from "./call-listener.ts";
+import { isBlockHash, readNumber } from "./finality.ts";
+import { elementOf } from "./json-part.ts";
+import type { Method } from "./whitelist.ts";
 
 /** Longer params (in characters) name many keys, whose proof is not cheap. */
 const maxCheapParams = 1_024;
@@ -116,4 +118,26 @@ export class SharedCall implements NodeRequest, JoinableCall {
     if (this.#others === undefined) return;
     for (const waiter of this.#others) waiter.onError(reason, cause);
   }
+}
+
+/** Methods that read a block itself. All other methods with a block hash read the state at that block. */
+const readsBlock: ReadonlySet<string> = new Set([
+  "chain_getBlock",
+  "chain_getHeader",
+  "archive_v1_header",
+  "archive_v1_body",
+]);
+
+/** Returns undefined if the call does not name a block. `params`: valid JSON text, or an empty string for none. */
+function blockOfCall(method: Method, params: string): BlockOfCall | undefined {
+  if (params === "" || params === "[]") return undefined;
+  if (method.lifetime === "height") {
+    const number = readNumber(elementOf(params, 0));
+    return number === undefined ? undefined : { hash: undefined, number, needsState: false };
+  }
+  if (method.hashParam < 0) return undefined;
+  const element = elementOf(params, method.hashParam);
+  if (element === undefined || !isBlockHash(element)) return undefined;
+  const hash = element.slice(1, -1).toLowerCase();
+  return { hash, number: undefined, needsState: !readsBlock.has(method.name) };
 }

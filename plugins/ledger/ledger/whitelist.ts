@@ -16,7 +16,6 @@ import { isSubmission, submitMethod, submitMilliCu } from "./submit/submission-m
 
 /** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */
 export interface Method extends LedgerMethod {
-  /** Name of the method at the node. */
   readonly nodeName: string;
   readonly lifetime: Lifetime;
   /** 0-based index of the method's own block hash among its params, or -1. */
@@ -68,7 +67,6 @@ export function createWhitelist(
   return whitelist;
 }
 
-/** Returns the answer to `rpc_methods`. */
 export function methodListOf(names: Iterable<string>): string {
   return JSON.stringify({ methods: [...names].toSorted() });
 }

@@ -41,18 +41,23 @@ export class HeadWatch {
       "sluice_head_differs",
       "1 while the finalized head of a node contradicts what is proved, else 0.",
       ["upstream", "node"],
+      { isSameInThreads: true },
     );
     this.#differs = nodes.map(({ name: node }) => differs.with({ upstream: name, node }));
     this.#block = metrics
-      .gauge("sluice_head_proved_block", "Number of the highest block whose finality is proved.", [
-        "upstream",
-      ])
+      .gauge(
+        "sluice_head_proved_block",
+        "Number of the highest block whose finality is proved.",
+        ["upstream"],
+        { isSameInThreads: true },
+      )
       .with({ upstream: name });
     this.#provedAt = metrics
       .gauge(
         "sluice_head_proved_timestamp_seconds",
         "Time at which a higher block was last proved, or the time of the start.",
         ["upstream"],
+        { isSameInThreads: true },
       )
       .with({ upstream: name });
     this.#show();

@@ -51,7 +51,6 @@ export async function openLibrary(sources: Sources, base: string): Promise<Libra
 /** The index of Sluice's own pages. The build of the package writes it; a checkout does not have it. */
 export const indexFile = "plugins/tools/docs-search/index.json";
 
-/** Returns the index of Sluice's own pages. */
 async function ownIndex(own: readonly Page[]): Promise<SearchIndex> {
   const file = packageFile(indexFile);
   if (existsSync(file)) return SearchIndex.load(await readFile(file, "utf8"));

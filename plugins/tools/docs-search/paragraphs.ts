@@ -26,7 +26,6 @@ export interface Page {
  * Items and rows are joined up to this length. Longer paragraphs would contain text that is not related to the query.
  */
 const maxJoinedLength = 500;
-/** Longer lines are split. */
 const maxTextLength = 1_000;
 
 export interface PageParagraphs {

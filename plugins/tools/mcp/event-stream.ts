@@ -80,7 +80,6 @@ export class EventStream {
     this.#notify(JSON.stringify({ jsonrpc: "2.0", method: "notifications/message", params }));
   }
 
-  /** Sends a request to the client. */
   request(id: string, method: string, params: object): void {
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }

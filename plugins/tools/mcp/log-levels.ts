@@ -36,7 +36,6 @@ export function isLogLevel(value: unknown): value is LogLevel {
   return typeof value === "string" && logLevels.some((level) => level === value);
 }
 
-/** Returns the level in a stateless request. */
 export function logLevelIn(params: Params): LogLevel | undefined {
   const meta = params["_meta"];
   const level = isObject(meta) ? meta[metaKeys.logLevel] : undefined;

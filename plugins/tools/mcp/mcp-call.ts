@@ -38,7 +38,6 @@ export interface McpServer {
   readonly dialogues: StatelessDialogues;
   readonly sessionQuestions: SessionQuestions;
   readonly results: PrecomputedResults;
-  /** Resources by URI. */
   readonly resources: ReadonlyMap<string, Resource>;
   /** Names of the tools that ask for confirmation. */
   readonly writes: ReadonlySet<string>;

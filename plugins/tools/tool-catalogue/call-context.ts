@@ -17,7 +17,6 @@ export class CallContext implements ToolContext {
   readonly principal: ToolContext["principal"];
   readonly requestId: string;
   readonly dialogue: ToolContext["dialogue"];
-  /** Total cost of the nested calls, in milli-CU. */
   nestedMilliCu = 0;
   readonly #caller: ToolCaller;
   readonly #depth: number;

@@ -2,9 +2,13 @@
 import type { Counter, Histogram, HookCounts, Metrics } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
-import { stableJson } from "sluice-gateway/internal/toolkit";
-import type { InputCheck, InputCompiler } from "./input-schema.ts";
-import { definitionProblem, objectCheck } from "./own-validation.ts";
+import { stableJson, isObject, jsonExcess } from "sluice-gateway/internal/toolkit";
+import {
+  type InputCheck,
+  type InputCompiler,
+  rootProblem,
+  type Violation,
+} from "./input-schema.ts";
 import { BrokenContract } from "./result-checks.ts";
 
 /** The parts of a catalogued tool that are created from its definition: everything except its functions. */
@@ -139,3 +143,26 @@ function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
     failed: (code) => calls.with({ tool, code }).add(1),
   };
 }
+
+/** Maximum length of the definition of a tool as JSON, in UTF-16 code units. */
+const maxDefinitionChars = 65_536;
+
+const notAnObject: readonly Violation[] = [{ path: "", reason: "must be object" }];
+
+/** Returns the problem of a definition that would be too expensive to show in lists and documents. */
+function definitionProblem(tool: Tool): string | undefined {
+  const { description, inputSchema, outputSchema, annotations } = tool;
+  const text = JSON.stringify([description, inputSchema, outputSchema, annotations]);
+  if (text.length > maxDefinitionChars) {
+    return `has a definition of ${text.length} characters, expected at most ${maxDefinitionChars}`;
+  }
+  return jsonExcess(text) === undefined ? undefined : "has a definition that is nested too deeply";
+}
+
+/**
+ * Returns a check that accepts every object, whatever the schema says. For tools with `hasOwnValidation`: their schemas
+ * are shown, but neither compiled nor applied, because they may come from another server, and checking a hostile pattern
+ * can take hours.
+ */
+const objectCheck: InputCompiler = (schema, what = "input") =>
+  rootProblem(schema, what) ?? ((value) => (isObject(value) ? [] : notAnObject));

@@ -44,7 +44,6 @@ function toJson(value: unknown): string | undefined {
   }
 }
 
-/** Returns the value of JSON text. */
 export function valueOf(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -24,7 +24,6 @@ export class FastResponse implements ClientResponse {
   onDrain: ClientResponse["onDrain"] = undefined;
   onHalfClose: (() => void) | undefined = undefined;
   readonly #connection: ResponseConnection;
-  /** The head, if it is not yet written. */
   #head = "";
   #framing: BodyFraming = "none";
   #done: (() => void) | undefined = undefined;

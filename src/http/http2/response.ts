@@ -22,7 +22,6 @@ export class Http2Response implements ClientResponse {
   onHalfClose: (() => void) | undefined = undefined;
   readonly #stream: ServerHttp2Stream;
   readonly #isRequestComplete: () => boolean;
-  /** The head until it is sent. */
   #head: OutgoingHttpHeaders | undefined;
   #isClosed = false;
   #awaitsDrain = false;

@@ -3,13 +3,11 @@
 export interface Backend {
   /** An ejected backend is used only if there is no other. */
   readonly isEjected: boolean;
-  /** Requests that it is answering. */
   readonly inFlight: number;
 }
 
 /** Draws the two backends between which the number of their requests decides. */
 export interface CandidateSampler {
-  /** Returns the index of the first one. */
   firstIndex(count: number): number;
   /** Returns the distance from the first to the second one: from 1 to `count - 1`. */
   secondOffset(count: number): number;

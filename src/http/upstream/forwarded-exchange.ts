@@ -73,7 +73,6 @@ class ForwardedExchange implements UpstreamExchange {
   readonly #x: Exchange;
   readonly #plan: ForwardPlan;
   readonly #request: ForwardedRequest;
-  /** Number of URLs that were tried. */
   #tries = 0;
   #member: Member | undefined;
   #carrier: Http1Carrier | undefined;
@@ -112,8 +111,6 @@ class ForwardedExchange implements UpstreamExchange {
     this.#tries++;
     member.client.send(this);
   }
-
-  // Callbacks of the upstream's client:
 
   onStart(carrier: Http1Carrier): void {
     this.#carrier = carrier;
@@ -178,8 +175,6 @@ class ForwardedExchange implements UpstreamExchange {
     return responseFields(fields, head, this.#plan.answerRules);
   }
 
-  // Events of the client's side:
-
   #opened(sink: Sink): void {
     this.#opening = false;
     if (this.#hasEnded) {
@@ -214,7 +209,6 @@ class ForwardedExchange implements UpstreamExchange {
     sink.end(this.#trailers).then(() => this.result.resolve(undefined), this.result.reject);
   }
 
-  /** The client has left. */
   aborted(): void {
     this.#sink?.fail("upstreamFailed");
     this.#finish("clientLeft");
@@ -231,8 +225,6 @@ class ForwardedExchange implements UpstreamExchange {
       }),
     );
   }
-
-  // Failures:
 
   /** There was no connection in time. `isUnreachable`: none could be made; otherwise all were in use. */
   #tryNext(failure: UpstreamFailure, isUnreachable: boolean): void {

@@ -97,7 +97,6 @@ export class PluginClient implements UpstreamClient {
   }
 }
 
-/** One request and its answer. */
 class PluginExchange implements UpstreamExchange {
   readonly head: string;
   readonly retryPolicy: RetryPolicy;

@@ -4,7 +4,6 @@ import type { UpstreamClient } from "../../contract/upstream.ts";
 /** Statuses that `Response` refuses to combine with a body, even with an empty one. */
 const withoutBody = new Set([204, 205, 304]);
 
-/** `url`: the URL of the client. `request`: its method. */
 export function createFetch(url: URL, request: UpstreamClient["request"]): UpstreamClient["fetch"] {
   return async (input, { signal: ownSignal, ...init } = {}) => {
     if (isStream(init.body)) {

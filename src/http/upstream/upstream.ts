@@ -9,7 +9,6 @@ import { Ejection, type EjectionPolicy } from "./ejection.ts";
 import { Http1Client } from "./http1/client.ts";
 import { addressOf } from "./open-socket.ts";
 
-/** One URL of an upstream. */
 export interface Member extends Backend {
   readonly client: Http1Client;
   /** Path of the URL without a slash at its end. It is prepended to every path that is sent. */

@@ -31,7 +31,6 @@ import { StoreError } from "../../store/store-error.ts";
 import { WaitLimit } from "../../base/wait-limit.ts";
 import { messageOf } from "../../base/message-of.ts";
 
-/** A plugin that has started in this load. */
 type NewlyStarted = StartedPlugin & { readonly hooks: object };
 type AnyHooks = StepHooks | SurfaceHooks | ToolsHooks | ServiceHooks<unknown>;
 

@@ -2,6 +2,7 @@
 import { checkPlugins } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
+import { oneThreadFaults } from "../../config/threads.ts";
 import { readConfig, type ParsedConfig } from "../../config/read.ts";
 import type { Plugin } from "../../plugin.ts";
 import { loadPlugins, type Loaded, type LoadOptions } from "./load.ts";
@@ -55,7 +56,7 @@ export async function checkParsed(
   }
   const { plugins, origins, faults: unloaded, outdated } = await loadPlugins(config, options);
   const checked = checkPlugins(config, plugins, faults);
-  const all = [...faults, ...unloaded, ...checked.faults];
+  const all = [...faults, ...unloaded, ...checked.faults, ...oneThreadFaults(config, plugins)];
   return {
     validated: all.length === 0 ? { config: checked.config, plugins, origins } : undefined,
     startable: { config: checked.startable, plugins, origins },

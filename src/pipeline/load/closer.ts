@@ -9,7 +9,6 @@ const shortLimitMs = 1_000;
 export class Closer {
   readonly #clock: Clock;
   readonly #log: Log;
-  /** The parts that did not end in time. */
   readonly late: string[] = [];
   #limitMs = closeMs;
 

@@ -14,7 +14,6 @@ import { withCounts } from "./loaded-plugins.ts";
 import { routeOfLabel } from "../observe/method-label.ts";
 import type { ExchangeObserver } from "../observe/record.ts";
 
-/** Facts about a gateway that has started. */
 export interface GatewayInfoDeps {
   readonly generation: () => Generation;
   readonly reload: () => object;
@@ -23,9 +22,7 @@ export interface GatewayInfoDeps {
     readonly checks: Readonly<Record<string, string>>;
   };
   readonly backends: () => readonly BackendStatus[];
-  /** Returns the number of running exchanges. */
   readonly exchanges: () => number;
-  /** Origin of the public listener. */
   readonly origin: string;
   readonly explain: (requestId: string) => readonly object[];
   readonly explainEverywhere: (requestId: string) => Promise<FoundExchanges>;

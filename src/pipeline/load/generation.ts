@@ -28,10 +28,11 @@ export interface Generation {
   /** The steps for requests that match no route. Such requests end in 404 or 405. */
   readonly unmatched: CompiledRoute;
   readonly routes: readonly CompiledRoute[];
-  /** Running services, by name. */
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** The loaded plugins, in alphabetical order, including steps with `mode: off`. */
   readonly plugins: readonly PluginFacts[];
+  /** Names of the services that run only in the main thread. */
+  readonly runsOnce: readonly string[];
   readonly carryOver: PluginCarryOver;
   /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
   update(): void;
@@ -116,6 +117,9 @@ function createGeneration(
     routes,
     services: running,
     plugins: pluginFacts(plugins, origins),
+    runsOnce: [...plugins.values()].flatMap((plugin) =>
+      plugin.kind === "service" && plugin.runsOnce === true ? [plugin.name] : [],
+    ),
     carryOver,
     update() {
       const failed = (error: unknown): void =>

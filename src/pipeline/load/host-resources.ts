@@ -1,5 +1,5 @@
 /** The resources behind the `host` of every plugin. They outlive generations. */
-import type { GatewayInfo, Host } from "../../plugin.ts";
+import type { GatewayInfo, Host, Threads } from "../../plugin.ts";
 import type { HeldBytes } from "../../memory/held-bytes.ts";
 import type { PluginEntries } from "../../store/plugin-entries.ts";
 import type { KeptParts } from "./kept-parts.ts";
@@ -12,6 +12,8 @@ export interface HostResources extends Pick<Host, Shared> {
   readonly dryRun?: boolean;
   /** The entries of all plugins in `host.storage`. */
   readonly entries: PluginEntries;
+  /** Undefined if one thread serves all requests. */
+  readonly threads?: Threads | undefined;
   readonly parts: KeptParts;
   /** Counts the bytes that clients make the gateway hold. */
   readonly held: HeldBytes;

@@ -39,7 +39,6 @@ export class KeptParts {
   /** Every part that is not closed, including those that a release will close, in the order in which they were opened. */
   readonly #unclosed = new Set<Part>();
 
-  /** Returns the holder of one instance of a service. */
   holder(service: Owner): PartHolder {
     const parts = this.#parts.get(service) ?? new Map<string, Part>();
     this.#parts.set(service, parts);

@@ -11,7 +11,6 @@ export interface PluginOrigin {
   readonly source: string | undefined;
   /** Path of its module, if its package is a link to local code (`link`). */
   readonly file?: string;
-  /** Version of its package. */
   readonly version?: string | undefined;
   /** Whether pipeline.yaml states its grants. */
   readonly hasGrants?: boolean;

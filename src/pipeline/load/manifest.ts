@@ -30,6 +30,7 @@ const members = [
   "uses",
   "usesIfInstalled",
   "permissions",
+  "needsOneThread",
   "check",
   "start",
 ];
@@ -37,7 +38,7 @@ const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
   step: [...members, "operation"],
   surface: [...members, "operation", "websocket"],
   tools: members,
-  service: [...members, "dryRun", "update"],
+  service: [...members, "dryRun", "runsOnce", "update"],
 };
 const kinds = Object.keys(membersOf);
 

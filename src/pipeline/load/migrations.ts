@@ -6,7 +6,6 @@ import { postgresScripts } from "../../store/sql/tables.ts";
 import { shippedTables } from "./databases.ts";
 import { shippedModules } from "./modules.ts";
 
-/** Returns the scripts that make the tables. */
 export async function shippedMigrations(): Promise<readonly Migration[]> {
   const { migrations } = await shippedModules();
   const ofModules = await Promise.all(migrations.map((load) => load()));

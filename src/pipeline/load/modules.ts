@@ -31,7 +31,6 @@ interface ShippedModules {
 
 let loading: Promise<ShippedModules> | undefined;
 
-/** Imports the modules once per process. */
 export function shippedModules(): Promise<ShippedModules> {
   loading ??= importModules();
   return loading;

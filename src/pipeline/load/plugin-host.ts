@@ -13,6 +13,7 @@ import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../base/version.ts";
 import type { HostResources } from "./host-resources.ts";
+import { threadsOfPlugin } from "./plugin-threads.ts";
 
 export type HostUser = Pick<Plugin, "name" | "uses" | "usesIfInstalled" | "permissions">;
 
@@ -47,6 +48,7 @@ export function createHost(
     clock,
     metrics,
     compute,
+    threads: resources.threads && threadsOfPlugin(resources.threads, plugin.name),
     storage: storageOf(plugin.name, resources.entries),
     memory: {
       hold(caller, use, onRefused) {

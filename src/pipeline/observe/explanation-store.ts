@@ -30,7 +30,6 @@ export class ExplanationStore {
   }
 }
 
-/** Keeps the latest `maxKept` exchanges. */
 class Ring {
   readonly #kept: KeptExchange[] = [];
   #next = 0;

@@ -39,7 +39,6 @@ export interface Explanation {
   readonly request_id: string;
   readonly at: string;
   readonly method: string;
-  /** The path of the route in pipeline.yaml. */
   readonly route: string;
   readonly status: number;
   readonly code?: string;

@@ -11,7 +11,6 @@ export interface RouteNames {
   readonly steps: readonly string[];
 }
 
-/** Called for each exchange that has ended. */
 export type ExchangeObserver = (record: ExchangeRecord) => void;
 
 /** `repliedDepth` if the core replied. The surface and all steps are above it. */
@@ -27,7 +26,6 @@ export class ExchangeRecord {
   arrivedAt: number;
   method: string;
   route: RouteNames;
-  /** Facts that steps have noted. */
   readonly facts: NotedFacts = { requestId: undefined, caller: undefined, store: undefined };
 
   /** Status that was sent. 0 if no head was sent. */

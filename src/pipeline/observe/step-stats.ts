@@ -25,7 +25,6 @@ class StepStats {
   readonly blocks: Counter;
   /** Refusals by GATEWAY code. */
   readonly refusals = new Map<string, number>();
-  /** The metrics of `refusals`. */
   readonly refusalCounters = new Map<string, Counter>();
   errors = 0;
   timeouts = 0;

@@ -17,7 +17,6 @@ import { RouteStats, type CoreMetrics } from "../observe/stats.ts";
 import { RouteStepStats } from "../observe/step-stats.ts";
 import type { WaitLimit } from "../../base/wait-limit.ts";
 
-/** A started step at its place in a route. */
 export interface PlacedStep {
   readonly name: string;
   /** Position in the list, 0 at the top. */

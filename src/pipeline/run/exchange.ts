@@ -172,7 +172,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     return body;
   }
 
-  /** Called when the body begins to arrive. */
   bodyArrives(arriving: ArrivingBody): void {
     this.#arrivingBody = arriving;
   }
@@ -260,8 +259,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     return upgrade.accept(this, options);
   }
 
-  // The end of the exchange.
-
   override enterSurface(): void {
     super.enterSurface();
     this.record.isSurfaceEntered = true;
@@ -334,8 +331,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     if (onAbort !== undefined) this.runCallback(() => onAbort.aborted());
     this.#abort?.abort();
   }
-
-  // Time limits and callbacks.
 
   /** Number of bytes of the answer that wait for the client. */
   get unsentBytes(): number {

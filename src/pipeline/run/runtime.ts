@@ -17,7 +17,6 @@ import type { ExchangeObserver } from "../observe/record.ts";
 import type { ClientResponse } from "../../message/client-response.ts";
 import type { AddressResolver, RequestBody, RoutedRequest } from "../../message/request-head.ts";
 
-/** A request that has a route. */
 export interface Arrival<X> extends RoutedRequest {
   /** The message from which the body is read, or the whole body if it came with the head. */
   readonly body: RequestBody | Buffer;
@@ -56,13 +55,11 @@ export interface Runtime<X> extends AddressResolver {
   readonly runner: Runner<X>;
   /** Counts the bytes that clients make the gateway hold. */
   readonly held: HeldBytes;
-  /** Limits request bodies while they arrive. */
   readonly bodyWatch: BodyWatch<X>;
   /** Limits answers that wait for their reader. */
   readonly readerWatch: ReaderWatch<X>;
   /** Limits how long an exchange waits for its surface after the response is over. */
   readonly surfaceWatch: ExchangeWatch<X>;
-  /** Called for each exchange that has ended. */
   readonly observers: Iterable<ExchangeObserver>;
   /** Maximum time, in milliseconds, for which a client may take nothing of an answer that waits for it. */
   readonly stallMs: number;
@@ -70,9 +67,7 @@ export interface Runtime<X> extends AddressResolver {
 
 /** The parts of the pipeline that an exchange calls (src/pipeline/run/run.ts). */
 export interface Runner<X> {
-  /** Opens the streamed answer of a surface. */
   openSink(x: X, status: number, headers: readonly string[]): Promise<Sink>;
-  /** Runs the `message` hooks. */
   admitMessage(x: X): Awaitable<Reply | undefined>;
   /** Answers an exchange whose plugin threw in a callback. */
   failCallback(x: X, error: unknown): void;
@@ -106,7 +101,6 @@ export interface WaitingAnswer extends Disposable {
   update(): void;
 }
 
-/** A body that is watched while it arrives. */
 export interface ArrivingBody {
   readonly isWatched: true;
   /** Counts bytes that are kept. It may end this exchange or another one. */

@@ -99,7 +99,6 @@ class ResponseSink implements Sink {
     return hasRoom;
   }
 
-  /** Called when the client has room again. */
   drained(): void {
     if (this.#hasEnded) return;
     this.#x.stopReaderWatch();

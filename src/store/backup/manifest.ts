@@ -23,7 +23,6 @@ export interface Manifest {
   readonly version: string;
   /** The moment that the backup shows, in RFC 3339. */
   readonly takenAt: string;
-  /** The files of the backup by name. */
   readonly files: Readonly<Record<string, BackedUpFile>>;
 }
 

@@ -38,7 +38,6 @@ function messageOf(error: unknown): string {
   return first instanceof Error ? first.message : String(first);
 }
 
-/** Returns an error at `store.postgres`. */
 export function postgresError(
   code: StoreErrorCode,
   message: string,

@@ -3,7 +3,6 @@ import type { RunSql } from "../../contract/sql.ts";
 import { number, text } from "../row.ts";
 
 export interface GatewayMark {
-  /** Name of the gateway. */
   readonly name: string;
   /** 0 if it has not shown the mark yet. */
   readonly mark: number;

@@ -10,7 +10,6 @@ import type { Seal } from "../../contract/store.ts";
 export interface ReplicaMessage {
   /** The kind of message. Undefined for an answer. */
   readonly topic: string | undefined;
-  /** Id of the sender. */
   readonly from: string;
   readonly value: unknown;
   /** Number of the question that this message asks or answers. Undefined if it does neither. */

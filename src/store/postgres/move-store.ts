@@ -14,7 +14,6 @@ import { upgradeLock } from "./migrations.ts";
 
 /** A database in the data folder, with the tables in PostgreSQL that replace it. */
 export interface EmbeddedDatabase {
-  /** Name of the file. */
   readonly file: string;
   /** Names of files that `open` takes over. */
   readonly earlier?: readonly string[];
@@ -43,7 +42,6 @@ export function stateDatabase(tables: Tables): EmbeddedDatabase {
   };
 }
 
-/** Number of rows by table. */
 export type MovedRows = Readonly<Record<string, number>>;
 
 /**

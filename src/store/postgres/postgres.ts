@@ -8,7 +8,7 @@ import type { ConnectionLimits, Postgres, RunStatement } from "../../contract/st
 import { countRoundTrips } from "../round-trips.ts";
 import type { Row } from "../row.ts";
 import { placeOf, PostgresFailure } from "./failure.ts";
-import { GuardedSocket } from "./guarded-socket.ts";
+import { Socket } from "node:net";
 
 export interface PostgresOptions {
   readonly url: string;
@@ -31,7 +31,6 @@ const maxWaiting = 1_000;
 const connectMs = 5_000;
 /** For commands, which may wait longer than requests: a smaller limit would fail statements that are only slow. */
 const defaultStatementMs = 10_000;
-/** An idle connection is closed after this time. */
 const idleMs = 30_000;
 
 /** Opens a pool, which has no connections before the first statement. */
@@ -182,4 +181,21 @@ function safeInteger(text: string): number {
   const value = Number(text);
   if (!Number.isSafeInteger(value)) throw new RangeError(`${text} is not a safe integer`);
   return value;
+}
+
+/**
+ * An exception in a listener destroys the socket instead of ending the process. `pg` parses the server's messages in a
+ * listener for `data` and throws for messages that no PostgreSQL sends. With TLS, only the handshake runs in these
+ * listeners; afterwards the server is one that has proved its identity.
+ */
+class GuardedSocket extends Socket {
+  override emit(event: string | symbol, ...args: unknown[]): boolean {
+    if (event === "error" && this.listenerCount("error") === 0) return false;
+    try {
+      return super.emit(event, ...args);
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+      return true;
+    }
+  }
 }

@@ -2,9 +2,7 @@
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { RedisPlace } from "./redis-url.ts";
 
-/** Time limit for opening a connection. */
 const connectMs = 1_000;
-/** Pause before the next attempt to connect. */
 const reconnectMs = 500;
 /** A connection on which no answer arrives for this time is opened again. */
 const silentMs = 3_000;

@@ -1,6 +1,5 @@
 /** URLs of `store.redis`. Those of Sentinel and of a Cluster can list several hosts, which `URL` does not parse. */
 
-/** Servers and credentials of a Redis. */
 export interface RedisPlace {
   readonly kind: "server" | "sentinel" | "cluster";
   /** The server, the Sentinels, or some nodes of the Cluster. There is at least one. */

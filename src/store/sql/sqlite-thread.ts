@@ -28,7 +28,6 @@ export interface Failure {
   readonly remedy: string;
 }
 
-/** The result of one statement. */
 export type Outcome = { readonly rows: readonly SqlRow[] } | { readonly failure: Failure };
 
 /** The results of the statements of a batch. `failure`: the transaction has ended, and nothing of it is committed. */

@@ -38,7 +38,6 @@ export function textOf({ sql }: Script, dialect: Dialect): string {
   return typeof sql === "string" ? sql : sql(dialect);
 }
 
-/** Returns the scripts for PostgreSQL. */
 export function postgresScripts({ scripts }: Tables): readonly Migration[] {
   return scripts.map((script) => ({ ...script, sql: textOf(script, postgresDialect) }));
 }

@@ -54,7 +54,6 @@ export interface SuiteOptions {
   readonly only?: readonly string[];
   /** Called before a rule runs. The rule waits for the result. */
   readonly begins?: (rule: string) => Awaitable<void>;
-  /** Called when a rule has ended. */
   readonly found?: (finding: Finding) => Awaitable<void>;
 }
 

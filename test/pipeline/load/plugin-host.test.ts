@@ -87,6 +87,7 @@ test("gives every plugin the members that reach only its own data and work", () 
     "mode",
     "storage",
     "strict",
+    "threads",
     "upstream",
     "use",
     "variable",

@@ -83,6 +83,7 @@ const nonsense: Readonly<Record<string, unknown>> = {
   "status 99": { status: 99 },
   "a line feed in a field": { status: 200, headers: ["x-a", "b\nc"] },
   "no object": true,
+  null: null,
 };
 
 describe("the log names the step, and not the surface, if", () => {
@@ -118,15 +119,17 @@ describe("a surface affects only its own request if", () => {
   }
 
   // Finding P29: the connection was cut.
-  it("answer returns a body that is an object, for which the client gets 500", async () => {
-    const surface = { answer: () => ({ status: 200, body: { a: 1 } }) } as unknown as SurfaceHooks;
-    const above: TestStep = { name: "above", responseHeaders() {}, responseChunk() {} };
-    for (const steps of [[], [above]]) {
-      await using served = await serve([{ path: "/x", steps, surface }]);
-      assert.equal((await ask(served, "/x")).status, 500);
-      assert.match(served.errors.join(), /surface-0/);
-    }
-  });
+  for (const body of [{ a: 1 }, 7, true, ["a"], [{}]]) {
+    it(`answer returns the body ${JSON.stringify(body)}, for which the client gets 500`, async () => {
+      const surface = { answer: () => ({ status: 200, body }) } as unknown as SurfaceHooks;
+      const above: TestStep = { name: "above", responseHeaders() {}, responseChunk() {} };
+      for (const steps of [[], [above]]) {
+        await using served = await serve([{ path: "/x", steps, surface }]);
+        assert.equal((await ask(served, "/x")).status, 500);
+        assert.match(served.errors.join(), /surface-0/);
+      }
+    });
+  }
 
   it("answer fails in the middle of its stream", async () => {
     await costsOwnRequest({

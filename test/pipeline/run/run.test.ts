@@ -223,28 +223,6 @@ test("answers 415 for another media type before reading the body", async () => {
   assert.equal((await ask(served, "/x", { method: "POST", body: "{}" })).status, 415);
 });
 
-test("answers 500 without details if a hook throws, settles once and logs it", async () => {
-  for (const phase of ["requestHeaders", "responseHeaders", "responseEnd"] as const) {
-    const { hook, outcome, count } = settledOnce();
-    const steps: TestStep[] = [
-      { name: "watch", requestHeaders: () => {}, settled: hook! },
-      {
-        name: "broken",
-        [phase]: () => {
-          throw new Error("secret detail");
-        },
-      },
-    ];
-    await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
-    const { status, body } = await ask(served, "/x");
-    assert.equal(status, 500, phase);
-    assert.ok(!body.includes("secret"), phase);
-    await outcome;
-    assert.equal(count(), 1, phase);
-    assert.equal(served.errors.length > 0, true, phase);
-  }
-});
-
 test("answers 500 if a surface throws, rejects or does not answer", async () => {
   const surfaces = [
     () => {
@@ -252,6 +230,8 @@ test("answers 500 if a surface throws, rejects or does not answer", async () => 
     },
     () => Promise.reject(new Error("no")),
     () => undefined,
+    () => null as never,
+    async () => null as never,
   ];
   for (const answer of surfaces) {
     await using served = await serve([{ path: "/x", surface: { answer } }]);

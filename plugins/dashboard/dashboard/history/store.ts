@@ -6,7 +6,6 @@ import { number, text, valueRows, type Tables } from "sluice-gateway/internal/st
 export type Span = "minute" | "hour";
 
 export const spanMs: Readonly<Record<Span, number>> = { minute: 60_000, hour: 3_600_000 };
-/** Time for which rows are kept. */
 export const keepMs: Readonly<Record<Span, number>> = {
   minute: 25 * 3_600_000,
   hour: 31 * 24 * 3_600_000,

@@ -14,7 +14,6 @@ export interface ExchangeSum {
   failed: number;
   /** Number of exchanges by the code of their error. */
   codes: Record<string, number>;
-  /** Durations. */
   ms: Counts;
   /** Times to the first token. */
   first: Counts;

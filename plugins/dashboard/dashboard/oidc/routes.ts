@@ -22,7 +22,6 @@ interface OidcDeps {
   readonly flows: Flows;
 }
 
-/** The two ends of a sign-in. */
 export interface OidcSignIn {
   /**
    * Answers with the address at the provider. `replaces`: the session of the browser, which ends when the new one

@@ -47,11 +47,9 @@ export interface ArchiveReadsDeps {
   readonly log: Log;
 }
 
-/** A read that has not ended. */
 interface OpenRead {
   readonly method: KnownArchiveMethod;
   readonly request: ArchiveRequest;
-  /** Labels of the nodes that were asked. */
   readonly asked: Set<string>;
   readonly subscription: OwnSubscription;
   /**

@@ -28,7 +28,6 @@ export async function callNode(
   return isNull ? { kind: "none", error: false } : { kind: "value", bytes };
 }
 
-/** Returns true for a hex string of 32 bytes. */
 export function isHash(value: unknown): value is string {
   return typeof value === "string" && /^0x[\da-f]{64}$/i.test(value);
 }

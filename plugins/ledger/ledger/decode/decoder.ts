@@ -10,12 +10,12 @@ import type {
 import { accountJson, accountKey } from "./account.ts";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
 import { parseOrUndefined } from "../json-part.ts";
-import { splitBlock } from "./block.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";
 import { summarise } from "./summary.ts";
 import { undecodable, DecodeRunner } from "./decode-runner.ts";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 
 const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
@@ -133,4 +133,34 @@ const nothing = Buffer.from("null");
 /** Returns the content of a JSON string. Undefined for null. */
 function hexOf(json: Buffer): string | undefined {
   return json === nothing ? undefined : json.toString("latin1", 1, json.length - 1);
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+interface SplitBlock {
+  readonly parentHash: string;
+  readonly extrinsics: Buffer;
+}
+
+/** Finds the parts of a block. Returns undefined if `bytes` is not `{ block: { header: { parentHash, … }, extrinsics: […] }, … }`. */
+function splitBlock(bytes: Buffer): SplitBlock | undefined {
+  const whole = { start: 0, end: bytes.length };
+  const block = member(bytes, whole, "block");
+  const header = block === undefined ? undefined : member(bytes, block, "header");
+  const parent = header === undefined ? undefined : member(bytes, header, "parentHash");
+  const extrinsics = block === undefined ? undefined : member(bytes, block, "extrinsics");
+  if (parent === undefined || extrinsics === undefined) return undefined;
+  const parentHash = bytes.toString("latin1", parent.start + 1, parent.end - 1);
+  if (!/^0x[\da-f]{64}$/i.test(parentHash)) return undefined;
+  return { parentHash, extrinsics: bytes.subarray(extrinsics.start, extrinsics.end) };
+}
+
+/** Returns the range of the value of the first member with this name, of the object in the given range. */
+function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
+  const value = findMember(bytes, skipSpace(bytes, start, end), end, name);
+  const valueEnd = value === malformed ? malformed : skipValue(bytes, value, end, 0, "trusted");
+  return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
 }

@@ -23,7 +23,6 @@ export const unknownCall = '"pallet":"unknown","method":"unknown"';
 
 export interface ReadExtrinsic {
   readonly entry: Entry;
-  /** Offset of the arguments. */
   readonly argsAt: number;
   /** Offset of the signer's address. Undefined unless the extrinsic is signed. */
   readonly addressAt: number | undefined;

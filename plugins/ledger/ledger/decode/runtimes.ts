@@ -42,11 +42,9 @@ export type FoundRuntime =
   | { readonly ok: true; readonly loaded: LoadedRuntime; readonly at: string }
   | DecodeFailure;
 
-/** The runtimes of one chain. */
 export class Runtimes {
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  /** The runtimes by name and version. */
   readonly #loads = new BoundedMap<string, Promise<LoadedRuntime | DecodeFailure>>(maxRuntimes);
   readonly #parents = new BoundedMap<string, string>(maxParents);
 

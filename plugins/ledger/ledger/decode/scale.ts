@@ -66,7 +66,6 @@ export class Cursor {
     this.at = at;
   }
 
-  /** Marks the bytes as invalid. */
   fail(): void {
     this.hasFailed = true;
   }

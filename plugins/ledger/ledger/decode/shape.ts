@@ -74,7 +74,6 @@ const byte = shapeOf(op.fixed, 1);
 /** Never matches. Used for types without valid values. */
 const impossible = shapeOf(op.fixed, Number.POSITIVE_INFINITY);
 
-/** The shapes of one runtime's types. */
 export class Shapes {
   readonly #types: readonly TypeDef[];
   readonly #shapes: (Shape | undefined)[] = [];

@@ -82,7 +82,6 @@ export class FeedConnection {
     return this.#isOverLimit;
   }
 
-  /** Number of subscriptions at the node. */
   get subscriptions(): number {
     return this.#receivers.size;
   }

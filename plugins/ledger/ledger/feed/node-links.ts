@@ -6,7 +6,6 @@
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
 import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
-import { TargetChoice } from "./target-choice.ts";
 
 /** A connection without subscriptions is kept for this time. */
 const unusedMs = 5_000;
@@ -20,7 +19,6 @@ export interface NodeLinksDeps {
   readonly maxPerLink: number;
   /** Maximum number of connections. A node accepts 100 in total by default. */
   readonly maxLinks: number;
-  /** The message for the log when a node is lost. */
   readonly lostMessage: string;
 }
 
@@ -72,7 +70,6 @@ export class NodeLinks {
     return link;
   }
 
-  /** Releases a place. */
   release(link: NodeLink): void {
     link.size--;
     if (link.size > 0 || !this.#links.has(link)) return;
@@ -94,7 +91,6 @@ export class NodeLinks {
     for (const link of others) this.disconnect(link);
   }
 
-  /** Returns true if the connection is still open. */
   has(link: NodeLink): boolean {
     return this.#links.has(link);
   }
@@ -136,5 +132,47 @@ export class NodeLinks {
     this.#deps.log.warn(fields, this.#deps.lostMessage);
     this.#nodes.avoid(target);
     this.disconnect(link);
+  }
+}
+
+/** A node that was lost is not used for this time if there is another one. */
+const avoidMs = 10_000;
+
+/** Chooses the node of a connection. */
+class TargetChoice {
+  readonly #pool: Pick<NodePool, "targets">;
+  readonly #clock: Clock;
+  readonly #avoidUntil = new Map<string, number>();
+
+  constructor(pool: Pick<NodePool, "targets">, clock: Clock) {
+    this.#pool = pool;
+    this.#clock = clock;
+  }
+
+  get count(): number {
+    return this.#pool.targets?.().length ?? 0;
+  }
+
+  /**
+   * Returns the best node that was not lost recently, or the one whose loss was the longest time ago. Nodes that have
+   * the `block` are better. Undefined if all nodes are in `except`, which contains labels.
+   */
+  choose(block?: BlockOfCall, except: ReadonlySet<string> = new Set()): NodeTarget | undefined {
+    const now = this.#clock.monotonic();
+    const avoided = ({ label }: NodeTarget): number =>
+      Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
+    const targets = this.#pool.targets?.(block) ?? [];
+    const left = targets.filter(({ label }) => !except.has(label));
+    return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
+  }
+
+  avoid({ label }: NodeTarget): void {
+    this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
+  }
+
+  /** Returns true if the pool no longer uses this node, but another one. */
+  isUnusable({ label }: NodeTarget): boolean {
+    const targets = this.#pool.targets?.() ?? [];
+    return targets.length > 0 && !targets.some((target) => target.label === label);
   }
 }

@@ -189,7 +189,6 @@ class StorageSubscription implements ClientSubscription {
     this.#listener?.onEnd(reason);
   }
 
-  /** Called when the connection is lost. */
   lose(): void {
     const isOversized = this.#link?.connection.isOverLimit === true && !this.#hasBegun;
     this.#oversized = isOversized ? this.#oversized + 1 : 0;

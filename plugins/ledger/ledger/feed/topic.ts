@@ -38,9 +38,7 @@ function createState({ kind }: FeedMethod): NotificationState {
 /** The owner of topics. It has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
   readonly clock: Clock;
-  /** Called when the node has broken the protocol. */
   onInvalid(reason: string): void;
-  /** Called when the last client has left. */
   onUnused(topic: Topic): void;
   /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
@@ -78,7 +76,6 @@ export class Topic {
     this.heights = new HeightWaits(owner.clock);
   }
 
-  /** True if the notifications are headers. */
   get isHead(): boolean {
     const { kind } = this.method;
     return kind === "heads" || kind === "allHeads" || kind === "finalized";
@@ -147,7 +144,6 @@ export class Topic {
     this.#state.moved();
   }
 
-  /** Ends the subscriptions of all clients. */
   end(): void {
     this.#hasEnded = true;
     this.#waiting = [];

@@ -44,7 +44,6 @@ const ignored: TreeChange = { kind: "ignored" };
 /** The first events of a new client. */
 export interface Replay {
   readonly events: readonly string[];
-  /** The blocks that the events report. */
   readonly blocks: readonly Block[];
   /** Blocks of the tree that the events cannot report, because they do not descend from the finalized block. */
   readonly omitted: ReadonlySet<string>;
@@ -54,7 +53,6 @@ export class BlockTree {
   readonly #withRuntime: boolean;
   /** Called when a block has no holders any more. */
   readonly #onUnused: (block: Block) => void;
-  /** All pinned blocks by hash. */
   readonly #blocks = new Map<string, Block>();
   /** The last finalized blocks in ascending order. The tree holds them. */
   readonly #finalized: Block[] = [];
@@ -75,7 +73,6 @@ export class BlockTree {
     return this.#finalized.length > 0;
   }
 
-  /** Number of pinned blocks. */
   get size(): number {
     return this.#blocks.size;
   }

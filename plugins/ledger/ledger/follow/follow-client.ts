@@ -17,7 +17,6 @@ export interface FollowOwner {
     operation: FollowOperation,
     listener: OperationListener,
   ): ClientOperation | undefined;
-  /** Called when a client has left. */
   leave(client: FollowClient): void;
 }
 

@@ -36,7 +36,6 @@ export interface FollowLink extends Pick<
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
   /** Called when the follow can no longer be used: the node has stopped it or broken the protocol. */
   onBroken(reason: string): void;
-  /** Called when the last client has left. */
   onUnused(): void;
   /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
@@ -60,7 +59,6 @@ export class SharedFollow implements FollowOwner {
   readonly #clients = new Set<FollowClient>();
   /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
-  /** Headers that are being read, by hash. */
   readonly #headers = new Map<string, Promise<HeaderAnswer>>();
   #hasEnded = false;
   #rateSince = 0;

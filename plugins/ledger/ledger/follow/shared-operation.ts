@@ -6,7 +6,6 @@ import type { Block } from "./block-tree.ts";
 const maxKept = 4 * 1_048_576;
 
 export interface OperationOwner {
-  /** Called when a client has read its results. */
   onResume(operation: SharedOperation): void;
   /** Called when the last client has stopped the operation. */
   onAbandoned(operation: SharedOperation): void;
@@ -52,7 +51,6 @@ export class SharedOperation {
     return this.#end !== undefined;
   }
 
-  /** True if every client has results to read. */
   get isBehind(): boolean {
     for (const listener of this.#listeners) if (!listener.isBehind) return false;
     return this.#listeners.size > 0;

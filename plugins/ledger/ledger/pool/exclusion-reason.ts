@@ -11,7 +11,6 @@ export const exclusionReasons = [
   "lagging",
   /** The node's head has not moved for `maxHeadAge`. */
   "stale_head",
-  /** The node should have peers and has none. */
   "no_peers",
   "syncing",
   /** The node's finalized head went back: it was restored from a backup, or it reports wrong data. */
@@ -22,7 +21,6 @@ export const exclusionReasons = [
   "wrong_proof",
   /** The node answers probes, but not as a node should: an HTTP error, a web page, a header without a number. */
   "bad_answer",
-  /** The node does not answer probes. */
   "unreachable",
   /** The node has not been probed yet, or the expected chain is not known yet. */
   "unprobed",

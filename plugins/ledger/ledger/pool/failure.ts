@@ -6,7 +6,6 @@ export interface Failure {
   readonly kind: UpstreamFailure["kind"];
   /** The reason that the caller gets. */
   readonly reason: NodeFailure;
-  /** True if a read is retried on another node. */
   readonly retryElsewhere: boolean;
   /** True if the failure is the node's fault. Several in a row eject the node. */
   readonly countsAgainstNode: boolean;
@@ -20,7 +19,6 @@ const failure = (
 ): Failure => ({ kind, reason, retryElsewhere, countsAgainstNode });
 
 export const failures = {
-  /** No connection could be made. */
   refused: failure("refused", "unreachable", true, true),
   connectTimeout: failure("connectTimeout", "timeout", true, true),
   /** The connection ended before the answer was complete. */
@@ -43,6 +41,5 @@ export const failures = {
   internal: failure("internal", "unreachable", false, false),
   /** The gateway's limit on connections and waiting calls was reached. */
   saturated: failure("saturated", "unreachable", true, false),
-  /** The pool was closed during the call. */
   closing: failure("closing", "unreachable", false, false),
 } as const;

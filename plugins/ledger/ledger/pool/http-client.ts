@@ -29,7 +29,6 @@ export interface ClientOptions {
   readonly log: Log;
 }
 
-/** An idle connection is closed after this time. */
 const unusedMs = 60_000;
 
 export class HttpClient implements NodeClient {

@@ -5,14 +5,57 @@
 import type { Clock } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import type { BlockOfCall, NodeRequest } from "../node-pool.ts";
-import { isEmpty, judgeEmpty, type EmptyAnswer } from "./empty-answer.ts";
 import { discardedState, isFailureWithoutBlock } from "./node-error.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { readHash } from "./read-head.ts";
 import { StateDepths } from "./state-depth.ts";
 
-/** Methods whose result is the hash of a block that the node has, or a list with such a hash. */
-const returnsHash: ReadonlySet<string> = new Set(["chain_getBlockHash", "archive_v1_hashByHeight"]);
+/** Methods that answer `null` only if the node does not have the block. */
+const readsBlock: ReadonlySet<string> = new Set([
+  "chain_getHeader",
+  "chain_getBlock",
+  "archive_v1_header",
+  "archive_v1_body",
+  "archive_v1_call",
+]);
+/**
+ * Methods whose result is the hash of a block at a height, or a list with such a hash. The result is `null` or `[]` only
+ * if the node does not have a block of this height.
+ */
+const readsHeight: ReadonlySet<string> = new Set(["chain_getBlockHash", "archive_v1_hashByHeight"]);
+/** Methods without params that always have an answer. */
+const readsHead: ReadonlySet<string> = new Set(["chain_getFinalizedHead", "chain_getHead"]);
+
+/**
+ * - `fine`: the answer may be right.
+ * - `elsewhere`: another node may have the block.
+ * - `fault`: the node has reported that it has the block, so its answer is wrong.
+ */
+type EmptyAnswer = "fine" | "elsewhere" | "fault";
+
+function isEmpty(bytes: Buffer, start: number, end: number): boolean {
+  const length = end - start;
+  if (length > 4) return false;
+  const text = bytes.toString("latin1", start, end);
+  return text === "null" || text === "[]";
+}
+
+/** Judges an empty result. `best`: highest block that any node of the pool has reported. */
+function judgeEmpty(
+  { method, block, params }: NodeRequest,
+  node: PooledNode,
+  best: number | undefined,
+): EmptyAnswer {
+  if (readsHead.has(method)) return "fault";
+  if (readsBlock.has(method)) {
+    if (block?.hash === undefined) return params === "" || params === "[]" ? "fault" : "fine";
+    return "elsewhere";
+  }
+  if (!readsHeight.has(method) || block?.number === undefined) return "fine";
+  if (block.number <= (node.observed?.finalized ?? -1)) return "fault";
+  return block.number <= (best ?? -1) ? "elsewhere" : "fine";
+}
+
 /** This method reports a failure as a result. */
 const archiveCall = "archive_v1_call";
 const maxBlocks = 4_096;
@@ -35,7 +78,6 @@ export class NodeBlocks {
     for (const node of nodes) this.#depths.probed(node);
   }
 
-  /** Called when the chain has changed. */
   clear(): void {
     this.#numbers.clear();
   }
@@ -72,7 +114,7 @@ export class NodeBlocks {
       if (discardedState(bytes, start, end)) this.discarded(block, node);
       return "elsewhere";
     }
-    if (returnsHash.has(method) && block?.number !== undefined) {
+    if (readsHeight.has(method) && block?.number !== undefined) {
       const hash = readHash(bytes.toString("latin1", start, Math.min(end, start + maxHashText)));
       if (hash !== undefined) this.#numbers.set(hash, block.number);
     }

@@ -25,7 +25,6 @@ export interface NodeHealthOptions {
 
 export class NodeHealth {
   readonly nodes: readonly PooledNode[];
-  /** Nodes that are not excluded for any reason. */
   usable: readonly PooledNode[] = [];
   /**
    * The nodes that are excluded for the mildest reason. They are used if no node is usable: a call may succeed, and

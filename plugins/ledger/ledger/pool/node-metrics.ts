@@ -34,7 +34,9 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
   );
   return {
     up: metrics
-      .gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", labels)
+      .gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", labels, {
+        isSameInThreads: true,
+      })
       .with(of),
     inFlight: metrics
       .gauge(
@@ -48,6 +50,7 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
         "sluice_ledger_node_oldest_state",
         "Number of the oldest block whose state the node has. 0 for an archive node.",
         labels,
+        { isSameInThreads: true },
       )
       .with(of),
     seconds: metrics

@@ -89,7 +89,6 @@ export class NodeSocket {
     this.#socket.resume();
   }
 
-  /** Resolves when the socket has closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();

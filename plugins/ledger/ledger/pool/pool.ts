@@ -4,7 +4,7 @@
  * slow one is also sent to a second node.
  */
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/internal/http";
-import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, Threads, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
 import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
 import { isFinalizedHead } from "../methods.ts";
@@ -19,6 +19,7 @@ import { Attempt, PooledCall, type AttemptListener } from "./pooled-call.ts";
 import type { PooledNode } from "./pooled-node.ts";
 import { QuorumCall } from "./quorum-call.ts";
 import { readHead } from "./read-head.ts";
+import { Floor } from "./floor.ts";
 import { Reference } from "./reference.ts";
 
 /** The first attempt and two more. */
@@ -29,6 +30,8 @@ export interface PoolOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** The threads that serve. Undefined if there is one. */
+  readonly threads?: Threads | undefined;
   /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP (default true). */
   readonly batching?: boolean;
 }
@@ -58,7 +61,7 @@ class Pool implements OpenPool, AttemptListener {
   readonly #sampler = roundRobin(1);
   #chain = 0;
 
-  constructor({ upstream, clock, log, metrics, batching = true }: PoolOptions) {
+  constructor({ upstream, clock, log, metrics, threads, batching = true }: PoolOptions) {
     const nodes = openNodes({ upstream, clock, log, metrics, batching });
     const isAlone = nodes.length === 1;
     this.#clock = clock;
@@ -79,6 +82,7 @@ class Pool implements OpenPool, AttemptListener {
       nodes,
       callable: () => this.#callable,
       probe: () => this.probe(),
+      floor: new Floor(threads, upstream.name),
       clock,
       log,
     });

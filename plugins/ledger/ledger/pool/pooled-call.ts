@@ -33,7 +33,6 @@ export class PooledCall {
     this.#kept ??= { kind, bytes: Buffer.from(bytes.subarray(start, end)) };
   }
 
-  /** Ends the call with this answer. */
   answer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     this.isDone = true;
     this.request.onAnswer(kind, bytes, start, end);

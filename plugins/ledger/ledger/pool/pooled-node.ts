@@ -50,7 +50,6 @@ export interface NodeDeps {
   readonly index: number;
   /** Host and port, without credentials. */
   readonly label: string;
-  /** Address of the node's WebSocket. */
   readonly url: URL;
   readonly client: NodeClient;
   /** Used for probes only, because they must not wait for calls. May be `client` if it has no queue. */

@@ -8,7 +8,6 @@ import type { BlockOfCall, NodeFailure, NodeRequest } from "../node-pool.ts";
 import type { PoolMetrics } from "./node-metrics.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
-/** Number of equal answers that are needed. */
 const needed = 2;
 const maxRounds = 2;
 

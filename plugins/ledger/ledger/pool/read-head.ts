@@ -17,9 +17,7 @@ const retryMs = 100;
 export interface HeadReadDeps {
   readonly reference: Reference;
   readonly clock: Clock;
-  /** Sends the call to one node. */
   readonly send: (node: PooledNode, request: NodeRequest) => Promise<LedgerAnswer>;
-  /** Probes every node. */
   readonly probe: () => Promise<void>;
 }
 

@@ -8,6 +8,7 @@
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { FinalizedBlock, NodeTarget, ReferenceNode } from "../node-pool.ts";
 import { maxWaitMs } from "../height-waits.ts";
+import type { Floor } from "./floor.ts";
 import { ask } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -31,8 +32,8 @@ export interface ReferenceDeps {
   readonly nodes: readonly PooledNode[];
   /** The nodes that may be used. */
   readonly callable: () => readonly PooledNode[];
-  /** Probes every node. */
   readonly probe: () => Promise<void>;
+  readonly floor: Floor;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -45,7 +46,6 @@ type State =
 export class Reference implements ReferenceNode {
   readonly #deps: ReferenceDeps;
   #state: State;
-  #floor = 0;
   /** The highest finalized block of the reference whose hash is known. */
   #known: FinalizedBlock | undefined;
   /** A node whose chain is being compared with `#known`. */
@@ -74,7 +74,7 @@ export class Reference implements ReferenceNode {
   }
 
   get floor(): number | undefined {
-    return this.#deps.nodes.length > 1 ? this.#floor : undefined;
+    return this.#deps.nodes.length > 1 ? this.#deps.floor.height : undefined;
   }
 
   /** Returns the number of a finalized block. Undefined if it is not known. */
@@ -96,8 +96,9 @@ export class Reference implements ReferenceNode {
 
   announced(label: string, number: number, known?: FinalizedBlock): void {
     const { node } = this;
-    if (node?.label !== label || !this.believes(node, number) || number < this.#floor) return;
-    this.#floor = number;
+    const { floor } = this.#deps;
+    if (node?.label !== label || !this.believes(node, number) || number < floor.height) return;
+    floor.raise(number);
     this.#known = known ?? this.#known;
   }
 
@@ -146,7 +147,7 @@ export class Reference implements ReferenceNode {
 
   /** Called when the chain of the nodes has started again. */
   reset(): void {
-    this.#floor = 0;
+    this.#deps.floor.reset();
     this.#known = undefined;
   }
 
@@ -165,7 +166,7 @@ export class Reference implements ReferenceNode {
   #reviewFloor(): void {
     const callable = this.#deps.callable();
     const now = this.#deps.clock.monotonic();
-    const isReached = callable.some(({ finalized = 0 }) => finalized >= this.#floor);
+    const isReached = callable.some(({ finalized = 0 }) => finalized >= this.#deps.floor.height);
     const isKnown = callable.some(({ isEjected }) => !isEjected);
     this.#unreachedSince = isReached || !isKnown ? undefined : (this.#unreachedSince ?? now);
     if (now - (this.#unreachedSince ?? now) < withdrawMs) return;

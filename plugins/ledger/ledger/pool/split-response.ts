@@ -76,7 +76,6 @@ function viewOf(bytes: Buffer, start: number, end: number): Buffer {
   return start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end);
 }
 
-/** Reads response objects one after the other. */
 class ResponseReader {
   #kind: "result" | "error" | undefined;
   #start = 0;

@@ -49,7 +49,6 @@ export class Http1Client implements ConnectionOwner {
     return this.#share.waiting;
   }
 
-  /** True if at least one connection is open. */
   get isConnected(): boolean {
     return [...this.#connections].some((connection) => connection.isConnected);
   }
@@ -93,8 +92,6 @@ export class Http1Client implements ConnectionOwner {
   failure(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): UpstreamFailure {
     return { kind, errno, address: this.options.url.host, timeoutMs };
   }
-
-  // Callbacks of connections.
 
   deadline(ms: number): number {
     return this.#ticker.deadline(ms);

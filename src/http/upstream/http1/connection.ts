@@ -136,13 +136,10 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     this.#notify(() => exchange.onError(this.#owner.failure(kind, timeoutMs, errno)));
   }
 
-  /** Resolves when the socket has closed. */
   closed(): Promise<void> {
     if (this.#socket.closed) return Promise.resolve();
     return new Promise((resolve) => this.#socket.once("close", () => resolve()));
   }
-
-  // Callbacks of the upload.
 
   onUploadProgress(): void {
     const { answerMs = 0 } = this.#exchange ?? {};
@@ -157,8 +154,6 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
       this.close("internal");
     });
   }
-
-  // Callbacks of the response reader.
 
   onInterim(): void {
     this.#exchange?.onInterim?.(this.#reader.head);

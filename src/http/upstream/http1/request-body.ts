@@ -47,7 +47,6 @@ export class Upload {
   readonly #body: StreamedBody;
   readonly #socket: Socket;
   readonly #owner: UploadOwner;
-  /** Number of bytes that may still be sent. */
   #left: number;
   #source: Readable | undefined;
 
@@ -84,7 +83,6 @@ export class Upload {
     source.resume();
   }
 
-  /** Called when the socket has room again. */
   resume(): void {
     if (this.#source === undefined) return;
     this.#owner.onUploadProgress();

@@ -58,7 +58,6 @@ export class ResponseReader {
     this.head = new ResponseHead(keepsFields);
   }
 
-  /** Prepares for the next response. */
   reset(): void {
     this.head.reset();
     this.#line.reset();

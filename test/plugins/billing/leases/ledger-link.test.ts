@@ -18,7 +18,7 @@ test("a clock that differs by more than a second is logged once, and a single la
   const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
   const replica = new LedgerReplica("one", "settled");
   const metrics = leaseMetrics(createMetrics());
-  const link = new LedgerLink({ ledger, replica, clock, log, metrics });
+  const link = new LedgerLink({ ledger, replica, clock, log, metrics, place: "PostgreSQL" });
   await link.start();
   /** Lets this number of feeds pass. */
   const feed = async (count: number): Promise<void> => {

@@ -30,7 +30,7 @@ test("in shadow mode a request does not wait for the credit of a gateway that do
   const metrics = createMetrics();
   const replica = new LedgerReplica("one", "settled");
   const shared = { replica, clock, metrics: leaseMetrics(metrics) };
-  const link = new LedgerLink({ ...shared, ledger, log: fakeHost().log });
+  const link = new LedgerLink({ ...shared, ledger, log: fakeHost().log, place: "PostgreSQL" });
   await link.start();
   const unavailableNow = { kind: "unavailable" } as const;
   const deps = { ...shared, link, isAsync: false, unavailable: unavailableNow } as const;

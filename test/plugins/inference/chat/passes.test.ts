@@ -57,6 +57,16 @@ describe("a network that passes everything", inTime, () => {
     assert.equal(headers["x-used-cu-milli"], String(7 * tokenMilli));
   });
 
+  it("gives the calls of an answer in one piece ids if the worker gives them none", async () => {
+    await using chat = await startChat({ network: everything });
+    const calls = [{ ...call, id: undefined }, { ...call, id: null }, call];
+    const message = { role: "assistant", content: null, tool_calls: calls };
+    chat.worker.script(wholeOf({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
+    const { json } = await chat.ask(fields);
+    const ids = json.choices[0].message.tool_calls.map(({ id }: { id: unknown }) => id);
+    assert.deepEqual(ids, [`${json.id}_0`, `${json.id}_1`, call.id]);
+  });
+
   it("streams the chunks of tool calls unchanged", async () => {
     await using chat = await startChat({ network: everything });
     const deltas = [

@@ -193,6 +193,14 @@ describe("the client gets", inTime, () => {
     assert.doesNotMatch(JSON.stringify(received), /of_the_worker/);
   });
 
+  it("the pings of the worker, and nothing else in them", async () => {
+    const ping = { type: "ping" };
+    gateway.worker.script(
+      sending(start, open(0), { ...ping, x: "of_the_worker" }, text(0), stop(0), ended(), last),
+    );
+    assert.deepEqual((await gateway.events()).slice(2, 5), [open(0), ping, text(0)]);
+  });
+
   it("a complete answer if the worker omits the last event, or ends all blocks together", async () => {
     gateway.worker.script(sending(start, open(0), text(0), stop(0), ended()));
     assert.equal(assertEvents(await gateway.events()).end?.["usage"].output_tokens, 2);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
+import { WorkerLoad } from "../../../../plugins/inference/networks/worker-load.ts";
 import { observed } from "./observed-services.ts";
 import { fakeRoute } from "./fake-route.ts";
 
@@ -34,6 +35,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
     changes,
     rests: timers,
     worker: new Worker({ ...listed, state: "active" }, route, {
+      load: new WorkerLoad(undefined, "w"),
       clock,
       onEjectionChange: (worker) => void changes.push(worker.isEjected ? "ejected" : "readmitted"),
     }),

@@ -284,6 +284,9 @@ describe("a hostile worker with the Responses API", inTime, () => {
     item: { type: "message", id: "m", content: [] },
   };
   const delta = { type: "response.output_text.delta", item_id: "m", delta: "12345678" };
+  const done = { type: "response.output_text.done", item_id: "m", text: "12345678" };
+  const content = [{ type: "output_text", text: "12345678" }];
+  const itemDone = { type: "response.output_item.done", item: { ...open.item, content } };
   const failures: readonly (readonly [name: string, script: Script, written: number])[] = [
     ["an error", sending(open, delta, { type: "error", message: workerSecret }), 2],
     [
@@ -303,6 +306,9 @@ describe("a hostile worker with the Responses API", inTime, () => {
     ["an end without a response", sending(open, delta, { type: "response.completed" }), 2],
     ["an output of another shape", sending(open, delta, completed(["x" as unknown as object])), 2],
     ["no end", sending(open, delta), 2],
+    ["no pieces of its text", sending(open, done, itemDone), 2],
+    ["a text and its repetitions", sending(open, delta, done, itemDone), 2],
+    ["pieces of one of two texts", sending(open, delta, itemDone, open, done, itemDone), 4],
     ["deep JSON", raw(200, {}, [eventOf(open), eventOf(delta), `data: ${"[".repeat(9e5)}\n\n`]), 2],
     ["an event without end", raw(200, {}, [eventOf(open), eventOf(delta), "x".repeat(2e6)]), 2],
   ];
@@ -362,8 +368,7 @@ describe("a hostile worker with the Responses API", inTime, () => {
 
   it("repeats text with the end of a part: none of it is kept", async () => {
     const repeated = { ...delta, type: "response.output_text.done", delta: "x".repeat(100_000) };
-    const written = Array.from({ length: 400 }, () => delta);
-    gateway.worker.script(sending(open, repeated, repeated, ...written));
+    gateway.worker.script(sending(open, delta, delta, repeated, repeated));
     const { response } = (await gateway.events({ max_output_tokens: 10 })).at(-1);
     assert.equal(response.status, "incomplete");
     assert.match(response.output[0].content[0].text, /^(?:12345678)+$/);

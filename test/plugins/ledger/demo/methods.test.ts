@@ -32,16 +32,6 @@ test("block hashes are found by number, hex number, a list or no argument; above
   assert.equal(await resultOf(node.url, "chain_getBlockHash", 9), null);
 });
 
-test("each header contains the hash of the block before it", async () => {
-  for (let number = 1; number <= 8; number++) {
-    const header = await resultOf(node.url, "chain_getHeader", hashOf(number));
-    assert.ok(header !== null && typeof header === "object" && "parentHash" in header);
-    assert.equal(header.parentHash, hashOf(number - 1));
-    assert.ok("number" in header);
-    assert.equal(header.number, `0x${number}`);
-  }
-});
-
 test("the header of the head is that of its block", async () => {
   const header = await resultOf(node.url, "chain_getHeader");
   assert.deepEqual(await resultOf(node.url, "chain_getBlock"), {
@@ -101,21 +91,6 @@ test("a missing key returns null, an unknown block 4003, and bad hex -32602", as
   assert.match(message, /UnknownBlock/);
   assert.equal((await errorOf(node.url, "state_getStorage", "0x123")).code, -32602);
   assert.equal((await errorOf(node.url, "state_getStorage")).code, -32602);
-});
-
-test("pages of keys join to all keys, in order", async () => {
-  const pages: string[] = [];
-  for (let start: unknown = null; ; start = pages.at(-1)) {
-    const page = await resultOf(node.url, "state_getKeysPaged", accounts, 5, start);
-    assert.ok(Array.isArray(page));
-    pages.push(...page.map(String));
-    if (page.length < 5) break;
-  }
-  assert.equal(pages.length, 16);
-  assert.deepEqual(pages, pages.toSorted());
-  assert.ok(pages.includes(alice));
-  const early = await resultOf(node.url, "state_getKeysPaged", accounts, 1000, null, hashOf(0));
-  assert.ok(Array.isArray(early) && early.length < 16 && !early.includes(alice));
 });
 
 test("more than 1000 keys in one page is 4002", async () => {

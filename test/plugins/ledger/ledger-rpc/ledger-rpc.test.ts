@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Charge } from "sluice-gateway/services";
 import ledgerRpc from "../../../../plugins/ledger/ledger-rpc/index.ts";
-import { refuse, type Reply, type SurfaceHooks } from "../../../../src/plugin.ts";
-import { ledgersOf, hash, request, testLedger, type TestLedger } from "../ledger/fixture.ts";
+import type { Reply, SurfaceHooks } from "../../../../src/plugin.ts";
+import { ledgersOf, request, testLedger, type TestLedger } from "../ledger/fixture.ts";
 import { fakeExchange, fakeHost } from "../../fakes.ts";
 
 /** A charge that records the operations on it. */
@@ -48,58 +48,6 @@ const send = (
   hooks.answer(fakeExchange({ method: "POST", body, slots: { charge } }));
 
 describe("ledger-rpc", () => {
-  it("accepts JSON of at most 10 MiB", async () => {
-    const { hooks } = await started();
-    assert.deepEqual(hooks.body, { bytes: 10_485_760, types: ["application/json"] });
-  });
-
-  it("reserves the price, calls, settles the amount and replies", async () => {
-    const { hooks, pool } = await started();
-    const charge = new FakeCharge();
-    const replied = send(hooks, charge, request("chain_getBlock", "[]"));
-    assert.deepEqual(charge.done, ["reserve 1000"]);
-    pool.result('{"block":null}');
-    assert.deepEqual(await replied, {
-      status: 200,
-      headers: ["content-type", "application/json"],
-      body: '{"jsonrpc":"2.0","id":1,"result":{"block":null}}',
-    });
-    assert.deepEqual(charge.done, ["reserve 1000", "settle chain_getBlock 1000"]);
-  });
-
-  it("replies at once from the cache, for the same price", async () => {
-    const { hooks, pool } = await started();
-    const body = request("chain_getHeader", `["${hash(1)}"]`);
-    const first = send(hooks, new FakeCharge(), body);
-    pool.result('{"number":"0x1"}');
-    await first;
-    const charge = new FakeCharge();
-    const again = send(hooks, charge, body);
-    assert(!(again instanceof Promise));
-    assert.equal(again?.body, '{"jsonrpc":"2.0","id":1,"result":{"number":"0x1"}}');
-    assert.deepEqual(charge.done, ["reserve 200", "settle chain_getHeader 200"]);
-  });
-
-  it("reserves the sum of a batch, and settles a line for each answered call", async () => {
-    const { hooks, pool } = await started();
-    const charge = new FakeCharge();
-    const body = `[${request("chain_getHead")},${request("nope")},${request("state_call", "[]")}]`;
-    const replied = send(hooks, charge, body);
-    pool.result('"0x"');
-    pool.fail("timeout");
-    assert.equal((await replied)?.status, 200);
-    assert.deepEqual(charge.done, ["reserve 5100", "settle chain_getHead 100"]);
-  });
-
-  it("sends nothing if the reservation is refused", async () => {
-    const { hooks, pool } = await started();
-    const refusal = refuse("GATEWAY_CU_LIMIT_EXCEEDED");
-    const charge = new FakeCharge(refusal);
-    const body = `[${request("chain_getHead")},${request("state_call", "[]")}]`;
-    assert.equal(await send(hooks, charge, body), refusal);
-    assert.deepEqual([charge.done, pool.sent], [["reserve 5100"], []]);
-  });
-
   it("waits for credit that must be asked for, and only then calls the node", async () => {
     const { hooks, pool } = await started();
     const charge = new FakeCharge();
@@ -143,16 +91,6 @@ describe("ledger-rpc", () => {
     const charge = new FakeCharge();
     for (const body of ["", "{", "[]", "5", request("author_rotateKeys")]) {
       assert.equal((await send(hooks, charge, body))?.status, 200, body);
-    }
-    assert.deepEqual([charge.done, pool.sent], [[], []]);
-  });
-
-  it("answers a body of notifications with 204 and nothing else", async () => {
-    const { hooks, pool } = await started();
-    const charge = new FakeCharge();
-    const notification = '{"jsonrpc":"2.0","method":"system_chain"}';
-    for (const body of [notification, `[${notification},${notification}]`]) {
-      assert.deepEqual(await send(hooks, charge, body), { status: 204 });
     }
     assert.deepEqual([charge.done, pool.sent], [[], []]);
   });

@@ -482,6 +482,12 @@ describe("ledger_getStorage", () => {
     assert.deepEqual(caller.charged, ["ledger_getStorage 200"]);
   });
 
+  it("ignores an unknown member, which the specification does not forbid", async () => {
+    const tools = await scriptedTools({ node: { state_getStorage: '"0x01"' } });
+    const outcome = await tools.call("ledger_getStorage", { key: "0x12", note: "mine" });
+    assert.equal(outcome.ok, true);
+  });
+
   it("returns null for a key without a value", async () => {
     const tools = await scriptedTools({ node: { ...node, state_getStorage: "null" } });
     for (const input of [{ key: "0x26" }, { key: "0x26", blockHash: hash(7) }, { key: "0x" }]) {

@@ -71,23 +71,6 @@ describe("ledger_submitExtrinsic", () => {
     assert.equal(tools.asked.length, 2);
   });
 
-  it("requires one confirmation per submission, in time and with the same key", async () => {
-    const tools = await scriptedTools(submitting(`"${hash(1)}"`));
-    const used = await tokenOf(tools);
-    await tools.call(tool, { ...input, confirmation_token: used });
-    const expired = async (given: object, keyId = "key_1"): Promise<void> => {
-      const [code] = failureOf(await tools.call(tool, given, toolCaller({ keyId })));
-      assert.equal(code, "GATEWAY_CONFIRMATION_EXPIRED");
-    };
-    await expired({ ...input, confirmation_token: used });
-    const token = await tokenOf(tools);
-    await expired({ extrinsic: "0x0400ac", confirmation_token: token });
-    await expired({ ...input, confirmation_token: token }, "key_2");
-    tools.clock.advance(300_000);
-    await expired({ ...input, confirmation_token: token });
-    assert.equal(tools.asked.length, 1);
-  });
-
   it("does not ask to confirm bytes that are not an extrinsic", async () => {
     const script = { ...submitting("null"), decoder: { summary: undecoded("undecodable") } };
     const tools = await scriptedTools(script);

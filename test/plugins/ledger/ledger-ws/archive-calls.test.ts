@@ -44,7 +44,7 @@ function setUp({ isFull = false } = {}) {
         };
       },
     },
-    places: new KeyLimit(2).of("key"),
+    quota: new KeyLimit(2).of("key"),
     isBusy: () => false,
   });
   const begin = (): Promise<void> => calls.answer({ id: "1", method: method.name, params });

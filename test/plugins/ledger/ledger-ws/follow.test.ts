@@ -297,7 +297,7 @@ describe("operations", () => {
     }
   });
 
-  it("are limited per key on all its connections, and a client that leaves frees its places", async () => {
+  it("are limited per key on all its connections, and a client that leaves frees its quota", async () => {
     const key = await gateway.issue({});
     const [one, two] = [await connect({}, key), await connect({}, key)];
     const ids = [await one.follow(true), await two.follow(true)] as const;

@@ -87,7 +87,7 @@ describe("a key", () => {
     assert.equal(typeof (await two.call(storage, [["0xaa"]])).result, "string");
     await using other = await connect((await gateway.issue({})).key);
     assert.equal(typeof (await other.call(storage, [["0xbb"]])).result, "string");
-    // The place is free when nobody with this key has the subscription any more.
+    // The quota is free when nobody with this key has the subscription any more.
     assert.equal((await one.call("state_unsubscribeStorage", [id])).result, true);
     assert.deepEqual((await one.call(storage, [["0xcc"]])).error, tooManyOfKey);
     await two[Symbol.asyncDispose]();
@@ -96,7 +96,7 @@ describe("a key", () => {
     assert.ok(usage.includedMilliCu >= 13_000, "refused subscriptions are free");
   });
 
-  it("needs one place for equal subscriptions, however they are written", async () => {
+  it("uses its quota once for equal subscriptions, however they are written", async () => {
     await using one = await connect((await gateway.issue({})).key);
     assert.equal(typeof (await one.call(heads)).result, "string");
     for (const params of [
@@ -110,7 +110,7 @@ describe("a key", () => {
     assert.deepEqual((await one.call(storage, [["0xaa"]])).error, tooManyOfKey);
   });
 
-  it("gets back the place of a subscription whose parameters are not valid", async () => {
+  it("gets its quota back for a subscription whose parameters are not valid", async () => {
     await using one = await connect((await gateway.issue({})).key);
     for (const keys of [[], ["0x1"], ["aa"], [7]]) {
       assert.equal((await one.call(storage, [keys])).error?.code, -32602);
@@ -119,7 +119,7 @@ describe("a key", () => {
     assert.equal(typeof (await one.call(heads)).result, "string");
   });
 
-  it("gets back the place of a subscription that the node refuses", async () => {
+  it("gets its quota back for a subscription that the node refuses", async () => {
     await using one = await connect((await gateway.issue({})).key);
     for (let time = 0; time < 3; time++) {
       assert.equal((await one.call("beefy_subscribeJustifications", [time])).error?.code, -32601);

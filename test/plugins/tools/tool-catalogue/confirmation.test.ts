@@ -115,17 +115,6 @@ describe("a write tool", () => {
     assert.equal(caller.open(), 0);
   });
 
-  it("has the token as an additional member of its published input", () => {
-    const { catalogue } = startCatalogue();
-    const schema = catalogue.list[0]?.inputSchema;
-    assert.deepEqual(Object.keys(schema?.["properties"] ?? {}), [
-      "to",
-      "memo",
-      "confirmation_token",
-    ]);
-    assert.deepEqual(schema?.["required"], ["to"]);
-  });
-
   it("runs with the token in its input, which the tool does not get", async () => {
     const { catalogue, inputs } = startCatalogue();
     const confirmation_token = await tokenFor(catalogue, input);
@@ -243,24 +232,6 @@ describe("a confirmation token is refused", () => {
     assert.equal(codeOf(outcome), "GATEWAY_CONFIRMATION_EXPIRED");
     assert.deepEqual(caller.charged, []);
   };
-
-  it("a second time", async () => {
-    const { catalogue, inputs } = startCatalogue();
-    const confirmation_token = await tokenFor(catalogue, input);
-    await catalogue.call("send", { ...input, confirmation_token }, toolCaller());
-    await refused(catalogue, { ...input, confirmation_token });
-    assert.equal(inputs.length, 1);
-  });
-
-  it("for the second of two calls at once", async () => {
-    const { catalogue, inputs } = startCatalogue();
-    const confirmation_token = await tokenFor(catalogue, input);
-    const call = async (): Promise<ToolOutcome> =>
-      catalogue.call("send", { ...input, confirmation_token }, toolCaller());
-    const codes = (await Promise.all([call(), call()])).map(codeOf);
-    assert.deepEqual(codes.sort(), ["GATEWAY_CONFIRMATION_EXPIRED", "ok"]);
-    assert.equal(inputs.length, 1);
-  });
 
   it("after five minutes", async () => {
     const { catalogue, clock, inputs } = startCatalogue();

@@ -185,16 +185,6 @@ function digested(
   return args;
 }
 
-for (const set of fixtureSets) {
-  test(`${set} reads as recorded`, { skip: skipWithoutFixtures }, () => {
-    const chain = fixtureChain(set, 14);
-    const blocks = chain.blocks.map(({ number, result, events }) => {
-      return { number, extrinsics: result.block.extrinsics, events };
-    });
-    compareExpected(set, runtimeOf(chain.metadata), blocks);
-  });
-}
-
 const mainnet = "mainnet-polkadot-10000000";
 
 /** Its metadata has no magic number. */

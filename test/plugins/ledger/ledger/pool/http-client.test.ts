@@ -134,17 +134,6 @@ test("a host name works", async () => {
   assert.equal(await textOf(sendTo(open.client)), '"state_getStorage"');
 });
 
-test("one connection serves calls one after the other", async () => {
-  await using node = await startNode(echo);
-  await using open = connectTo(node.url);
-  for (let i = 0; i < 20; i++) await textOf(sendTo(open.client));
-  assert.equal(node.connections, 1);
-  assert.deepEqual(
-    node.received.map(({ nth }) => nth),
-    Array.from({ length: 20 }, (_, i) => i + 1),
-  );
-});
-
 test("a call made in the callback of an answer uses the connection of that answer", async () => {
   await using node = await startNode(echo);
   await using open = connectTo(node.url);
@@ -157,79 +146,6 @@ test("a call made in the callback of an answer uses the connection of that answe
   }
   open.client.send(new Chained());
   await second.promise;
-  assert.equal(node.connections, 1);
-});
-
-test("at most `connections` requests are sent concurrently, and the rest wait in order", async () => {
-  const held: Received[] = [];
-  await using node = await startNode((received) => held.push(received));
-  await using open = connectTo(node.url, { connections: 3 });
-  const calls = Array.from({ length: 8 }, (_, i) => sendTo(open.client, { method: `m${i}` }));
-  await node.seen(3);
-  assert.equal(open.client.inFlight, 8);
-  const methods: string[] = [];
-  for (let answered = 0; answered < 8; answered++) {
-    await node.seen(Math.min(8, answered + 3));
-    const received = held[answered];
-    assert.ok(received !== undefined);
-    methods.push(received.call().method);
-    echo(received);
-    await calls[answered]?.ending;
-  }
-  assert.deepEqual(methods, ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"]);
-  assert.equal(node.connections, 3);
-  assert.equal(open.client.inFlight, 0);
-});
-
-test("calls above the limit of waiting calls are refused, but not before send has returned", async () => {
-  await using node = await startNode(() => {});
-  await using open = connectTo(node.url, { connections: 1 });
-  for (let i = 0; i < 1_025; i++) sendTo(open.client);
-  const refused = sendTo(open.client);
-  assert.equal(refused.request.endings, 0);
-  assert.equal(await causeOf(refused), "saturated");
-});
-
-test("a call that waited too long for a connection is refused", async () => {
-  await using node = await startNode(() => {});
-  await using open = connectTo(node.url, { connections: 1 });
-  sendTo(open.client);
-  const waiting = sendTo(open.client);
-  await node.seen(1);
-  open.clock.advance(900);
-  assert.equal(waiting.request.endings, 0);
-  open.clock.advance(400);
-  assert.equal(await causeOf(waiting), "saturated");
-});
-
-const split = (text: string, socket: Received["socket"], at: number): void => {
-  socket.write(text.slice(0, at));
-  setImmediate(() => setImmediate(() => socket.write(text.slice(at))));
-};
-
-test("an answer in 1-byte chunks is read", async () => {
-  const text = (id: number): string => {
-    const chunks = result(id, '"hello"')
-      .split("")
-      .map((char) => `1\r\n${char}\r\n`)
-      .join("");
-    return `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`;
-  };
-  await using node = await startNode(bytes(text));
-  await using open = connectTo(node.url);
-  assert.equal(await textOf(sendTo(open.client)), '"hello"');
-  assert.equal(await textOf(sendTo(open.client)), '"hello"');
-  assert.equal(node.connections, 1);
-});
-
-test("an answer in two pieces, split at every byte, is read on one connection", async () => {
-  const length = response(result(999, '"hello"')).length;
-  await using node = await startNode((received) => {
-    const text = response(result(received.call().id, '"hello"'));
-    split(text, received.socket, Math.min(received.nth, text.length - 1));
-  });
-  await using open = connectTo(node.url);
-  for (let i = 0; i < length; i++) assert.equal(await textOf(sendTo(open.client)), '"hello"');
   assert.equal(node.connections, 1);
 });
 
@@ -257,16 +173,6 @@ test("interim responses are skipped", async () => {
   assert.equal(await textOf(sendTo(open.client)), "7");
 });
 
-test("an answer that ends with its connection is read, and the next call gets a new one", async () => {
-  await using node = await startNode((received) => {
-    received.socket.end(`HTTP/1.1 200 OK\r\n\r\n${result(received.call().id, "7")}`);
-  });
-  await using open = connectTo(node.url);
-  assert.equal(await textOf(sendTo(open.client)), "7");
-  assert.equal(await textOf(sendTo(open.client)), "7");
-  assert.equal(node.connections, 2);
-});
-
 test("Connection: close is honoured", async () => {
   await using node = await startNode(
     bytes((id) => response(result(id, "7"), "HTTP/1.1 200 OK\r\nConnection: close")),
@@ -276,27 +182,6 @@ test("Connection: close is honoured", async () => {
   await node.deserted();
   await textOf(sendTo(open.client));
   assert.equal(node.connections, 2);
-});
-
-test("bytes after an answer do not affect it, and end the connection", async () => {
-  await using node = await startNode(
-    bytes((id) => `${response(result(id, "7"))}HTTP/1.1 200 OK\r\n`),
-  );
-  await using open = connectTo(node.url);
-  assert.equal(await textOf(sendTo(open.client)), "7");
-  await node.deserted();
-  assert.equal(await textOf(sendTo(open.client)), "7");
-  assert.equal(node.connections, 2);
-});
-
-test("bytes on an idle connection close it and never answer the next call", async () => {
-  await using node = await startNode(echo);
-  await using open = connectTo(node.url);
-  await textOf(sendTo(open.client));
-  const [socket] = node.open;
-  socket?.write(response(result(2, '"forged"')));
-  await node.deserted();
-  assert.equal(await textOf(sendTo(open.client)), '"state_getStorage"');
 });
 
 test("an error of the node is an answer, with or without a code, also with a 4xx status and a null id", async () => {
@@ -342,20 +227,9 @@ const failing: readonly [name: string, text: (id: number) => string, cause: stri
   ["its id as a string", (id) => response(`{"id":"${id}","result":1}`), "garbage"],
   ["neither result nor error", (id) => response(`{"id":${id}}`), "garbage"],
   ["a batch", (id) => response(`[${result(id, "1")}]`), "garbage"],
-  ["something that is not HTTP", () => "+OK\r\n", "garbage"],
-  [
-    "a gzip coding nobody asked for",
-    () => "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
-    "garbage",
-  ],
   [
     "an answer above the bound",
     () => "HTTP/1.1 200 OK\r\nContent-Length: 10001\r\n\r\n",
-    "tooLarge",
-  ],
-  [
-    "chunks above the bound",
-    () => `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2711\r\n${"x".repeat(10_001)}`,
     "tooLarge",
   ],
 ];
@@ -370,13 +244,6 @@ for (const [name, text, cause] of failing) {
     assert.equal(call.request.endings, 1);
   });
 }
-
-test("a malformed response ends its connection", async () => {
-  await using node = await startNode(bytes(() => "HTTP/1.1 200 OK\nContent-Length: 0\n\n"));
-  await using open = connectTo(node.url);
-  await causeOf(sendTo(open.client));
-  await node.deserted();
-});
 
 test("a node that is down is unreachable, and the error of the connection is reported", async () => {
   const node = await startNode(echo);
@@ -405,14 +272,6 @@ test("if a node closes the connection in the middle of an answer, the call fails
   }
 });
 
-test("if a node resets the connection in the middle of an answer, the call fails", async () => {
-  await using node = await startNode(({ socket }) => {
-    socket.write("HTTP/1.1 200 OK\r\n", () => socket.resetAndDestroy());
-  });
-  await using open = connectTo(node.url);
-  assert.equal(await causeOf(sendTo(open.client)), "closed");
-});
-
 /** Answers the first request of a connection, and closes the connection on the second. */
 const closesOnSecond = (received: Received): void => {
   if (received.nth === 1) echo(received);
@@ -429,15 +288,6 @@ test("a read on a closed kept-alive connection is sent again on a new one", asyn
     node.received.map(({ nth }) => nth),
     [1, 2, 1],
   );
-});
-
-test("a read is not sent again if the new connection fails, too", async () => {
-  await using node = await startNode(echo);
-  await using open = connectTo(node.url);
-  await textOf(sendTo(open.client));
-  node.script = ({ socket }) => socket.destroy();
-  assert.equal(await causeOf(sendTo(open.client)), "closed");
-  assert.equal(node.received.length, 3);
 });
 
 test("a call that writes is sent on a new connection and exactly once", async () => {

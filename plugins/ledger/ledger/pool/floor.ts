@@ -1,0 +1,28 @@
+/** The highest finalized block that clients of any thread of the process may know. */
+import type { Threads } from "sluice-gateway/plugin";
+
+export class Floor {
+  readonly #height: Int32Array;
+
+  /** `pool`: the name of the upstream. */
+  constructor(threads: Threads | undefined, pool: string) {
+    const bytes = Int32Array.BYTES_PER_ELEMENT;
+    const memory = threads?.memory(`floor of ${pool}`, bytes) ?? new SharedArrayBuffer(bytes);
+    this.#height = new Int32Array(memory);
+  }
+
+  get height(): number {
+    return Atomics.load(this.#height, 0);
+  }
+
+  /** Raises the floor to a height. Does nothing if it is higher. */
+  raise(height: number): void {
+    for (let known = this.height; known < height; known = this.height) {
+      if (Atomics.compareExchange(this.#height, 0, known, height) === known) return;
+    }
+  }
+
+  reset(): void {
+    Atomics.store(this.#height, 0, 0);
+  }
+}

@@ -1,0 +1,397 @@
+/** Starts the threads that serve, replaces those that end, and closes them together. */
+import { createServer } from "node:net";
+import { MessageChannel, Worker } from "node:worker_threads";
+import type { AddressInfo } from "node:net";
+import { threadModule } from "../../base/package-files.ts";
+import { runGuarded } from "../../base/guard.ts";
+import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
+import { messageOf } from "../../base/message-of.ts";
+import type { ServerConfig } from "../../config/config.ts";
+import { fault, orderFaults, type Fault } from "../../config/fault.ts";
+import { bind } from "../../http/bind.ts";
+import { openConnections, type Listener } from "../../http/listen.ts";
+import { SharedCount } from "../../memory/shared-count.ts";
+import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
+import { pluginModules } from "../../pipeline/load/load.ts";
+import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
+import type { Clock, Log } from "../../plugin.ts";
+import { StartError } from "../../start-error.ts";
+import type { MainThreads } from "./ports.ts";
+import { stackOf } from "./stack-of-thread.ts";
+import {
+  beatBytes,
+  beatMemory,
+  beatMs,
+  closeCall,
+  commitTopic,
+  drainTopic,
+  dropTopic,
+  failingTopic,
+  heldBytesCount,
+  lastMetricsTopic,
+  metricsCall,
+  prepareCall,
+  startedTopic,
+  type PipelineFile,
+  type Started,
+  type ThreadStart,
+} from "./thread-start.ts";
+
+const program = threadModule("src/commands/gateway-thread");
+
+/** A thread is replaced when it has missed this many beats. */
+const maxMissedBeats = 10;
+/** Time limit of a start, which imports the plugins and waits for their backends. */
+const startLimitMs = 60_000;
+/** Time limit of the preparation of a reload. */
+const prepareLimitMs = 30_000;
+/** Time until a thread that ended soon after its start, or could not start, is replaced. */
+const retryMs = 1_000;
+/** Time for which a scrape waits for the metrics of a thread. */
+const metricsLimitMs = 1_000;
+/** Time that a thread may take after its drain until it has ended. */
+const endLimitMs = 8_000;
+/** The three spaces for new objects, each as large as the process has them (src/commands/server-process.ts). */
+const youngGenerationMb = 24;
+
+export interface PoolOptions {
+  readonly threads: MainThreads;
+  /** The generation of the main thread. */
+  readonly generation: Generation;
+  readonly start: Pick<ThreadStart, "env" | "strict" | "sendsLog">;
+  /** Services that run in no thread. */
+  readonly without: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface Thread {
+  readonly index: number;
+  readonly worker: Worker;
+  readonly startedAt: number;
+  readonly started: PromiseWithResolvers<Started>;
+  readonly exited: PromiseWithResolvers<void>;
+  state: "starting" | "serving" | "draining";
+  generation: number;
+  /** Number of beats at the last check, and number of checks since the last beat. */
+  beats: number;
+  missed: number;
+  metrics: readonly FamilyDump[];
+}
+
+/** The public listener of a gateway with several threads. */
+export class ThreadPool implements Listener, OtherMetrics {
+  readonly host: string;
+  readonly port: number;
+  readonly #options: PoolOptions;
+  readonly #threads = new Map<number, Thread>();
+  readonly #beats: Int32Array;
+  readonly #stack = new DisposableStack();
+  /** The counters of the threads that have ended. */
+  #past: readonly FamilyDump[] = [];
+  /** The threads that have been asked to prepare a generation. */
+  #prepared: readonly Thread[] = [];
+  #file: PipelineFile;
+  #isClosing = false;
+
+  /** Rejects with a ListenError or a StartError. */
+  static async open(options: PoolOptions): Promise<ThreadPool> {
+    const { host, port } = await freeAddress(options.generation.config.server);
+    const pool = new ThreadPool(options, host, port);
+    try {
+      await Promise.all(Array.from({ length: options.threads.count }, () => pool.#startFirst()));
+    } catch (error) {
+      await pool.#terminate();
+      throw error;
+    }
+    return pool;
+  }
+
+  private constructor(options: PoolOptions, host: string, port: number) {
+    const { threads, clock } = options;
+    this.host = host;
+    this.port = port;
+    this.#options = options;
+    this.#file = this.#fileOf(options.generation);
+    this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
+    this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
+    this.#stack.use(clock.every(beatMs, () => void this.refresh()));
+    const receive = (topic: string, run: (thread: Thread, value: unknown) => void): void => {
+      this.#stack.use(
+        threads.receive(topic, (value, from) => {
+          const thread = this.#threads.get(from);
+          if (thread !== undefined) run(thread, value);
+        }),
+      );
+    };
+    // Only src/gateway/threads/run-thread.ts sends to these topics.
+    receive(startedTopic, ({ started }, value) => started.resolve(value as Started));
+    receive(failingTopic, (thread) => {
+      thread.state = "draining";
+      this.#replace(thread);
+    });
+    receive(lastMetricsTopic, (thread, value) => {
+      thread.metrics = value as readonly FamilyDump[];
+    });
+  }
+
+  get running(): number {
+    const indexes = [...this.#threads.keys()];
+    return indexes.reduce((sum, index) => sum + Atomics.load(this.#beats, 2 * index + 1), 0);
+  }
+
+  /** The threads, for /pipelines. */
+  get described(): readonly object[] {
+    return [...this.#threads.values()].map(({ index, state, generation }) => ({
+      thread: index,
+      state,
+      generation,
+    }));
+  }
+
+  /** Reports whether all threads serve, for /readyz. */
+  get check(): true | string {
+    const { count } = this.#options.threads;
+    const serving = this.#serving().length;
+    return serving >= count ? true : `${serving} of ${count} threads serve`;
+  }
+
+  /** Returns the metrics of all threads, as they were last read. */
+  get families(): Iterable<readonly FamilyDump[]> {
+    return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
+  }
+
+  /** Reads the metrics of all threads. Never rejects. */
+  async refresh(): Promise<void> {
+    const { threads } = this.#options;
+    await Promise.allSettled(
+      this.#serving().map(async (thread) => {
+        const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
+        // The thread answers with the result of `dump` of its metrics.
+        thread.metrics = dump as readonly FamilyDump[];
+      }),
+    );
+  }
+
+  /** Prepares the generation of the main thread in all threads. After a fault, no thread serves it. */
+  async prepare({ generation, faults: own }: Provisioned): Promise<Provisioned> {
+    if (generation === undefined) return { generation, faults: own };
+    const { threads } = this.#options;
+    const file = this.#fileOf(generation);
+    this.#prepared = this.#serving();
+    const prepared = this.#prepared.map(async ({ index }): Promise<readonly Fault[]> => {
+      try {
+        const faults = await threads.call(prepareCall, file, index, prepareLimitMs);
+        return faults as readonly Fault[];
+      } catch (error) {
+        return [fault("SLUICE_START_FAILED", messageOf(error))];
+      }
+    });
+    const faults = (await Promise.all(prepared)).flat();
+    if (faults.length === 0) return { generation, faults };
+    threads.send(dropTopic, undefined);
+    await generation.retire();
+    return { generation: undefined, faults: orderFaults(faults) };
+  }
+
+  /** All threads serve the generation that they have prepared. */
+  swap(generation: Generation): void {
+    this.#file = this.#fileOf(generation);
+    for (const thread of this.#prepared) thread.generation = generation.number;
+    this.#options.threads.send(commitTopic, undefined);
+    // Those that began to serve in the meantime have another generation. They are replaced when they have ended.
+    for (const { worker, generation: its } of this.#serving()) {
+      if (its !== generation.number) void worker.terminate();
+    }
+  }
+
+  beginDrain(): void {
+    this.#isClosing = true;
+    this.#options.threads.send(drainTopic, undefined);
+  }
+
+  async close(ms: number): Promise<void> {
+    this.beginDrain();
+    const { threads, clock, log } = this.#options;
+    const exits = Array.from(this.#threads.values(), ({ exited }) => exited.promise);
+    for (const { index } of this.#threads.values()) {
+      threads.call(closeCall, ms, index, ms + endLimitMs).catch(() => {});
+    }
+    const late = Promise.withResolvers<void>();
+    using _limit = clock.after(ms + endLimitMs, () => {
+      log.error({ threads: [...this.#threads.keys()] }, "some threads did not end in time");
+      late.resolve();
+    });
+    await Promise.race([Promise.all(exits), late.promise]);
+    await this.#terminate();
+    this.#stack.dispose();
+  }
+
+  #fileOf(generation: Generation): PipelineFile {
+    const { number, config, runsOnce } = generation;
+    const without = [...this.#options.without, ...runsOnce];
+    return { path: config.file, text: config.text, without, generation: number };
+  }
+
+  #serving(): Thread[] {
+    return [...this.#threads.values()].filter(({ state }) => state === "serving");
+  }
+
+  async #terminate(): Promise<void> {
+    this.#isClosing = true;
+    await Promise.all(Array.from(this.#threads.values(), ({ worker }) => worker.terminate()));
+  }
+
+  async #startFirst(): Promise<void> {
+    const faults = await this.#start();
+    if (faults.length > 0) throw new StartError(faults);
+  }
+
+  /** Starts a thread with the current file. Resolves with the faults when it serves or has ended. */
+  async #start(): Promise<readonly Fault[]> {
+    const { threads, start, clock, log } = this.#options;
+    const index = this.#freeIndex();
+    const messages = new MessageChannel();
+    const memory = new MessageChannel();
+    const workerData: ThreadStart = {
+      ...start,
+      index,
+      count: threads.count,
+      messages: messages.port2,
+      memory: memory.port2,
+      file: this.#file,
+      host: this.host,
+      port: this.port,
+    };
+    const worker = new Worker(new URL(program), {
+      workerData,
+      transferList: [messages.port2, memory.port2],
+      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
+    });
+    const thread: Thread = {
+      index,
+      worker,
+      startedAt: clock.monotonic(),
+      started: Promise.withResolvers(),
+      exited: Promise.withResolvers(),
+      state: "starting",
+      generation: this.#file.generation,
+      beats: 0,
+      missed: 0,
+      metrics: [],
+    };
+    this.#threads.set(index, thread);
+    threads.connect(index, { messages: messages.port1, memory: memory.port1 });
+    const failed = (message: string): void =>
+      thread.started.resolve({ faults: [fault("SLUICE_START_FAILED", message)] });
+    worker.on("error", (error: unknown) => {
+      log.error({ err: error, thread: index }, "a thread failed");
+      failed(`a thread did not start: ${messageOf(error)}`);
+    });
+    worker.on("exit", () => {
+      failed("a thread ended while it started");
+      this.#ended(thread);
+    });
+    using _limit = clock.after(startLimitMs, () => {
+      failed(`a thread did not start within ${startLimitMs / 1_000} s`);
+      void worker.terminate();
+    });
+    const { faults } = await thread.started.promise;
+    if (faults.length > 0) return faults;
+    // A reload during the start has not reached this thread.
+    if (thread.generation !== this.#file.generation) {
+      await worker.terminate();
+      return this.#start();
+    }
+    thread.state = "serving";
+    return [];
+  }
+
+  #freeIndex(): number {
+    const { slots } = this.#options.threads;
+    const all = Array.from({ length: slots - 1 }, (_, at) => at + 1);
+    const free = all.find((index) => !this.#threads.has(index));
+    if (free !== undefined) return free;
+    throw new Error("too many threads drain at the same time");
+  }
+
+  #ended(thread: Thread): void {
+    const { index, state } = thread;
+    const { threads, log } = this.#options;
+    this.#threads.delete(index);
+    Atomics.store(this.#beats, 2 * index + 1, 0);
+    const counters = thread.metrics.filter(({ type }) => type !== "gauge");
+    this.#past = addUpFamilies(this.#past, [counters]);
+    for (const name of [openConnections, heldBytesCount]) {
+      new SharedCount(threads, name).release(index);
+    }
+    threads.disconnect(index);
+    thread.exited.resolve();
+    if (this.#isClosing || state !== "serving") return;
+    log.error({ thread: index }, "a thread has ended: another one takes its place");
+    this.#replace(thread);
+  }
+
+  /** Starts another thread, at once if the previous one has served for a while. */
+  #replace({ startedAt }: Pick<Thread, "startedAt">): void {
+    const { clock, log } = this.#options;
+    if (this.#isClosing) return;
+    const retry = (): void => {
+      clock.after(retryMs, start);
+    };
+    const failed = (reason: object): void => {
+      if (this.#isClosing) return;
+      log.error(reason, "a thread could not be replaced yet");
+      retry();
+    };
+    const start = (): void => {
+      if (this.#isClosing) return;
+      this.#start().then(
+        (faults) => {
+          if (faults.length > 0) failed({ faults });
+        },
+        (error: unknown) => failed({ err: error }),
+      );
+    };
+    if (clock.monotonic() - startedAt < retryMs) retry();
+    else start();
+  }
+
+  #checkBeats(): void {
+    for (const thread of this.#threads.values()) {
+      if (thread.state === "starting") continue;
+      const beats = Atomics.load(this.#beats, 2 * thread.index);
+      thread.missed = beats === thread.beats ? thread.missed + 1 : 0;
+      thread.beats = beats;
+      if (thread.missed !== maxMissedBeats) continue;
+      const failed = (error: unknown): void =>
+        this.#options.log.error({ err: error }, "a thread could not be ended");
+      void runGuarded(() => this.#endBlocked(thread), failed);
+    }
+  }
+
+  /** Ends a thread whose event loop does not run, and names the plugin that runs in it. */
+  async #endBlocked({ worker, index }: Thread): Promise<void> {
+    const { log, clock } = this.#options;
+    const stack = await stackOf(worker, clock);
+    const plugin = pluginOfStack(stack, pluginModules);
+    const about = { thread: index, ...(plugin !== undefined && { plugin }), stack };
+    log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
+    await worker.terminate();
+  }
+}
+
+/**
+ * Returns the address to listen on. Threads share a port with any process of the same user that also shares it, so this
+ * first takes the port alone. Rejects with a ListenError if the port is in use.
+ */
+async function freeAddress(server: ServerConfig): Promise<{ host: string; port: number }> {
+  const probe = createServer((socket) => socket.destroy());
+  await bind(probe, { section: "server", host: server.host, port: server.port }, 1);
+  // A listening TCP server has an AddressInfo. Only pipes have a string.
+  const { address: host, port } = probe.address() as AddressInfo;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  probe.close(() => resolve());
+  await promise;
+  return { host, port };
+}

@@ -1,0 +1,44 @@
+/** Requests on a connection of its own, so that the kernel gives each client to one of the threads. */
+import { once } from "node:events";
+import { connect } from "node:net";
+
+export interface Answer {
+  readonly status: number;
+  /** The header X-Request-Id. */
+  readonly requestId: string;
+}
+
+/**
+ * Sends `GET /` with a key, one request after the other, while `answered` returns true. Resolves then, or when the server
+ * closes the connection.
+ */
+export async function askWith(
+  url: string,
+  key: string,
+  answered: (answer: Answer) => boolean,
+): Promise<void> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).setEncoding("utf8");
+  await once(socket, "connect");
+  const closed = new Promise<void>((resolve) => {
+    // The process may be killed.
+    socket.on("error", () => {}).on("close", () => resolve());
+  });
+  const next = (): void => {
+    socket.write(`GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+  };
+  let text = "";
+  socket.on("data", (chunk: string) => {
+    text += chunk;
+    const end = text.indexOf("\r\n\r\n") + 4;
+    const head = text.slice(0, end);
+    const length = Number(/^content-length: (\d+)/im.exec(head)?.[1]);
+    if (end < 4 || text.length < end + length) return;
+    const requestId = /^x-request-id: (\S+)/im.exec(head)?.[1] ?? "";
+    text = "";
+    if (answered({ status: Number(head.slice(9, 12)), requestId })) next();
+    else socket.destroy();
+  });
+  next();
+  await closed;
+}

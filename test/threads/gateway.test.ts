@@ -1,0 +1,125 @@
+/** A gateway with several threads, through its listeners. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { test } from "node:test";
+import { pipeline, startThreads } from "./threads-gateway.ts";
+
+test("all threads serve the port, and the admin listener adds them up", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const seen = new Map<string, number>();
+  await gateway.askUntil("/which", (answer) => {
+    seen.set(answer, (seen.get(answer) ?? 0) + 1);
+    return seen.size === 2;
+  });
+  assert.deepEqual([...seen.keys()].toSorted(), ["1", "2"]);
+  const asked = [...seen.values()].reduce((sum, count) => sum + count);
+  const metrics = await gateway.admin("/metrics");
+  const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
+  assert.equal(Number(counted?.[1]), asked);
+  const { threads } = JSON.parse(await gateway.admin("/pipelines"));
+  assert.deepEqual(threads, [
+    { thread: 1, state: "serving", generation: 1 },
+    { thread: 2, state: "serving", generation: 1 },
+  ]);
+  const { checks } = JSON.parse(await gateway.admin("/readyz"));
+  assert.equal(checks.threads, "ok");
+});
+
+test("a reload reaches all threads, or none if one of them cannot load it", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const { reloader } = gateway.gateway;
+  await gateway.write(pipeline(2, "-new"));
+  assert.deepEqual(await reloader.reload("test"), []);
+  const seen = new Set<string>();
+  await gateway.askUntil("/which", (answer) => seen.add(answer).size === 2);
+  assert.deepEqual([...seen].toSorted(), ["1-new", "2-new"]);
+  const generations = (text: string): number[] =>
+    JSON.parse(text).threads.map(({ generation }: { generation: number }) => generation);
+  assert.deepEqual(generations(await gateway.admin("/pipelines")), [2, 2]);
+  // The plugin starts in the main thread and in thread 1, and throws in thread 2.
+  await gateway.write(pipeline(2, "fails in 2"));
+  const faults = await reloader.reload("test");
+  assert.deepEqual(
+    faults.map(({ code }) => code),
+    ["SLUICE_PLUGIN_START"],
+  );
+  assert.deepEqual(generations(await gateway.admin("/pipelines")), [2, 2]);
+  seen.clear();
+  await gateway.askUntil("/which", (answer) => seen.add(answer).size === 2);
+  assert.deepEqual([...seen].toSorted(), ["1-new", "2-new"]);
+  await gateway.write(pipeline(3));
+  assert.deepEqual(
+    (await reloader.reload("test")).map(({ code }) => code),
+    ["SLUICE_RESTART_NEEDED"],
+  );
+});
+
+test("a thread whose plugin throws out of turn is replaced, and its requests stay counted", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const ids = new Set<string>();
+  await gateway.askUntil("/which?id", (id) => ids.add(id).size === 2);
+  await gateway.ask("/which?throw");
+  // The new thread may have the index of the one that it replaces.
+  await gateway.askUntil("/which?id", (id) => id.includes("-") && !ids.has(id));
+  await gateway.adminUntil("/pipelines", (text) =>
+    JSON.parse(text).threads?.every(({ state }: { state: string }) => state === "serving"),
+  );
+  const { ready, checks } = JSON.parse(await gateway.admin("/readyz"));
+  assert.equal(checks.threads, "ok", JSON.stringify(ready));
+  const metrics = await gateway.admin("/metrics");
+  const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
+  assert.equal(Number(counted?.[1]), gateway.asked);
+});
+
+test("a thread that does not answer for 10 s is ended and replaced, and the log names the plugin", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  // The answer never comes: the connection is closed when the thread is ended.
+  await assert.rejects(gateway.ask("/which?block"));
+  await gateway.adminUntil("/readyz", (text) => JSON.parse(text).checks?.threads === "ok");
+  const logged = gateway.lines.find((line) => line.includes("has not answered for 10 s"));
+  assert.equal(JSON.parse(logged?.slice(logged.indexOf("{")) ?? "{}").plugin, "which");
+});
+
+test("explain finds an exchange in whichever thread served it", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const response = await fetch(`${gateway.url}/which`, { headers: { connection: "close" } });
+  const thread = await response.text();
+  const id = response.headers.get("x-request-id") ?? "";
+  const { exchanges } = JSON.parse(await gateway.admin(`/explain?id=${id}`));
+  assert.deepEqual(
+    exchanges.map(({ replica }: { replica: string }) => replica),
+    [`thread ${thread}`],
+  );
+});
+
+test("a stop drains all threads: running requests end, and none begins", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const running = Array.from({ length: 8 }, () => gateway.ask("/which?wait"));
+  await gateway.adminUntil("/metrics", (text) =>
+    text.includes('sluice_exchanges_open{route="/which"} 8'),
+  );
+  const stopped = gateway.gateway.stop();
+  await Promise.all(running);
+  await stopped;
+  await assert.rejects(gateway.ask("/which"));
+});
+
+test("the number of open connections is limited over all threads", async (t) => {
+  const gateway = await startThreads(t, pipeline(2, "", ", connections: 4"));
+  const sockets = Array.from({ length: 12 }, () => connect(Number(new URL(gateway.url).port)));
+  t.after(() => sockets.forEach((socket) => socket.destroy()));
+  const closed = sockets.map((socket) => once(socket, "close"));
+  for (const socket of sockets) socket.on("error", () => {});
+  let count = 0;
+  await new Promise<void>((resolve) => {
+    for (const each of closed) void each.then(() => ++count === 8 && resolve());
+  });
+  assert.equal(sockets.filter(({ closed: isClosed }) => !isClosed).length, 4);
+});
+
+test("the port of another process is refused, although threads share theirs", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const { port } = new URL(gateway.url);
+  await assert.rejects(startThreads(t, pipeline(2), { PORT: port }), /SLUICE_LISTEN_FAILED/);
+});

@@ -1,0 +1,104 @@
+/** Starts a gateway with several threads, one of whose routes has a plugin that says and does what a test needs. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { startBareGateway, type BareGateway } from "../../src/testing/gateway.ts";
+
+/** A surface that answers with the index of its thread and a text, and fails in the ways that a query asks for. */
+const surface = `
+const id = crypto.randomUUID();
+export default {
+  kind: "surface", name: "which", description: "x",
+  options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
+  start: ({ text }, host) => {
+    if (text === "fails in " + host.threads?.index) throw new Error("cannot start");
+    return { answer };
+    function answer(exchange) {
+      const { query } = exchange.request;
+      if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
+      if (query === "block") for (;;) Math.random();
+      if (query === "id") return { status: 200, body: id };
+      const reply = { status: 200, body: host.threads?.index + text };
+      // Long enough for a test to see that the request runs, and no test waits for less.
+      return query === "wait" ? new Promise((end) => setTimeout(end, 500, reply)) : reply;
+    }
+  },
+};
+`;
+
+export const pipeline = (threads: number, text = "", more = ""): string => `version: 1
+server: { port: "\${PORT}", threads: ${threads}${more} }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plugins: { which: ./which.js }
+routes:
+  - { path: /which, run: [request-id], to: { which: { text: "${text}" } } }
+`;
+
+/** The services that the route does not use, so that a start is short. */
+const without = [
+  "accounts",
+  "attestation",
+  "confidential-relay",
+  "enclave-workers",
+  "metering",
+  "sealed-networks",
+  "tool-catalogue",
+  "ledger",
+  "networks",
+  "proofs",
+];
+
+export interface ThreadsGateway extends BareGateway {
+  /** Requests a path on a connection of its own. Resolves with the text of the answer. */
+  ask(path: string): Promise<string>;
+  /** Requests until `isDone` is true for an answer. */
+  askUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
+  /** Number of answers of `ask`. */
+  readonly asked: number;
+  /** The answer of a path of the admin listener. */
+  admin(path: string): Promise<string>;
+  adminUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
+}
+
+export async function startThreads(
+  t: TestContext,
+  text: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<ThreadsGateway> {
+  const gateway = await startBareGateway({
+    without,
+    pipeline: text,
+    env,
+    prepare(folder) {
+      writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+      writeFileSync(join(folder, "which.js"), surface);
+    },
+  });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  const get = async (url: string): Promise<string> =>
+    (await fetch(url, { headers: { connection: "close" } })).text();
+  let asked = 0;
+  const ask = async (path: string): Promise<string> => {
+    const answer = await get(gateway.url + path);
+    asked++;
+    return answer;
+  };
+  const admin = (path: string): Promise<string> => get(gateway.adminUrl + path);
+  const until =
+    (request: (path: string) => Promise<string>): ThreadsGateway["askUntil"] =>
+    async (path, isDone) => {
+      // A connection to a thread that has just ended is closed.
+      while (!isDone(await request(path).catch(() => "{}")));
+    };
+  return {
+    ...gateway,
+    ask,
+    get asked() {
+      return asked;
+    },
+    askUntil: until(ask),
+    admin,
+    adminUntil: until(admin),
+  };
+}
