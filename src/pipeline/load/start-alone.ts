@@ -57,7 +57,7 @@ function restricted(name: string, host: Partial<Host>, used: StandIns): Host {
     // The caller of `startAlone` passes every member that the service calls.
     return service as ServiceTypes[Name];
   };
-  const members: Partial<Host> = { ...host, use };
+  const members: Partial<Host> = { threads: undefined, ...host, use };
   return new Proxy(members, {
     get(target, member) {
       if (Object.hasOwn(target, member)) return Reflect.get(target, member) as unknown;
