@@ -9,7 +9,7 @@ export interface Answer {
 }
 
 /**
- * Sends `GET /` with a key, one request after the other, while `answered` returns true. Resolves then, or when the server
+ * Sends GET requests with a key, one request after the other, while `answered` returns true. Resolves then, or when the server
  * closes the connection.
  */
 export async function askWith(
@@ -17,7 +17,7 @@ export async function askWith(
   key: string,
   answered: (answer: Answer) => boolean,
 ): Promise<void> {
-  const { hostname, port } = new URL(url);
+  const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname).setEncoding("utf8");
   await once(socket, "connect");
   const closed = new Promise<void>((resolve) => {
@@ -25,7 +25,7 @@ export async function askWith(
     socket.on("error", () => {}).on("close", () => resolve());
   });
   const next = (): void => {
-    socket.write(`GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    socket.write(`GET ${pathname} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
   };
   let text = "";
   socket.on("data", (chunk: string) => {

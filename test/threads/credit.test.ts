@@ -8,16 +8,19 @@ import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 
 const price = 10;
 
-async function startThreads(t: TestContext, more = ""): Promise<TestGateway> {
+async function startThreads(t: TestContext): Promise<TestGateway> {
   const gateway = await startTestGateway({
     strict: false,
     pipeline: `version: 1
 server: { port: "\${PORT}", threads: 3 }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
-${more}
+lists:
+  # A thread learns of a new key with its next look at the store. Until then, the key must not count as wrong.
+  key: [request-id, { authenticate: { failures: 0 } }, { authorize: { require: key } }]
 routes:
-  - { path: /, methods: [GET], run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: ${price} } }], to: discovery }
+  - { path: /, methods: [GET], run: [{ use: key }, { meter: { price: ${price} } }], to: discovery }
+  - { path: /limited, methods: [GET], run: [request-id, { authenticate: { failures: 0 } }, rate-limit, { authorize: { require: key } }], to: discovery }
 `,
   });
   t.after(() => gateway[Symbol.asyncDispose]());
@@ -25,10 +28,9 @@ routes:
 }
 
 /** Sends requests on a connection of its own, one after the other. Resolves with their statuses. */
-async function ask(gateway: TestGateway, key: string, count: number): Promise<number[]> {
+async function ask(url: string, key: string, count: number): Promise<number[]> {
   const statuses: number[] = [];
-  await askWith(gateway.url, key, ({ status }) => {
-    // A thread learns of a new key with its next look at the store.
+  await askWith(url, key, ({ status }) => {
     if (status !== 401) statuses.push(status);
     return statuses.length < count;
   });
@@ -39,7 +41,7 @@ test("three threads spend the limit of a key exactly, and every answer is a char
   const gateway = await startThreads(t);
   const answers = 200;
   const { key, keyId } = await gateway.issue({ cuLimit24hMilli: answers * price });
-  const all = await Promise.all(Array.from({ length: 24 }, () => ask(gateway, key, 15)));
+  const all = await Promise.all(Array.from({ length: 24 }, () => ask(gateway.url, key, 15)));
   const statuses = all.flat();
   assert.equal(statuses.filter((status) => status === 200).length, answers);
   assert.equal(statuses.filter((status) => status === 429).length, statuses.length - answers);
@@ -48,4 +50,17 @@ test("three threads spend the limit of a key exactly, and every answer is a char
     [rows.length, new Set(rows.map((row) => row.keyId))],
     [answers, new Set([keyId])],
   );
+});
+
+test("three threads share the rate of a key", async (t) => {
+  const gateway = await startThreads(t);
+  const rps = 5;
+  const burst = 2 * rps;
+  const { key } = await gateway.issue({ rpsLimit: rps });
+  const started = performance.now();
+  const url = `${gateway.url}/limited`;
+  const all = await Promise.all(Array.from({ length: 24 }, () => ask(url, key, 4)));
+  const seconds = (performance.now() - started) / 1000;
+  const admitted = all.flat().filter((status) => status === 200).length;
+  assert.ok(admitted >= burst && admitted <= burst + rps * seconds, `${admitted} in ${seconds} s`);
 });

@@ -94,6 +94,9 @@ interface Commit {
  */
 const isOneCore = availableParallelism() === 1;
 const deferMs = isOneCore ? 1 : 4;
+/** After a commit with more charges of threads, the next ones wait, so that a commit has the charges of all threads. */
+const fewPosted = 3;
+const deferPostsMs = 1;
 const resolved = Promise.resolve();
 
 export class ChargeBatches {
@@ -109,6 +112,8 @@ export class ChargeBatches {
   #commit: Commit | undefined;
   /** Ends with the state `writing`. */
   #written = resolved;
+  /** Number of charges of the last commit that came from threads. */
+  #lastPosted = 0;
   /** Number of the last charge that the authority has accepted. */
   #posted = 0;
   #monthEnd = 0;
@@ -182,7 +187,7 @@ export class ChargeBatches {
     this.#next ??= newBatch(this.#deps.clock.monotonic());
     this.#next.posts.push({ request, resolve, reject });
     this.#next.rows += request.charges.length;
-    void this.commit(false);
+    void this.#commitNext(this.#lastPosted > fewPosted ? deferPostsMs : 0);
     return promise;
   }
 
@@ -192,28 +197,34 @@ export class ChargeBatches {
    */
   commit(mayWait: boolean): Promise<void> {
     const { credit, isAsync } = this.#deps;
+    const waits = isAsync || ((mayWait || isOneCore) && credit.reservations > 0);
+    return this.#commitNext(waits ? deferMs : 0);
+  }
+
+  /** `ms`: time for which the charges may wait for others. */
+  #commitNext(ms: number): Promise<void> {
     const { failure } = this.#recorded.journal;
     const recorded = this.#recordedAll;
     if (this.#state === "closed") this.#lose(notRecorded());
-    else if (failure !== undefined && !isAsync) this.#lose(failure);
-    else if (isAsync || ((mayWait || isOneCore) && credit.reservations > 0)) this.#schedule("soon");
-    else this.#schedule("now");
+    else if (failure !== undefined && !this.#deps.isAsync) this.#lose(failure);
+    else this.#schedule(ms > 0 ? "soon" : "now", ms);
     return recorded;
   }
 
-  #schedule(haste: "soon" | "now"): void {
+  #schedule(haste: "soon" | "now", ms = deferMs): void {
     if (this.#haste === haste || this.#haste === "now") return;
     this.#haste = haste;
-    if (haste === "soon") this.#startTimer();
+    if (haste === "soon") this.#startTimer(ms);
     else if (this.#state === "idle") setImmediate(this.#flush);
   }
 
-  #startTimer(): void {
+  /** `ms`: always the same, because the charges are either those of threads or those of this thread. */
+  #startTimer(ms: number): void {
     this.#timer =
       this.#timer?.refresh() ??
       setTimeout(() => {
         if (this.#haste === "soon") this.#flush();
-      }, deferMs);
+      }, ms);
   }
 
   #write(): void {
@@ -293,7 +304,11 @@ export class ChargeBatches {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
     for (const reservation of batch.settled) credit.posted(reservation);
-    for (const { request, resolve } of batch.posts) resolve(ledger.post(request));
+    this.#lastPosted = 0;
+    for (const { request, resolve } of batch.posts) {
+      this.#lastPosted += request.charges.length;
+      resolve(ledger.post(request));
+    }
     for (const each of draws) each.save();
     this.#recorded.encoder.saved();
     this.#endCommit();

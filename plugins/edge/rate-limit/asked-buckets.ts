@@ -1,6 +1,6 @@
 /**
  * The buckets of a process with several threads (`server.threads`). The main thread has them, and a thread that serves
- * asks it for each token, so the limits are those of the process.
+ * asks it for each token, so the limits are those of the process. The requests of one turn of the event loop share a call.
  */
 import type { Clock, Threads } from "sluice-gateway/plugin";
 import type { Bucket } from "./bucket.ts";
@@ -13,49 +13,62 @@ interface Asked {
 }
 
 interface Taken {
-  readonly taken: boolean;
+  readonly isTaken: boolean;
   readonly remaining: number;
   readonly microsToNext: number;
 }
 
+/** Returns undefined if the main thread does not answer. */
+type Ask = (asked: Asked) => Promise<Taken | undefined>;
+
 /** `limiter`: text that is the same for the same limiter in every thread. */
 export function askedBuckets(threads: Threads, limiter: string): CreateBucket<AskedBucket> {
-  return (caller, terms, now) =>
-    // Only `serveBuckets` answers these calls.
-    new AskedBucket(
-      terms,
-      now,
-      (asked) => threads.call(limiter, { caller, terms: asked }) as Promise<Taken>,
-    );
+  let asked: Asked[] = [];
+  let answers: Promise<readonly Taken[]> | undefined;
+  const send = async (): Promise<readonly Taken[]> => {
+    await new Promise(setImmediate);
+    const all = asked;
+    asked = [];
+    answers = undefined;
+    // Only `serveBuckets` answers this call.
+    return threads.call(limiter, all).catch(() => []) as Promise<readonly Taken[]>;
+  };
+  const ask: Ask = async (one) => {
+    const place = asked.push(one) - 1;
+    return (await (answers ??= send()))[place];
+  };
+  return (caller, terms, now) => new AskedBucket(ask, caller, terms, now);
 }
 
 class AskedBucket implements Bucket {
-  terms: BucketTerms;
-  readonly #ask: (terms: BucketTerms) => Promise<Taken>;
+  readonly #ask: Ask;
+  readonly #caller: string;
+  #terms: BucketTerms;
   #remaining: number;
   #nextAt: number;
 
-  constructor(terms: BucketTerms, now: number, ask: (terms: BucketTerms) => Promise<Taken>) {
-    this.terms = terms;
+  constructor(ask: Ask, caller: string, terms: BucketTerms, now: number) {
     this.#ask = ask;
+    this.#caller = caller;
+    this.#terms = terms;
     this.#remaining = terms.burst;
     this.#nextAt = now;
   }
 
+  get terms(): BucketTerms {
+    return this.#terms;
+  }
+
   change(terms: BucketTerms): void {
-    this.terms = terms;
+    this.#terms = terms;
   }
 
   async take(now: number): Promise<boolean> {
-    try {
-      const { taken, remaining, microsToNext } = await this.#ask({ ...this.terms, limits: [] });
-      this.#remaining = remaining;
-      this.#nextAt = now + microsToNext;
-      return taken;
-    } catch {
-      // The main thread does not answer.
-      return false;
-    }
+    const taken = await this.#ask({ caller: this.#caller, terms: { ...this.#terms, limits: [] } });
+    if (taken === undefined) return false;
+    this.#remaining = taken.remaining;
+    this.#nextAt = now + taken.microsToNext;
+    return taken.isTaken;
   }
 
   remaining(): number {
@@ -81,16 +94,16 @@ export function serveBuckets(
 ): Disposable {
   /** The terms by their values, because a bucket compares them by identity. */
   const known = new Map<string, BucketTerms>();
-  return threads.serve(limiter, async (value): Promise<Taken> => {
-    // Only `askedBuckets` calls this name.
-    const { caller, terms: given } = value as Asked;
+  const take = async ({ caller, terms: given }: Asked): Promise<Taken> => {
     const id = `${given.name} ${given.unitsPerMicro} ${given.capUnits}`;
     const terms = known.get(id) ?? given;
     known.set(id, terms);
     // The clocks of the threads differ.
     const now = Math.floor(clock.monotonic() * 1000);
     const bucket = bucketsOf(terms.name).of(caller, terms, now);
-    const taken = await bucket.take(now);
-    return { taken, remaining: bucket.remaining(now), microsToNext: bucket.microsToNext(now) };
-  });
+    const isTaken = await bucket.take(now);
+    return { isTaken, remaining: bucket.remaining(now), microsToNext: bucket.microsToNext(now) };
+  };
+  // Only `askedBuckets` calls this name.
+  return threads.serve(limiter, (asked) => Promise.all((asked as readonly Asked[]).map(take)));
 }
