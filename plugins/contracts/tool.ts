@@ -87,7 +87,7 @@ export type ToolResult =
 interface Succeeded {
   readonly ok: true;
   readonly usage?: ModelUsage;
-  /** What is proved of the reads that the result rests on. Agents get it as `_meta.proof`. */
+  /** The proofs of the reads from which the result was made. Agents get them as `_meta.proof`. */
   readonly proof?: readonly ReadProof[];
   /** Resources that the result mentions, best first. Agents get them as `resource_link` items. */
   readonly links?: readonly ResourceLink[];

@@ -17,7 +17,7 @@ const graceMs = 10_000;
 export interface FatalErrorOptions extends Pick<LogOptions, "destination"> {
   /** Plugin names by the file of their module, to name the plugin that caused the error. */
   readonly modules?: ReadonlyMap<string, string>;
-  /** What ends: the process, or one of its threads. */
+  /** The part that ends after a fatal error: the process, or one of its threads. */
   readonly part?: "process" | "thread";
   /** Whether to omit the messages of errors, because they may quote the content of requests. */
   readonly hidesMessages?: boolean;

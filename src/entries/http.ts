@@ -7,7 +7,7 @@ export { addressKey } from "../base/address.ts";
 export { isLoopback } from "../config/loopback.ts";
 export { addressReader, clientScheme } from "../message/address.ts";
 export { ArrivalRate } from "../http/arrival-rate.ts";
-export { serversOf } from "../http/backend-servers.ts";
+export { failingServers } from "../http/backend-servers.ts";
 export { etagOf, matchesEtag } from "../http/etag.ts";
 export type { RpcItem } from "../http/json/envelope.ts";
 export {

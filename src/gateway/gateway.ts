@@ -12,12 +12,13 @@ import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
+import { worstBackends } from "../http/backend-servers.ts";
 import { backendMetrics } from "../http/backend-metrics.ts";
 import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { MainThreads } from "./threads/ports.ts";
-import { ThreadPool } from "./threads/pool.ts";
+import type { ThreadPool } from "./threads/pool.ts";
 import { receiveSettled, type Observers } from "./threads/settled.ts";
 import { receiveLines } from "./threads/thread-log.ts";
 import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
@@ -110,8 +111,17 @@ async function assemble(
   if (generation === undefined) throw new StartError(faults);
   const state: State = { draining: false, generation };
   stack.defer(() => state.generation.retire(stack.closer));
+  const backends: GatewayInfoDeps["backends"] = () => {
+    const own = backendsOf(state.generation);
+    return late.pool === undefined ? own : worstBackends(own, late.pool.failing);
+  };
   const watch = new ReadinessWatch(
-    () => ({ ...state, wanted: server.ready, ...(late.pool && { threads: late.pool.check }) }),
+    () => ({
+      ...state,
+      backends: backends(),
+      wanted: server.ready,
+      ...(late.pool && { threads: late.pool.check }),
+    }),
     clock,
   );
   stack.use(watch);
@@ -150,7 +160,7 @@ async function assemble(
     log,
   );
   stack.use(everywhere);
-  backendMetrics(metrics, () => backendsOf(state.generation));
+  backendMetrics(metrics, backends);
   const scheme = server.tls === undefined ? "http" : "https";
   const url = `${scheme}://${authority(listener.host, listener.port)}`;
   late.started = {
@@ -158,7 +168,7 @@ async function assemble(
     generation: () => state.generation,
     reload: () => reloader.state,
     ready,
-    backends: () => backendsOf(state.generation),
+    backends,
     exchanges: () => listener.running,
     explain: (requestId) => explanations.find(requestId),
     explainEverywhere: (requestId) => everywhere.find(requestId),
@@ -191,7 +201,7 @@ async function assemble(
   };
 }
 
-/** Starts the threads that serve. */
+/** Starts the threads that serve. Their module, which loads the inspector, is imported only if it is used. */
 async function openPool(
   threads: MainThreads,
   options: StartOptions & { readonly clock: Clock; readonly log: Log },
@@ -205,6 +215,7 @@ async function openPool(
   stack.use(receiveSettled(threads, observers as ReadonlySet<unknown> as Observers));
   stack.use(serveThreadList(threads));
   const sendsLog = log.line !== undefined;
+  const { ThreadPool } = await import("./threads/pool.ts");
   return ThreadPool.open({
     threads,
     generation,

@@ -8,7 +8,7 @@ import type { HostResources } from "../pipeline/load/host-resources.ts";
 import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store, Threads } from "../plugin.ts";
 import { HeldBytes } from "../memory/held-bytes.ts";
-import { SharedCount } from "../memory/shared-count.ts";
+import { SharedCount, SharedCounts } from "../memory/shared-count.ts";
 import { defaultHeldBytes } from "../memory/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
 import { createSession } from "../store/session.ts";
@@ -27,7 +27,7 @@ import { serveStore } from "../store/threads/serve-store.ts";
 import { storeOverThreads } from "../store/threads/thread-store.ts";
 import { version } from "../base/version.ts";
 import { replicasOfThreads } from "./threads/thread-replicas.ts";
-import { heldBytesCount, secretCall } from "./threads/thread-start.ts";
+import { heldByCallers, heldBytesCount, secretCall } from "./threads/thread-start.ts";
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
@@ -54,7 +54,10 @@ export async function openHostResources(
   stack: ClosingStack,
 ): Promise<OpenHostResources> {
   const metrics = createMetrics();
-  const bytes = threads && new SharedCount(threads, heldBytesCount);
+  const bytes = threads && {
+    total: SharedCount.open(threads, heldBytesCount),
+    callers: new SharedCounts(threads, heldByCallers),
+  };
   const maxBytes = config.server.unfinishedBodyBytes ?? defaultHeldBytes();
   const held = new HeldBytes(maxBytes, metrics, bytes);
   const shared = { clock, log, metrics };

@@ -26,3 +26,31 @@ export function serversOf({ details }: Pick<BackendStatus, "details">): BackendS
     }),
   );
 }
+
+/** States of servers that are in use, or that an operator or the network has taken out of use. */
+const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
+
+/** Returns the servers that the gateway does not use because they fail. */
+export function failingServers(status: Pick<BackendStatus, "details">): BackendServer[] {
+  return serversOf(status).filter(({ state }) => !expectedStates.has(state));
+}
+
+/**
+ * Returns each of the backends `own`, or what a thread sees of it in which fewer of its servers can be used: only a
+ * thread that uses a backend notices some failures.
+ */
+export function worstBackends(
+  own: readonly BackendStatus[],
+  inThreads: readonly BackendStatus[],
+): readonly BackendStatus[] {
+  return own.map((backend) =>
+    inThreads
+      .filter(({ kind, title }) => kind === backend.kind && title === backend.title)
+      .reduce((worst, each) => (failures(each) > failures(worst) ? each : worst), backend),
+  );
+}
+
+/** The number of servers that cannot be used. More than any number if the backend cannot. */
+function failures(backend: BackendStatus): number {
+  return backend.ready === true ? failingServers(backend).length : Infinity;
+}

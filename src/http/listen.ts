@@ -96,7 +96,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       ? (await import("./http2/http2.ts")).openHttp2(http, { dispatch, config, log })
       : undefined;
   if (options.threads !== undefined) {
-    const open = new SharedCount(options.threads, openConnections);
+    const open = SharedCount.open(options.threads, openConnections);
     limitTogether(http, config.connections, open, countRefusal);
   }
   const reusePort = options.threads !== undefined;

@@ -23,6 +23,8 @@ interface BackendReport {
 interface ReadinessDeps {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;
+  /** Default: those of the generation. */
+  readonly backends?: readonly BackendStatus[];
   /** Whether all threads serve, or what is missing. Undefined if one thread serves all requests. */
   readonly threads?: true | string;
   readonly wanted?: ServerConfig["ready"];
@@ -47,7 +49,7 @@ export class ReadinessWatch implements Disposable {
 
   report(): Readiness {
     const parts = this.#parts();
-    const backends = backendsOf(parts.generation);
+    const backends = parts.backends ?? backendsOf(parts.generation);
     const seen = new Map(backends.map((backend) => [backend.title, this.#reportOf(backend)]));
     this.#seen = seen;
     return { ...readinessOf(parts, backends), backends: Object.fromEntries(seen) };

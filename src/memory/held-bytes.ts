@@ -10,7 +10,7 @@
 import type { MemoryHold, MemoryUse } from "../contract/memory.ts";
 import { LinkedList, type Linked } from "../base/linked-list.ts";
 import type { Counter, Gauge, Metrics } from "../plugin.ts";
-import type { SharedCount } from "./shared-count.ts";
+import type { SharedCount, SharedCounts } from "./shared-count.ts";
 import type { ExceededLimit } from "./unfinished-bytes.ts";
 
 /** `body` and `message` arrive; `request` has arrived and waits for its backend; `answer` waits for its reader. */
@@ -22,7 +22,15 @@ const callerShare = 0.5;
 interface Owner {
   readonly name: string;
   bytes: number;
+  /** The bytes of the caller in all threads of the process. */
+  readonly shared: SharedCount | undefined;
   readonly parts: LinkedList<HeldPart>;
+}
+
+/** The bytes of all threads of the process. */
+export interface SharedBytes {
+  readonly total: SharedCount;
+  readonly callers: SharedCounts;
 }
 
 const always = (): boolean => true;
@@ -44,12 +52,11 @@ export class HeldBytes {
     result: 0,
     subscription: 0,
   };
-  readonly #shared: SharedCount | undefined;
+  readonly #shared: SharedBytes | undefined;
   #total = 0;
   #count = 0;
 
-  /** `shared`: the bytes of all threads of the process. */
-  constructor(maxBytes: number, metrics: Metrics, shared?: SharedCount) {
+  constructor(maxBytes: number, metrics: Metrics, shared?: SharedBytes) {
     this.maxBytes = maxBytes;
     this.#shared = shared;
     this.#metrics = kindMetrics(metrics);
@@ -79,7 +86,12 @@ export class HeldBytes {
     onRefused?: () => void,
     mayRefuse: () => boolean = always,
   ): HeldPart {
-    const owner = this.#owners.get(name) ?? { name, bytes: 0, parts: new LinkedList<HeldPart>() };
+    const owner = this.#owners.get(name) ?? {
+      name,
+      bytes: 0,
+      shared: this.#shared?.callers.of(name),
+      parts: new LinkedList<HeldPart>(),
+    };
     this.#owners.set(name, owner);
     const part = new HeldPart(this, owner, kind, this.#count++, onRefused, mayRefuse);
     owner.parts.add(part);
@@ -115,8 +127,9 @@ export class HeldBytes {
   #exceeded(part: HeldPart, more: number): ExceededLimit | undefined {
     // One connection has one message, whose size is limited.
     const share = part.kind === "message" ? 1 : callerShare;
-    if (part.owner.bytes + more > this.maxBytes * share) return "owner";
-    while ((this.#shared?.total ?? this.#total) + more > this.maxBytes) {
+    const { bytes, shared } = part.owner;
+    if ((shared?.total ?? bytes) + more > this.maxBytes * share) return "owner";
+    while ((this.#shared?.total.total ?? this.#total) + more > this.maxBytes) {
       const refused = this.#newestOfDearest(part, more);
       if (refused === undefined || refused === part) return "total";
       this.#metrics[refused.kind].refusals.total.add(1);
@@ -146,7 +159,8 @@ export class HeldBytes {
     if (more === 0) return;
     owner.bytes += more;
     this.#total += more;
-    this.#shared?.add(more);
+    owner.shared?.add(more);
+    this.#shared?.total.add(more);
     this.#addTo(kind, more);
   }
 

@@ -3,9 +3,35 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
 import { defaultHeldBytes } from "../../src/memory/memory-limit.ts";
+import { SharedCount, SharedCounts } from "../../src/memory/shared-count.ts";
+import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
+import { MainThreads } from "../../src/gateway/threads/ports.ts";
+import type { Threads } from "../../src/plugin.ts";
+import { manualClock } from "../../src/testing/clock.ts";
 
 const mebibyte = 1024 * 1024;
+
+test("a caller may hold half of the bound in all threads together", () => {
+  const main = new MainThreads(2, { clock: manualClock(), log: createLog({ level: "error" }) });
+  const { slots } = main;
+  const memory: Threads["memory"] = (name, bytes) => main.memory(name, bytes);
+  const [one, two] = [1, 2].map((index) => {
+    const threads = { index, slots, memory };
+    const total = SharedCount.open(threads, "total");
+    const callers = new SharedCounts(threads, "callers");
+    return new HeldBytes(1000, createMetrics(), { total, callers });
+  }) as [HeldBytes, HeldBytes];
+  const first = one.hold("a", "body");
+  const second = two.hold("a", "body");
+  assert.equal(first.exceeded(300), undefined);
+  assert.equal(second.exceeded(201), "owner");
+  assert.equal(second.exceeded(200), undefined);
+  first[Symbol.dispose]();
+  assert.equal(second.exceeded(500), undefined);
+  new SharedCounts({ index: 0, slots, memory }, "callers").release(2);
+  assert.equal(one.hold("a", "body").exceeded(500), undefined);
+});
 
 test("a caller may hold half of the bound, whatever it holds; the metrics name the kinds", () => {
   const metrics = createMetrics();

@@ -9,7 +9,7 @@ export interface Answer {
 }
 
 /**
- * Sends GET requests with a key, one request after the other, while `answered` returns true. Resolves then, or when the server
+ * Sends GET requests with a key, one after the other, while `answered` returns true. Resolves then, or when the server
  * closes the connection.
  */
 export async function askWith(

@@ -55,6 +55,21 @@ test("a reload reaches all threads, or none if one of them cannot load it", asyn
   );
 });
 
+test("after a reload, the plugins of the main thread answer those of the previous generation until it has ended", async (t) => {
+  const gateway = await startThreads(t, pipeline(2, "-old"));
+  const running = gateway.ask("/which?ask");
+  await gateway.adminUntil("/metrics", (text) =>
+    text.includes('sluice_exchanges_open{route="/which"} 1'),
+  );
+  await gateway.write(pipeline(2, "-new"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  await gateway.askUntil("/which", (answer) => answer.endsWith("-new"));
+  await gateway.ask("/which?go");
+  assert.equal(await running, "main-old");
+  const asked = Array.from({ length: 8 }, () => gateway.ask("/which?ask"));
+  assert.deepEqual(new Set(await Promise.all(asked)), new Set(["main-new"]));
+});
+
 test("a thread whose plugin throws out of turn is replaced, and its requests stay counted", async (t) => {
   const gateway = await startThreads(t, pipeline(2));
   const ids = new Set<string>();
@@ -103,6 +118,21 @@ test("a stop drains all threads: running requests end, and none begins", async (
   await Promise.all(running);
   await stopped;
   await assert.rejects(gateway.ask("/which"));
+});
+
+test("an upstream that fails in a thread is not ready for the admin listener", async (t) => {
+  const text = `${pipeline(2)}  - { path: /gone, run: [], to: { forward: { upstream: gone } } }
+upstreams: { gone: { urls: "http://127.0.0.1:1" } }
+`;
+  const gateway = await startThreads(t, text);
+  const ready = async (): Promise<string> =>
+    JSON.parse(await gateway.admin("/readyz")).checks["upstream gone"];
+  assert.equal(await ready(), "ok");
+  await gateway.askUntil("/gone", () => true);
+  await gateway.adminUntil("/metrics", (metrics) =>
+    metrics.includes('sluice_backend_up{kind="upstream",backend="upstream gone"} 0'),
+  );
+  assert.equal(await ready(), "unreachable");
 });
 
 test("the number of open connections is limited over all threads", async (t) => {

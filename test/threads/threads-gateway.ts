@@ -7,16 +7,29 @@ import { startBareGateway, type BareGateway } from "../../src/testing/gateway.ts
 /** A surface that answers with the index of its thread and a text, and fails in the ways that a query asks for. */
 const surface = `
 const id = crypto.randomUUID();
+const { promise: gone, resolve: go } = Promise.withResolvers();
 export default {
   kind: "surface", name: "which", description: "x",
   options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
   start: ({ text }, host) => {
-    if (text === "fails in " + host.threads?.index) throw new Error("cannot start");
-    return { answer };
+    const { threads } = host;
+    if (text === "fails in " + threads?.index) throw new Error("cannot start");
+    const served = threads?.index === 0 ? threads.serve("text" + text, () => "main" + text) : undefined;
+    const received = threads?.receive("go", go);
+    const stop = () => {
+      served?.[Symbol.dispose]();
+      received?.[Symbol.dispose]();
+    };
+    return { answer, stop };
     function answer(exchange) {
       const { query } = exchange.request;
       if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
       if (query === "block") for (;;) Math.random();
+      if (query === "ask") return gone.then(() => threads.call("text" + text)).then((body) => ({ status: 200, body }));
+      if (query === "go") {
+        go();
+        threads.send("go");
+      }
       if (query === "id") return { status: 200, body: id };
       const reply = { status: 200, body: host.threads?.index + text };
       // Long enough for a test to see that the request runs, and no test waits for less.

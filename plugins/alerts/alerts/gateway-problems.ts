@@ -1,6 +1,6 @@
 /** Finds problems of the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
 import { statfs } from "node:fs/promises";
-import { serversOf } from "sluice-gateway/internal/http";
+import { failingServers } from "sluice-gateway/internal/http";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { cut } from "./event.ts";
@@ -20,8 +20,7 @@ export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">):
 function ejectedServers(status: BackendStatus): Problem[] {
   const { kind, title, ready } = status;
   if (kind === "head") return wrongHead(status);
-  const ejected = serversOf(status).filter(({ state }) => !expectedStates.has(state));
-  const found = ejected.map(({ name, state, reason }) => {
+  const found = failingServers(status).map(({ name, state, reason }) => {
     const server = cut(name);
     const data = { kind, backend: cut(title), server };
     const about = `${server} of ${cut(title)}`;
@@ -62,9 +61,6 @@ function backendProblem(
     resolved: { type: "backend.returned", summary: `${name} is used again`, data },
   };
 }
-
-/** States of servers that are in use, or that an operator or the network has taken out of use. */
-const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
 
 export function failedReload({
   reload,

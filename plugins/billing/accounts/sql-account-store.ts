@@ -64,7 +64,8 @@ class WantedKeys {
   #known: KnownHashes | undefined;
   /** False after a failed read of the changes, because keys may then be missing in `#known`. */
   #isFollowing = false;
-  #doubted = 0;
+  /** Hashes of keys that do not seem to exist, and are looked up nevertheless. */
+  readonly #doubted = new Set<string>();
 
   constructor(lookups: KeyLookups) {
     this.#lookups = lookups;
@@ -81,12 +82,16 @@ class WantedKeys {
 
   async find(hash: string): Promise<StoredKey | undefined> {
     const isUnknown = this.#isFollowing && this.#known?.mayHave(hash) === false;
-    return isUnknown && ++this.#doubted > maxDoubted ? undefined : this.#lookups.find(hash);
+    if (isUnknown && !this.#doubted.has(hash)) {
+      if (this.#doubted.size === maxDoubted) return undefined;
+      this.#doubted.add(hash);
+    }
+    return this.#lookups.find(hash);
   }
 
   /** Reads changes, and adds the hashes of new keys. */
   async follow(read: () => Promise<StoreChanges>): Promise<StoreChanges> {
-    this.#doubted = 0;
+    this.#doubted.clear();
     try {
       const changes = await read();
       for (const { hash } of changes.keys) this.#known?.add(hash);

@@ -27,7 +27,7 @@ import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem } from "./status-document.ts";
 import type { NetworkDeps, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
-import { WorkerLoad } from "./worker-load.ts";
+import { WorkerLoads } from "./worker-load.ts";
 
 export class Network implements ServingNetwork {
   readonly config: NetworkConfig;
@@ -41,7 +41,7 @@ export class Network implements ServingNetwork {
   readonly #rate: TokenRate;
   readonly #origins: AllowedOrigins;
   readonly #transport: Transport;
-  #ended: Disposable | undefined;
+  readonly #loads: WorkerLoads;
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -61,11 +61,7 @@ export class Network implements ServingNetwork {
     this.callMetrics = new CallMetrics(config.name, parts);
     this.countFailure = failureCounter(config.name, metrics);
     this.affinity = new Affinity(clock, threads, config.name);
-    if (threads?.index === 0) {
-      this.#ended = threads.onEnded((index) => {
-        for (const { load } of this.#workers.values()) load.release(index);
-      });
-    }
+    this.#loads = new WorkerLoads(threads, config.name);
     const { kind } = parts;
     this.#transport =
       kind === undefined
@@ -147,7 +143,7 @@ export class Network implements ServingNetwork {
   async close(): Promise<void> {
     this.#status.close();
     this.#rate.close();
-    this.#ended?.[Symbol.dispose]();
+    this.#loads[Symbol.dispose]();
     this.affinity[Symbol.dispose]();
     for (const worker of this.#workers.values()) worker.close();
     await this.#transport.close();
@@ -179,10 +175,10 @@ export class Network implements ServingNetwork {
       known.route.listedAgain();
       return known;
     }
-    const { clock, threads } = this.parts;
+    const { clock } = this.parts;
     const route = this.#transport.routeTo(listed);
     return new Worker(listed, route, {
-      load: new WorkerLoad(threads, `${this.config.name} ${listed.id}`),
+      load: this.#loads.of(listed.id),
       clock,
       onEjectionChange: (worker) => this.#onEjectionChange(worker),
     });

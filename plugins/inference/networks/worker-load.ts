@@ -1,17 +1,74 @@
-/** The number of requests in flight at one worker, of all threads of the process. */
+/** The numbers of requests in flight at the workers of a network, of all threads of the process. */
+import { hash } from "node:crypto";
 import type { Threads } from "sluice-gateway/plugin";
 
+/** Number of workers whose requests the threads count together. A network can list others all the time. */
+const maxRows = 4_096;
+/** Number of rows in which the row of a worker is searched. */
+const maxProbes = 64;
+
+export class WorkerLoads implements Disposable {
+  readonly #threads: Pick<Threads, "index" | "slots"> | undefined;
+  /** Which worker a row belongs to: a digest of its id. 0 if the row is free. */
+  readonly #rows: BigInt64Array;
+  /** Each row has a number for each thread. */
+  readonly #numbers: Int32Array;
+  readonly #ended: Disposable | undefined;
+
+  constructor(
+    threads: Pick<Threads, "index" | "slots" | "memory" | "onEnded"> | undefined,
+    network: string,
+  ) {
+    this.#threads = threads;
+    const memory = (name: string, bytes: number): ArrayBufferLike =>
+      threads?.memory(`${name} of ${network}`, bytes) ?? new ArrayBuffer(0);
+    this.#rows = new BigInt64Array(memory("workers", maxRows * BigInt64Array.BYTES_PER_ELEMENT));
+    const numbers = maxRows * (threads?.slots ?? 0);
+    this.#numbers = new Int32Array(memory("load", numbers * Int32Array.BYTES_PER_ELEMENT));
+    if (threads?.index === 0) this.#ended = threads.onEnded((index) => this.#release(index));
+  }
+
+  /** Returns the load of the worker with this id. If no row is free, each thread counts alone. */
+  of(workerId: string): WorkerLoad {
+    const row = this.#rowOf(workerId);
+    if (row === undefined || this.#threads === undefined) return new WorkerLoad(new Int32Array(1));
+    const { index, slots } = this.#threads;
+    return new WorkerLoad(this.#numbers.subarray(row * slots, (row + 1) * slots), index);
+  }
+
+  [Symbol.dispose](): void {
+    this.#ended?.[Symbol.dispose]();
+  }
+
+  #rowOf(workerId: string): number | undefined {
+    if (this.#threads === undefined) return undefined;
+    const digest = hash("sha256", workerId, "buffer").readBigInt64LE();
+    const first = Number(BigInt.asUintN(32, digest));
+    for (let probe = 0; probe < maxProbes; probe++) {
+      const row = (first + probe) % maxRows;
+      const known = Atomics.compareExchange(this.#rows, row, 0n, digest);
+      if (known === 0n || known === digest) return row;
+    }
+    return undefined;
+  }
+
+  /** Forgets the requests of a thread that has ended. */
+  #release(index: number): void {
+    const slots = this.#threads?.slots ?? 1;
+    for (let at = index; at < this.#numbers.length; at += slots)
+      Atomics.store(this.#numbers, at, 0);
+  }
+}
+
+/** The number of requests in flight at one worker. */
 export class WorkerLoad {
   /** The numbers of the threads, by their indexes. */
   readonly #inFlight: Int32Array;
   readonly #own: number;
 
-  /** `name`: that of the worker. It is used once per network. */
-  constructor(threads: Threads | undefined, name: string) {
-    const bytes = (threads?.slots ?? 1) * Int32Array.BYTES_PER_ELEMENT;
-    const memory = threads?.memory(`load of ${name}`, bytes) ?? new SharedArrayBuffer(bytes);
-    this.#inFlight = new Int32Array(memory);
-    this.#own = threads?.index ?? 0;
+  constructor(inFlight: Int32Array, own = 0) {
+    this.#inFlight = inFlight;
+    this.#own = own;
   }
 
   get total(): number {
@@ -24,10 +81,5 @@ export class WorkerLoad {
 
   add(n: number): void {
     Atomics.add(this.#inFlight, this.#own, n);
-  }
-
-  /** Forgets the requests of a thread that has ended. */
-  release(index: number): void {
-    Atomics.store(this.#inFlight, index, 0);
   }
 }

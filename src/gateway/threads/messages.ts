@@ -20,7 +20,7 @@ type Content =
 
 export type ThreadMessage = Content & { readonly from: number; readonly to: Receiver };
 
-/** What remains of an error in another thread. A structured clone keeps neither its class nor its members. */
+/** An error as another thread gets it. A structured clone would keep neither its class nor its members. */
 interface CopiedError {
   readonly message: string;
   readonly name?: string;
@@ -92,8 +92,10 @@ export class Messages {
 
   receive(name: string, receive: Receive): Disposable {
     const receivers = this.#receivers.get(name) ?? new Set();
-    this.#receivers.set(name, receivers.add(receive));
-    return { [Symbol.dispose]: () => void receivers.delete(receive) };
+    // Two generations of a plugin can use the same function.
+    const own: Receive = (value, from) => receive(value, from);
+    this.#receivers.set(name, receivers.add(own));
+    return { [Symbol.dispose]: () => void receivers.delete(own) };
   }
 
   /** Handles a message to this thread. Never throws. */

@@ -1,21 +1,18 @@
 /** Starts the threads that serve, replaces those that end, and closes them together. */
-import { createServer } from "node:net";
 import { MessageChannel, Worker } from "node:worker_threads";
-import type { AddressInfo } from "node:net";
 import { threadModule } from "../../base/package-files.ts";
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
 import { messageOf } from "../../base/message-of.ts";
-import type { ServerConfig } from "../../config/config.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
-import { bind } from "../../http/bind.ts";
 import { openConnections, type Listener } from "../../http/listen.ts";
-import { SharedCount } from "../../memory/shared-count.ts";
+import { SharedCount, SharedCounts } from "../../memory/shared-count.ts";
 import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
 import { pluginModules } from "../../pipeline/load/load.ts";
 import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
-import type { Clock, Log } from "../../plugin.ts";
+import type { BackendStatus, Clock, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
+import { freeAddress } from "./free-address.ts";
 import type { MainThreads } from "./ports.ts";
 import { stackOf } from "./stack-of-thread.ts";
 import {
@@ -26,11 +23,14 @@ import {
   commitTopic,
   drainTopic,
   dropTopic,
+  failingCall,
   failingTopic,
+  heldByCallers,
   heldBytesCount,
   lastMetricsTopic,
   metricsCall,
   prepareCall,
+  retiredTopic,
   startedTopic,
   type PipelineFile,
   type Started,
@@ -73,10 +73,13 @@ interface Thread {
   readonly exited: PromiseWithResolvers<void>;
   state: "starting" | "serving" | "draining";
   generation: number;
+  /** The earlier generations of the main thread that this thread may still run. */
+  readonly running: Map<number, Generation>;
   /** Number of beats at the last check, and number of checks since the last beat. */
   beats: number;
   missed: number;
   metrics: readonly FamilyDump[];
+  failing: readonly BackendStatus[];
 }
 
 /** The public listener of a gateway with several threads. */
@@ -91,6 +94,7 @@ export class ThreadPool implements Listener, OtherMetrics {
   #past: readonly FamilyDump[] = [];
   /** The threads that have been asked to prepare a generation. */
   #prepared: readonly Thread[] = [];
+  #current: Generation;
   #file: PipelineFile;
   #isClosing = false;
 
@@ -112,7 +116,8 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.host = host;
     this.port = port;
     this.#options = options;
-    this.#file = this.#fileOf(options.generation);
+    this.#current = options.generation;
+    this.#file = this.#fileOf(this.#current);
     this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
     this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
     this.#stack.use(clock.every(beatMs, () => void this.refresh()));
@@ -129,6 +134,10 @@ export class ThreadPool implements Listener, OtherMetrics {
     receive(failingTopic, (thread) => {
       thread.state = "draining";
       this.#replace(thread);
+    });
+    receive(retiredTopic, (thread, value) => {
+      thread.running.get(Number(value))?.leave();
+      thread.running.delete(Number(value));
     });
     receive(lastMetricsTopic, (thread, value) => {
       thread.metrics = value as readonly FamilyDump[];
@@ -161,7 +170,12 @@ export class ThreadPool implements Listener, OtherMetrics {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
 
-  /** Reads the metrics of all threads. Never rejects. */
+  /** The failing backends, as each thread sees them. */
+  get failing(): readonly BackendStatus[] {
+    return [...this.#threads.values()].flatMap(({ failing }) => failing);
+  }
+
+  /** Reads the metrics and the failing backends of all threads. Never rejects. */
   async refresh(): Promise<void> {
     const { threads } = this.#options;
     await Promise.allSettled(
@@ -169,6 +183,9 @@ export class ThreadPool implements Listener, OtherMetrics {
         const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
         // The thread answers with the result of `dump` of its metrics.
         thread.metrics = dump as readonly FamilyDump[];
+        const failing = await threads.call(failingCall, undefined, thread.index, metricsLimitMs);
+        // The thread answers with JSON of statuses that have been checked.
+        thread.failing = JSON.parse(String(failing)) as readonly BackendStatus[];
       }),
     );
   }
@@ -194,8 +211,17 @@ export class ThreadPool implements Listener, OtherMetrics {
     return { generation: undefined, faults: orderFaults(faults) };
   }
 
-  /** All threads serve the generation that they have prepared. */
+  /**
+   * All threads serve the generation that they have prepared. The previous one runs in the main thread until it has
+   * stopped in the others, which may ask its plugins.
+   */
   swap(generation: Generation): void {
+    const previous = this.#current;
+    this.#current = generation;
+    for (const { running } of this.#threads.values()) {
+      previous.enter();
+      running.set(previous.number, previous);
+    }
     this.#file = this.#fileOf(generation);
     for (const thread of this.#prepared) thread.generation = generation.number;
     this.#options.threads.send(commitTopic, undefined);
@@ -276,9 +302,11 @@ export class ThreadPool implements Listener, OtherMetrics {
       exited: Promise.withResolvers(),
       state: "starting",
       generation: this.#file.generation,
+      running: new Map(),
       beats: 0,
       missed: 0,
       metrics: [],
+      failing: [],
     };
     this.#threads.set(index, thread);
     threads.connect(index, { messages: messages.port1, memory: memory.port1 });
@@ -316,15 +344,16 @@ export class ThreadPool implements Listener, OtherMetrics {
   }
 
   #ended(thread: Thread): void {
-    const { index, state } = thread;
+    const { index, state, running } = thread;
     const { threads, log } = this.#options;
     this.#threads.delete(index);
+    for (const generation of running.values()) generation.leave();
     Atomics.store(this.#beats, 2 * index + 1, 0);
     const counters = thread.metrics.filter(({ type }) => type !== "gauge");
     this.#past = addUpFamilies(this.#past, [counters]);
-    for (const name of [openConnections, heldBytesCount]) {
-      new SharedCount(threads, name).release(index);
-    }
+    SharedCount.open(threads, openConnections).release(index);
+    SharedCount.open(threads, heldBytesCount).release(index);
+    new SharedCounts(threads, heldByCallers).release(index);
     threads.disconnect(index);
     thread.exited.resolve();
     if (this.#isClosing || state !== "serving") return;
@@ -379,19 +408,4 @@ export class ThreadPool implements Listener, OtherMetrics {
     log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
     await worker.terminate();
   }
-}
-
-/**
- * Returns the address to listen on. Threads share a port with any process of the same user that also shares it, so this
- * first takes the port alone. Rejects with a ListenError if the port is in use.
- */
-async function freeAddress(server: ServerConfig): Promise<{ host: string; port: number }> {
-  const probe = createServer((socket) => socket.destroy());
-  await bind(probe, { section: "server", host: server.host, port: server.port }, 1);
-  // A listening TCP server has an AddressInfo. Only pipes have a string.
-  const { address: host, port } = probe.address() as AddressInfo;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  probe.close(() => resolve());
-  await promise;
-  return { host, port };
 }

@@ -4,6 +4,7 @@ import { createLog } from "../../base/log.ts";
 import { fault, type Fault } from "../../config/fault.ts";
 import { parseConfig } from "../../config/read.ts";
 import { listen } from "../../http/listen.ts";
+import { failingServers } from "../../http/backend-servers.ts";
 import { backendsOf, ReadinessWatch } from "../../http/readiness.ts";
 import { checkParsed, type ValidatedConfig } from "../../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../../pipeline/load/closer.ts";
@@ -13,7 +14,7 @@ import { shippedServices } from "../../pipeline/load/modules.ts";
 import { ExplanationStore } from "../../pipeline/observe/explanation-store.ts";
 import type { ExchangeObserver } from "../../pipeline/observe/record.ts";
 import { coreMetrics } from "../../pipeline/observe/stats.ts";
-import type { Clock, Log, Threads } from "../../plugin.ts";
+import type { BackendStatus, Clock, Log, Threads } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { explainEverywhere } from "../explain-everywhere.ts";
 import { openHostResources } from "../open-host-resources.ts";
@@ -29,10 +30,12 @@ import {
   commitTopic,
   drainTopic,
   dropTopic,
+  failingCall,
   failingTopic,
   lastMetricsTopic,
   metricsCall,
   prepareCall,
+  retiredTopic,
   startedTopic,
   type PipelineFile,
   type Started,
@@ -164,6 +167,11 @@ async function assemble(
   };
   stack.use(clock.every(beatMs, beat));
   stack.use(threads.serve(metricsCall, () => metrics.dump()));
+  const failing = (): readonly BackendStatus[] =>
+    backendsOf(state.generation).filter(
+      (backend) => backend.ready !== true || failingServers(backend).length > 0,
+    );
+  stack.use(threads.serve(failingCall, () => JSON.stringify(failing())));
   const beginDrain = (): void => {
     state.draining = true;
     listener.beginDrain();
@@ -202,18 +210,20 @@ function followReloads(
   { threads, log, stack }: ThreadDeps,
   { build, swap }: Swap,
 ): void {
-  let prepared: Generation | undefined;
+  /** The numbers are those of the main thread. */
+  let number = start.file.generation;
+  let prepared: { readonly generation: Generation; readonly number: number } | undefined;
   const failed = (error: unknown): void =>
     log.error({ err: error }, "the previous generation did not stop cleanly");
   const drop = async (): Promise<void> => {
     const dropped = prepared;
     prepared = undefined;
-    await dropped?.retire();
+    await dropped?.generation.retire();
   };
   const prepare = async (file: PipelineFile): Promise<readonly Fault[]> => {
     await drop();
     const { generation, faults } = await build(await check(file, start));
-    prepared = generation;
+    prepared = generation && { generation, number: file.generation };
     return faults;
   };
   stack.defer(drop);
@@ -232,7 +242,12 @@ function followReloads(
     threads.receive(commitTopic, () => {
       const next = prepared;
       prepared = undefined;
-      if (next !== undefined) void swap(next).catch(failed);
+      if (next === undefined) return;
+      const previous = number;
+      number = next.number;
+      void swap(next.generation)
+        .catch(failed)
+        .then(() => threads.send(retiredTopic, previous, 0));
     }),
   );
   stack.use(threads.receive(dropTopic, () => void drop().catch(failed)));

@@ -1,4 +1,4 @@
-/** What the main thread and the threads that serve say to each other, apart from the traffic of plugins. */
+/** The messages between the main thread and the threads that serve, except those of plugins. */
 import type { MessagePort } from "node:worker_threads";
 import type { Fault } from "../../config/fault.ts";
 import type { Environment } from "../../config/environment.ts";
@@ -45,6 +45,8 @@ export interface SentLine {
 export const prepareCall = "gateway: prepare a generation";
 export const closeCall = "gateway: close the listener";
 export const metricsCall = "gateway: metrics";
+/** Returns the backends that cannot be used, or have a server that cannot. */
+export const failingCall = "gateway: failing backends";
 /** Names of messages to a thread. */
 export const commitTopic = "gateway: serve the generation";
 export const dropTopic = "gateway: drop the generation";
@@ -52,6 +54,8 @@ export const drainTopic = "gateway: the drain begins";
 /** Names of messages to the main thread. */
 export const startedTopic = "gateway: started";
 export const failingTopic = "gateway: the thread drains after a fatal error";
+/** Number of a generation that has stopped in a thread. */
+export const retiredTopic = "gateway: the generation has stopped";
 /** The metrics of a thread that ends. */
 export const lastMetricsTopic = "gateway: last metrics";
 export const lineTopic = "gateway: line of the log";
@@ -66,3 +70,5 @@ export const beatBytes = (slots: number): number => slots * 8;
 export const beatMs = 1_000;
 /** Name of the shared count of the bytes that clients make the gateway hold. */
 export const heldBytesCount = "gateway: held bytes";
+/** Name of the shared counts of these bytes by caller. */
+export const heldByCallers = "gateway: held bytes of callers";

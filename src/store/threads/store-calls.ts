@@ -1,4 +1,4 @@
-/** What the threads say to the main thread about the store. */
+/** The calls of threads to the main thread for the store. */
 
 export interface Statement {
   readonly text: string;

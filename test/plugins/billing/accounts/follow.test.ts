@@ -45,6 +45,21 @@ test("a key that was looked up before it existed works after it is created", asy
   assert.equal((await known(accounts.identify(`Bearer ${text}`))).key.id, key.id);
 });
 
+test("a key that was just created works at once, also for many requests at the same time", async (t) => {
+  const { open, issue, idle, clock } = await accountsFixture(t);
+  const accounts = await open();
+  clock.advance(250);
+  await idle();
+  const { text, key } = await issue();
+  const callers = await Promise.all(
+    Array.from({ length: 20 }, async () => accounts.identify(`Bearer ${text}`)),
+  );
+  assert.deepEqual(
+    new Set(callers.map((caller) => caller.kind === "key" && caller.key.id)),
+    new Set([key.id]),
+  );
+});
+
 test("a change creates new principals only for the affected keys", async (t) => {
   const { by, clock, issue, open, store, idle } = await accountsFixture(t);
   const [first, second] = [await issue(), await issue()];

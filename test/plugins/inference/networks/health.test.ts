@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "../../../../plugins/inference/networks/worker.ts";
-import { WorkerLoad } from "../../../../plugins/inference/networks/worker-load.ts";
+import { WorkerLoads } from "../../../../plugins/inference/networks/worker-load.ts";
 import { observed } from "./observed-services.ts";
 import { fakeRoute } from "./fake-route.ts";
 
@@ -35,7 +35,7 @@ function watch(probe?: () => Promise<boolean>): Watched {
     changes,
     rests: timers,
     worker: new Worker({ ...listed, state: "active" }, route, {
-      load: new WorkerLoad(undefined, "w"),
+      load: new WorkerLoads(undefined, "n").of("w"),
       clock,
       onEjectionChange: (worker) => void changes.push(worker.isEjected ? "ejected" : "readmitted"),
     }),
