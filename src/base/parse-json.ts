@@ -20,12 +20,22 @@ export function parseJson(text: string): unknown {
   return parseBoundedJson(text);
 }
 
+/** Like the argument of JSON.parse. `source`: the text of a number, string, boolean or null. */
+export type Reviver = (
+  name: string,
+  value: unknown,
+  context: { readonly source?: string },
+) => unknown;
+
+/** TypeScript does not know the third argument of a reviver yet. */
+const parse = JSON.parse as (text: string, reviver?: Reviver) => unknown;
+
 /** Parses JSON text that `jsonExcess` has found to be within the limits. Throws SyntaxError like JSON.parse. */
-export function parseBoundedJson(text: string): unknown {
-  const value: unknown = JSON.parse(text);
+export function parseBoundedJson(text: string, reviver?: Reviver): unknown {
+  const value = parse(text, reviver);
   if (!text.includes("\\") || !namesBackslash(value)) return value;
   const plain = withPlainNames(text);
-  return plain === text ? value : JSON.parse(plain);
+  return plain === text ? value : parse(plain, reviver);
 }
 
 /** Returns true if any object in `value`, at any depth, has a name with a backslash. Every misread name has one. */

@@ -1,7 +1,8 @@
 /**
- * `npm run chaos -- --minutes M [--seed S] [--replicas N] [--faults all|posts]`: injects faults into several gateways that
- * share credit, and into their servers, under load. `npm run chaos -- --mutant all [--minutes M] [--seed S]`: shows that
- * the campaign finds mistakes in the database (mutants.ts). Prints the figures, and exits with 1 if a promise is broken.
+ * `npm run chaos -- --minutes M [--seed S] [--replicas N] [--readers N] [--faults all|posts]`: injects faults into several
+ * gateways that share credit, and into their servers, under load. `npm run chaos -- --mutant all [--minutes M] [--seed S]`:
+ * shows that the campaign finds mistakes in the database (mutants.ts). Prints the figures, and exits with 1 if a promise is
+ * broken.
  */
 import { parseArgs } from "node:util";
 import { runCampaign, type CampaignResult } from "./replicas/campaign.ts";
@@ -14,6 +15,7 @@ const { values } = parseArgs({
     minutes: { type: "string" },
     faults: { type: "string" },
     mutant: { type: "string" },
+    readers: { type: "string", default: "6" },
     replicas: { type: "string", default: "3" },
     seed: { type: "string" },
   },
@@ -22,17 +24,19 @@ const minutes = Number(values.minutes ?? (values.mutant === undefined ? 3 : 1));
 const faults = values.faults ?? (values.mutant === undefined ? "all" : "posts");
 const mutants = mutantNames.filter((name) => values.mutant === "all" || values.mutant === name);
 const replicas = Number(values.replicas);
+const readers = Number(values.readers);
 const seed = values.seed === undefined ? Date.now() | 0 : Number(values.seed);
 const isUsage =
   minutes > 0 &&
   Object.hasOwn(faultSets, faults) &&
   (values.mutant === undefined || mutants.length > 0) &&
+  Number.isInteger(readers) &&
   Number.isInteger(replicas) &&
   replicas > 0 &&
   Number.isInteger(seed);
 if (!isUsage) {
   console.error(
-    "usage: npm run chaos -- [--minutes M] [--replicas N] [--seed INTEGER] [--faults all|posts]\n" +
+    "usage: npm run chaos -- [--minutes M] [--replicas N] [--readers N] [--seed INTEGER] [--faults all|posts]\n" +
       `       npm run chaos -- --mutant all|${mutantNames.map((name) => `"${name}"`).join("|")}\n` +
       "                       [--minutes M] [--seed INTEGER]",
   );
@@ -64,6 +68,7 @@ async function campaign(mutant?: MutantName): Promise<CampaignResult> {
     minutes,
     seed,
     replicas,
+    readers,
     programs,
     // It was checked above.
     faults: faults as FaultSet,

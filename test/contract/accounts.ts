@@ -124,7 +124,8 @@ export function describeAccountStore(
     test("a key that two gateways rotate at the same time gets one successor", async (t) => {
       const { one, other } = await open(t);
       const workspace = await acme(one);
-      const { key } = await issue(one, workspace, { expiresAt: 9_000 });
+      const bound = { expiresAt: 9_000, allowedAddresses: ["10.0.0.1"] };
+      const { key } = await issue(one, workspace, bound);
       const at = { ...by, at: 2_000 };
       const results = await Promise.all(
         [one, other, one].map(async (store) => store.rotateKey(key.id, 500, at)),

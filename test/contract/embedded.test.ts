@@ -1,6 +1,6 @@
 /** Runs the tests of the contracts on the stores of the data folder. */
 import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
-import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { LeasedSlots } from "../../plugins/billing/accounts/idempotency.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
@@ -52,7 +52,7 @@ describeIdempotency("embedded", async (t) => {
   const ofStore: Clock = { ...systemClock, now: () => storeTime };
   const replica = async (): Promise<IdempotencyReplica & { readonly sql: TestSql }> => {
     const { store, slots, sql } = await openFolderAccounts(t, folder, ofStore);
-    const idempotency = openIdempotency({ slots, clock, log: silentLog });
+    const idempotency = new LeasedSlots({ slots, clock, log: silentLog });
     t.after(() => idempotency.close());
     return { idempotency, store, sql, die: () => idempotency.close() };
   };

@@ -1,6 +1,6 @@
 /** Runs the tests of the contracts on PostgreSQL, directly and through PgBouncer in transaction mode. */
 import type { TestContext } from "node:test";
-import { openIdempotency } from "../../plugins/billing/accounts/idempotency.ts";
+import { LeasedSlots } from "../../plugins/billing/accounts/idempotency.ts";
 import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
@@ -50,7 +50,7 @@ function describeStores(name: string, port: () => number | undefined): void {
     const pools = [database.open(), database.open()] as const;
     const replica = async (pool: (typeof pools)[0]): Promise<IdempotencyReplica> => {
       const { store, slots } = await openPostgresAccounts(pool, clock);
-      const idempotency = openIdempotency({ slots, clock, log: silentLog });
+      const idempotency = new LeasedSlots({ slots, clock, log: silentLog });
       t.after(() => idempotency.close());
       return { idempotency, store, die: () => idempotency.close() };
     };

@@ -179,14 +179,10 @@ describe(
           assert.deepEqual(more, { ...again, replayed: true }, point.at);
           const db = new DatabaseSync(join(shop.data, "state.db"), { timeout: 5_000 });
           const made = db
-            .prepare("SELECT id FROM purchases WHERE amount_cu_milli = ?")
-            .all(index + 1);
-          const records = db
-            .prepare("SELECT count(*) AS n FROM changes WHERE details LIKE ?")
-            .get(`%"amountCuMilli":${index + 1}}`);
+            .prepare("SELECT details ->> 'purchaseId' AS id FROM changes WHERE details LIKE ?")
+            .all(`%"amountCuMilli":${index + 1}}`);
           db.close();
           assert.equal(made.length, 1, point.at);
-          assert.equal(records?.["n"], 1, point.at);
           const answer = JSON.parse(again.text) as { purchase_id: string };
           assert.equal(answer.purchase_id, made[0]?.["id"], point.at);
         });

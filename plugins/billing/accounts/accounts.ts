@@ -46,35 +46,6 @@ export interface AccountsOptions {
   readonly onApplied?: (change: number) => void;
 }
 
-interface AccountsStats {
-  /** False while the store cannot be read. Keys in memory still work; changes and other keys are not seen. */
-  readonly healthy: boolean;
-  /** Number of keys in memory. */
-  readonly keys: number;
-  /** Number of hashes of unknown and revoked keys in memory. */
-  readonly unknown: number;
-  /** Number of times that a key was not in memory and was read from the store. */
-  readonly lookups: number;
-}
-
-export interface AccountsService extends Callers {
-  /** A change through this store is visible to `identify` and `overrides` as soon as its method has returned. */
-  readonly store: AccountStore;
-  stats(): AccountsStats;
-  /** See `AccountFeed`. */
-  isReady(): boolean;
-  /** Reads the changes of the store now. This also happens every 250 ms. */
-  refresh(): Promise<void>;
-  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
-  overrides(network: string): ReadonlyMap<string, ModelOverride>;
-  /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
-  setPlans(plans: Plans): void;
-  /** Returns the terms of a plan that are in force. */
-  plan(name: PlanName): Plan;
-  /** Writes the times of last use. Keys in memory still work. */
-  close(): Promise<void>;
-}
-
 const tidyMs = 250;
 const saveUseMs = 60_000;
 /** Maximum number of times of last use per write, because other changes wait for it. The rest is written 250 ms later. */
@@ -88,14 +59,10 @@ const maxIds = 32_768;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
 
-/** Opens the accounts of a store. Rejects with a StoreError if the store cannot be used. */
-export async function openAccounts(options: AccountsOptions): Promise<AccountsService> {
-  return new StoredAccounts(options, await options.store.overrides());
-}
-
 const unavailable: Caller = { kind: "unavailable" };
 
-class StoredAccounts implements AccountsService {
+export class AccountsService implements Callers {
+  /** A change through this store is visible to `identify` and `overrides` as soon as its method has returned. */
   readonly store: AccountStore;
   readonly #keys: KeyCache;
   readonly #feed: AccountFeed;
@@ -123,7 +90,12 @@ class StoredAccounts implements AccountsService {
   #lookups = 0;
   #isClosed = false;
 
-  constructor(options: AccountsOptions, overrides: Overrides) {
+  /** Opens the accounts of a store. Rejects with a StoreError if the store cannot be used. */
+  static async open(options: AccountsOptions): Promise<AccountsService> {
+    return new AccountsService(options, await options.store.overrides());
+  }
+
+  private constructor(options: AccountsOptions, overrides: Overrides) {
     this.store = options.store;
     this.#overrides = overrides;
     this.#clock = options.clock;
@@ -227,30 +199,39 @@ class StoredAccounts implements AccountsService {
     return entry.principal;
   }
 
-  stats(): AccountsStats {
+  /** `keys`: number of keys in memory. `unknown`: that of hashes of unknown and revoked keys. `lookups`: reads of keys. */
+  stats(): Readonly<Record<"keys" | "unknown" | "lookups", number>> & {
+    readonly healthy: boolean;
+  } {
     return { healthy: this.#feed.isHealthy, lookups: this.#lookups, ...this.#keys.size };
   }
 
+  /** See `AccountFeed`. */
   isReady(): boolean {
     return this.#feed.isReady();
   }
 
+  /** Reads the changes of the store now. This also happens every 250 ms. */
   refresh(): Promise<void> {
     return this.#feed.refresh();
   }
 
+  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride> {
     return this.#overrides.get(network) ?? noOverrides;
   }
 
+  /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }
 
+  /** Returns the terms of a plan that are in force. */
   plan(name: PlanName): Plan {
     return { name, ...this.#keys.plans[name] };
   }
 
+  /** Writes the times of last use. Keys in memory still work. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -1,10 +1,22 @@
-/** The log of changes. It is shown as the audit log, and a running gateway finds in it what it must read again. */
+/**
+ * The log of changes, and the overrides of models. The log is shown as the audit log, and a running gateway finds in it
+ * what it must read again.
+ */
 import type { RunSql, Sql } from "sluice-gateway/plugin";
 import type { ChangeAuthor } from "sluice-gateway/services";
-import type { AccountStore, Change } from "./account-store.ts";
+import type { AccountStore, Change, Followers, StoreChanges, Overrides } from "./account-store.ts";
 import type { NewChange } from "./decision.ts";
-import { changeColumns, changeFromRow } from "./rows.ts";
-import { insertRow, Search } from "./row-statements.ts";
+import {
+  changeColumns,
+  changeFromRow,
+  overrideColumns,
+  overridesFromRows,
+  insertRow,
+  Search,
+} from "./rows.ts";
+import { gatewayMarks, number, optionalNumber } from "sluice-gateway/internal/store";
+import { keysChangedAfter } from "./stored-keys.ts";
+import type { JoinedSql } from "./joined-sql.ts";
 
 /** Appends changes, in this order. Call it in the transaction that makes the changes. */
 export async function recordChanges(
@@ -44,5 +56,94 @@ export function changeLog({ query }: Sql): Pick<AccountStore, "changes" | "searc
         .addText(text, ...columns, "CAST(details AS text)");
       return select(search, "DESC", limit);
     },
+  };
+}
+
+/** The change that was returned last is read again. If it is missing, the store has lost changes. */
+const readNewest = `SELECT max(id) AS newest,
+    max(CASE WHEN action = 'network.models' THEN id END) AS overrides
+  FROM sluice.changes WHERE id >= $1`;
+
+const nothing: StoreChanges = { keys: [], overrides: undefined, hasLostChanges: false };
+
+export class ChangeFeed {
+  readonly #query: RunSql;
+  #seen = 0;
+
+  constructor(query: RunSql) {
+    this.#query = query;
+  }
+
+  /** Number of the last change that `changed` has returned. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  /** Marks all existing changes as read, so that `changed` does not return them. */
+  async skip(): Promise<void> {
+    this.#seen = await newestChange(this.#query);
+  }
+
+  /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
+  async changed(known?: number): Promise<StoreChanges> {
+    if (known === this.#seen) return nothing;
+    const [row = {}] = await this.#query(readNewest, [this.#seen]);
+    const newest = optionalNumber(row, "newest") ?? 0;
+    if (newest < this.#seen) {
+      const overrides = await readOverrides(this.#query);
+      await this.skip();
+      return { keys: [], overrides, hasLostChanges: true };
+    }
+    if (newest === this.#seen) return nothing;
+    const overridesAt = optionalNumber(row, "overrides") ?? 0;
+    const changes = {
+      keys: await keysChangedAfter(this.#query, this.#seen),
+      overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
+      hasLostChanges: false,
+    };
+    this.#seen = newest;
+    return changes;
+  }
+}
+
+/** Returns the number of the newest change. 0 if there is none. */
+async function newestChange(query: RunSql): Promise<number> {
+  const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
+  return number(row ?? {}, "newest");
+}
+
+/** The mark of a gateway that is the number of the last change that it has applied. */
+export const followerMark = "accounts";
+
+/** Reads which changes the gateways on the same PostgreSQL have applied. */
+export async function readFollowers(query: RunSql): Promise<Followers> {
+  const followers = (await gatewayMarks(query, followerMark)).map(({ name, mark, silentMs }) => ({
+    name,
+    seenChange: mark,
+    silentMs,
+  }));
+  return { newestChange: await newestChange(query), followers };
+}
+
+export async function readOverrides(run: RunSql): Promise<Overrides> {
+  return overridesFromRows(
+    await run("SELECT * FROM sluice.model_overrides ORDER BY network, place"),
+  );
+}
+
+export function modelOverrides(
+  sql: JoinedSql,
+): Pick<AccountStore, "overrides" | "replaceOverrides"> {
+  return {
+    overrides: () => readOverrides(sql.query),
+    replaceOverrides: (network, models, by) =>
+      sql.transaction(async (run) => {
+        // The log is written first, because its lock makes other replacements wait.
+        await recordChanges(run, by, [{ action: "network.models", details: { network, models } }]);
+        await run("DELETE FROM sluice.model_overrides WHERE network = $1", [network]);
+        for (const [place, model] of models.entries()) {
+          await insertRow(run, "model_overrides", overrideColumns(network, place, model));
+        }
+      }),
   };
 }

@@ -13,15 +13,10 @@ import type {
 } from "sluice-gateway/services";
 import type { SlotStore } from "./slots.ts";
 
-export interface IdempotencyDeps {
+interface IdempotencyDeps {
   readonly slots: SlotStore;
   readonly clock: Clock;
   readonly log: Log;
-}
-
-export interface IdempotencyService extends Idempotency {
-  /** Stops the timers. Slots that are still held expire with their lease. */
-  close(): void;
 }
 
 /** Interval of renewals. Two renewals may fail before a lease ends. */
@@ -34,11 +29,7 @@ const sweepAgainMs = 250;
 const ran = { kind: "ran" } as const;
 const unavailable = { kind: "unavailable" } as const;
 
-export function openIdempotency(parts: IdempotencyDeps): IdempotencyService {
-  return new LeasedSlots(parts);
-}
-
-class LeasedSlots implements IdempotencyService {
+export class LeasedSlots implements Idempotency {
   readonly #slots: SlotStore;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -104,6 +95,7 @@ class LeasedSlots implements IdempotencyService {
     }
   }
 
+  /** Stops the timers. Slots that are still held expire with their lease. */
   close(): void {
     this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();

@@ -12,9 +12,9 @@ export default defineService<Options, RunningAccounts>({
   update(accounts, options) {
     accounts.setPlans(plansOf(options));
   },
-  async dryRun(options) {
+  async dryRun(options, host) {
     const { accountsWithoutStore } = await import("./without-store.ts");
-    return accountsWithoutStore(plansOf(options));
+    return accountsWithoutStore(plansOf(options), host);
   },
   async start(options, host, context) {
     const { startAccounts } = await import("./start.ts");

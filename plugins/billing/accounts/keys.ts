@@ -8,9 +8,15 @@ import { isFailed, notFound, type Decision } from "./decision.ts";
 import type { JoinedSql } from "./joined-sql.ts";
 import * as rules from "./key-rules.ts";
 import { hashKey } from "./key-text.ts";
-import { differingColumns, keyColumns, keyRecordFromRow } from "./rows.ts";
+import {
+  differingColumns,
+  keyColumns,
+  keyRecordFromRow,
+  insertRow,
+  updateRow,
+  Search,
+} from "./rows.ts";
 import { lockWorkspace } from "./workspaces.ts";
-import { insertRow, updateRow, Search } from "./row-statements.ts";
 
 type Operations =
   | "createKey"

@@ -1,12 +1,16 @@
 /** The `AccountStore` on the tables of the accounts. Any number of gateways and commands may use them at the same time. */
 import type { AccountStore, StoreChanges, StoredKey } from "./account-store.ts";
-import { ChangeFeed, readFollowers } from "./change-feed.ts";
-import { changeLog } from "./change-log.ts";
+import { ChangeFeed, readFollowers, changeLog, modelOverrides } from "./change-log.ts";
 import type { JoinedSql } from "./joined-sql.ts";
-import { KeyLookups } from "./key-lookups.ts";
+import {
+  KeyLookups,
+  findByHashes,
+  hashOf,
+  readHashes,
+  saveUse,
+  type KnownHashes,
+} from "./stored-keys.ts";
 import { keysIn } from "./keys.ts";
-import { modelOverrides } from "./model-overrides.ts";
-import { findByHashes, hashOf, readHashes, saveUse, type KnownHashes } from "./stored-keys.ts";
 import { workspacesIn } from "./workspaces.ts";
 
 export interface AccountStoreOptions {

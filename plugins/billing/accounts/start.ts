@@ -2,18 +2,17 @@
 import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/plugin";
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
-import { openAccounts } from "./accounts.ts";
-import { createAdmin } from "./admin.ts";
-import { followerMark } from "./change-feed.ts";
+import { AccountsService } from "./accounts.ts";
+import { createAdmin, createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
+import { followerMark } from "./change-log.ts";
 import { refuseUnmoved } from "./earlier-folder.ts";
-import { openIdempotency } from "./idempotency.ts";
+import { LeasedSlots } from "./idempotency.ts";
 import { joinTransactions } from "./joined-sql.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createSlots, type SlotStore } from "./slots.ts";
 import { openAccountStore } from "./sql-account-store.ts";
 import { createTickets } from "./tickets.ts";
-import { createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
 
 export interface RunningAccounts extends Accounts {
   /** Sets the plans of a reloaded pipeline.yaml. */
@@ -34,7 +33,7 @@ export async function startAccounts(
       const { outageMs } = metering;
       const { session, replicas } = host.store;
       const opened = await openGatewayStore(host.store);
-      const running = await openAccounts({
+      const running = await AccountsService.open({
         store: opened.store,
         session,
         onApplied: (change) => replicas?.mark(followerMark, change),
@@ -53,7 +52,7 @@ export async function startAccounts(
   );
   const idempotency = keep(
     "idempotency",
-    () => openIdempotency({ slots, clock, log }),
+    () => new LeasedSlots({ slots, clock, log }),
     (opened) => opened.close(),
   );
   const purchasedLeft: typeof metering.purchasedLeft = (workspace) =>

@@ -57,13 +57,6 @@ CREATE TABLE sluice.key_use (
   key_id text PRIMARY KEY REFERENCES sluice.keys (id),
   last_used_at bigint NOT NULL
 );
-CREATE TABLE sluice.purchases (
-  id text PRIMARY KEY,
-  workspace_id text NOT NULL REFERENCES sluice.workspaces (id),
-  amount_cu_milli bigint NOT NULL CHECK (amount_cu_milli > 0),
-  bought_at bigint NOT NULL
-);
-CREATE INDEX purchases_of_workspace ON sluice.purchases (workspace_id);
 CREATE TABLE sluice.model_overrides (
   network text NOT NULL,
   place int NOT NULL,
@@ -86,12 +79,6 @@ CREATE TABLE sluice.changes (
 CREATE INDEX changes_of_workspace ON sluice.changes (workspace_id, id);
 ${id.after}
 ${appendOnly("changes")}
-CREATE TABLE sluice.followers (
-  id text PRIMARY KEY,
-  name text NOT NULL,
-  seen_change bigint NOT NULL,
-  heard_at bigint NOT NULL
-);
 CREATE TABLE sluice.idempotency_slots (
   api_key_id text NOT NULL,
   key text NOT NULL,
@@ -111,20 +98,23 @@ CREATE INDEX idempotency_slots_until ON sluice.idempotency_slots (until);
   },
 };
 
+const workspaceColumns = {
+  id: "text",
+  name: "text",
+  plan: "text",
+  pending_plan: "text",
+  pending_plan_at: "bigint",
+  purchased_total_cu_milli: "bigint",
+  overage_limit_cu_milli: "bigint",
+  created_at: "bigint",
+} as const;
+export const workspaceColumnNames = Object.keys(workspaceColumns);
+
 /** The tables with rows that outlive a move to another store. A row refers only to rows of earlier tables or of its own. */
 const moved: Tables["moved"] = [
   {
     name: "workspaces",
-    columns: {
-      id: "text",
-      name: "text",
-      plan: "text",
-      pending_plan: "text",
-      pending_plan_at: "bigint",
-      purchased_total_cu_milli: "bigint",
-      overage_limit_cu_milli: "bigint",
-      created_at: "bigint",
-    },
+    columns: workspaceColumns,
     key: ["id"],
   },
   {
@@ -148,16 +138,6 @@ const moved: Tables["moved"] = [
     key: ["id"],
   },
   { name: "key_use", columns: { key_id: "text", last_used_at: "bigint" }, key: ["key_id"] },
-  {
-    name: "purchases",
-    columns: {
-      id: "text",
-      workspace_id: "text",
-      amount_cu_milli: "bigint",
-      bought_at: "bigint",
-    },
-    key: ["id"],
-  },
   {
     name: "model_overrides",
     columns: {
@@ -220,7 +200,17 @@ export const accountTables: Tables = {
     accounts,
     { name: "prices of models", sql: "ALTER TABLE sluice.model_overrides ADD COLUMN prices text" },
     // The marks of the gateways replace it.
-    { name: "no followers", sql: "DROP TABLE sluice.followers", excludesOlder: true },
+    {
+      name: "no followers",
+      sql: "DROP TABLE IF EXISTS sluice.followers",
+      excludesOlder: true,
+    },
+    // The log of changes has the purchases.
+    {
+      name: "no purchases",
+      sql: "DROP TABLE IF EXISTS sluice.purchases",
+      excludesOlder: true,
+    },
   ],
   takeovers: [{ file: "accounts.db", version: 4, sql: moved.map(copyOf).join("\n") }],
   moved,

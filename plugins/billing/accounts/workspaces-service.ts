@@ -1,6 +1,6 @@
 /**
- * `workspaces` of the service `accounts`: operations on workspaces, on the accounts and the meter of the running
- * gateway.
+ * `workspaces` and `admin` of the service `accounts`: operations of customers and of operators, on the accounts and the
+ * meter of the running gateway.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
@@ -14,11 +14,15 @@ import type {
   WorkspaceAnswer,
   WorkspaceJson,
   Workspaces,
+  AccountsAdmin,
 } from "sluice-gateway/services";
-import { periodOf } from "../metering/periods.ts";
+import { periodOf } from "../leases/months.ts";
 import type { AccountStore } from "./account-store.ts";
 import { checkAmount } from "./workspace-rules.ts";
-import { changeJson, workspaceJson } from "./json.ts";
+import { changeJson, workspaceJson, keyJson } from "./json.ts";
+import type { AccountsService } from "./accounts.ts";
+import { keyState } from "./key-rules.ts";
+import { applyDuePlan, defaultCapabilities } from "./principal.ts";
 
 export interface WorkspacesDeps {
   readonly store: AccountStore;
@@ -110,4 +114,37 @@ async function usageReport(
   if (report.kind === "unavailable") return unavailable;
   const message = `more than ${report.maxGroups} groups: shorten the range, or group by fewer members`;
   return { kind: "invalid", message };
+}
+
+interface AdminDeps {
+  readonly accounts: Pick<AccountsService, "store" | "plan">;
+  readonly purchasedLeft: Metering["purchasedLeft"];
+  readonly clock: Clock;
+}
+
+export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): AccountsAdmin {
+  const { store } = accounts;
+  return {
+    defaultCapabilities,
+    plan: (name) => accounts.plan(name),
+    createWorkspace: (wanted, by) => store.createWorkspace(wanted, by),
+    findWorkspace: async (id) => {
+      const stored = await store.findWorkspace(id);
+      return stored && applyDuePlan(stored, clock.now());
+    },
+    listWorkspaces: (limit) => store.listWorkspaces(limit),
+    searchWorkspaces: (search) => store.searchWorkspaces(search),
+    setWorkspace: (id, settings, by) => store.setWorkspace(id, settings, by),
+    workspaceJson: async (workspace) =>
+      workspaceJson(workspace, await purchasedLeft(workspace), clock.now()),
+    createKey: (wanted, by) => store.createKey(wanted, by),
+    findKey: (id) => store.findKey(id),
+    searchKeys: (search) => store.searchKeys(search),
+    rotateKey: (id, overlapMs, by) => store.rotateKey(id, overlapMs, by),
+    setKey: (id, settings, by) => store.setKey(id, settings, by),
+    revokeKey: (id, by) => store.revokeKey(id, by),
+    keyState: (key) => keyState(key, clock.now()),
+    keyJson: (key) => keyJson(key, clock.now()),
+    searchChanges: async (search) => (await store.searchChanges(search)).map(changeJson),
+  };
 }

@@ -5,9 +5,15 @@ import type { AccountStore } from "./account-store.ts";
 import { recordChanges } from "./change-log.ts";
 import { isFailed, notFound, type Decision } from "./decision.ts";
 import type { JoinedSql } from "./joined-sql.ts";
-import { differingColumns, workspaceColumns, workspaceFromRow } from "./rows.ts";
+import {
+  differingColumns,
+  workspaceColumns,
+  workspaceFromRow,
+  insertRow,
+  updateRow,
+  Search,
+} from "./rows.ts";
 import * as rules from "./workspace-rules.ts";
-import { insertRow, updateRow, Search } from "./row-statements.ts";
 
 type Operations =
   | "createWorkspace"
@@ -95,11 +101,7 @@ export function workspacesIn(sql: JoinedSql): Pick<AccountStore, Operations> {
         id,
         by,
         (stored) => rules.purchase(stored, amountMilliCu),
-        async (run, before, { purchaseId, workspace }) => {
-          await update(run, before, workspace);
-          const bought = { workspace_id: id, amount_cu_milli: amountMilliCu, bought_at: by.at };
-          await insertRow(run, "purchases", { id: purchaseId, ...bought });
-        },
+        (run, before, { workspace }) => update(run, before, workspace),
       ),
   };
 }

@@ -1,10 +1,12 @@
 /** The subcommands of `sluice store` about the gateways that use the database. */
 import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/internal/module";
 import { schemaVersion } from "sluice-gateway/internal/postgres";
-import { checkTables, withDatabase, type CommandDatabase } from "sluice-gateway/internal/process";
+import { checkTables, withDatabase } from "sluice-gateway/internal/process";
 import { copyCharges } from "../leases/copy-charges.ts";
-import { endReplicas, readReplicas } from "../leases/replica-rows.ts";
-import { printRecords } from "./accounts.ts";
+import { printRecords, type Flat } from "./accounts.ts";
+import type { Postgres } from "sluice-gateway/plugin";
+import { heldSql, ofWorkspaceSql } from "../leases/ledger-statements.ts";
+import { number, optionalText, text } from "sluice-gateway/internal/store";
 
 const status: Subcommand = {
   options: [],
@@ -14,7 +16,7 @@ const status: Subcommand = {
       const { database } = opened;
       await checkTables(opened);
       const version = await schemaVersion(database);
-      const replicas = (await readReplicas(database)).map((replica) => ({ ...replica }));
+      const replicas = await readReplicas(database);
       if (context.json) return context.print(JSON.stringify({ schema_version: version, replicas }));
       context.print(`schema version ${version}`);
       printRecords(context, replicas, [
@@ -31,19 +33,18 @@ const status: Subcommand = {
     }),
 };
 
-/** Ends gateways in the database, and prints them. Returns their number. Undefined if the database could not be used. */
-async function end(
-  context: CommandContext,
-  work: (database: CommandDatabase["database"]) => ReturnType<typeof endReplicas>,
-): Promise<number | undefined> {
+/**
+ * Ends the gateways with this name, or all of them, and prints them. Returns their number. Undefined if the database could
+ * not be used.
+ */
+async function end(context: CommandContext, name?: string): Promise<number | undefined> {
   let count = 0;
   const code = await withDatabase(context, async (opened) => {
     await checkTables(opened);
-    const ended = await work(opened.database);
+    const ended = await endReplicas(opened.database, name);
     count = ended.length;
-    const shown = ended.map(({ name, freedMilliCu }) => ({ name, freed_cu_milli: freedMilliCu }));
-    if (context.json) context.print(JSON.stringify({ ended: shown }));
-    else printRecords(context, shown, ["name", "freed_cu_milli"]);
+    if (context.json) context.print(JSON.stringify({ ended }));
+    else printRecords(context, ended, ["name", "freed_cu_milli"]);
   });
   return code === 0 ? count : undefined;
 }
@@ -52,7 +53,7 @@ const forget: Subcommand = {
   options: [],
   arguments: ["NAME"],
   async run(context, _values, name = "") {
-    const count = await end(context, (database) => endReplicas(database, name));
+    const count = await end(context, name);
     if (count === 0) context.printToStderr(`no gateway with the name "${name}" is live`);
     return count === undefined || count === 0 ? 1 : 0;
   },
@@ -62,7 +63,7 @@ const recovered: Subcommand = {
   options: [],
   arguments: [],
   async run(context) {
-    const count = await end(context, (database) => endReplicas(database));
+    const count = await end(context);
     if (count === 0) context.printToStderr("no gateway was live");
     return count === undefined ? 1 : 0;
   },
@@ -89,3 +90,58 @@ status             print the version of the tables and the gateways that use the
 forget NAME        end a gateway that is lost, so that its credit is free at once and another one may use the database
 recovered          end all gateways, after a backup of the database was restored; those that run register again`,
 };
+
+/**
+ * Returns the replicas that have not ended, those that ended within a day, and all data folders whose charges were
+ * copied. The one with the most recent message is first. Rejects with DatabaseFailure.
+ */
+async function readReplicas(database: Postgres): Promise<Flat[]> {
+  const rows = await database.query(
+    "status",
+    `SELECT name, journal, version, mode, state, posted,
+       (sluice.now_ms() - heard_at) / 1000.0::float8 AS ago,
+       to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
+         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
+       , coalesce((SELECT sum(${heldSql("l")}) FROM sluice.leases l
+         WHERE replica = r.id AND ${ofWorkspaceSql("l")}), 0)::bigint AS held
+     FROM sluice.replicas r
+     WHERE mode = 'local' OR state = 'live' OR sluice.now_ms() - heard_at < 86400000
+     ORDER BY heard_at DESC, id DESC`,
+  );
+  return rows.map((row) => ({
+    name: text(row, "name"),
+    mode: text(row, "mode"),
+    state: text(row, "state"),
+    heard_seconds_ago: Math.max(0, Math.round(number(row, "ago") * 10) / 10),
+    last_charge_at: optionalText(row, "last_charge"),
+    posted: number(row, "posted"),
+    held_cu_milli: number(row, "held"),
+    journal: text(row, "journal"),
+    version: text(row, "version"),
+  }));
+}
+
+/**
+ * Ends the replicas with this name, or all of them, and returns the freed credit. A replica that still runs registers
+ * again. Rejects with DatabaseFailure.
+ */
+async function endReplicas(database: Postgres, name?: string): Promise<Flat[]> {
+  // The second statement sees all leases of the replicas, because they can get no further ones after the first.
+  const rows = await database.transaction("status", async (run) => {
+    const ended = await run(
+      `UPDATE sluice.replicas SET state = 'fenced'
+       WHERE state = 'live' AND ($1::text IS NULL OR name = $1) RETURNING id`,
+      [name ?? null],
+    );
+    return run(
+      `WITH freed AS (
+         DELETE FROM sluice.leases l WHERE replica = ANY ($1::bigint[])
+         RETURNING replica, CASE WHEN ${ofWorkspaceSql("l")} THEN ${heldSql("l")} ELSE 0 END AS held
+       )
+       SELECT r.name, coalesce((SELECT sum(held) FROM freed WHERE replica = r.id), 0)::bigint AS held
+       FROM sluice.replicas r WHERE id = ANY ($1) ORDER BY id`,
+      [ended.map((row) => number(row, "id"))],
+    );
+  });
+  return rows.map((row) => ({ name: text(row, "name"), freed_cu_milli: number(row, "held") }));
+}

@@ -23,7 +23,7 @@ import { explain } from "sluice-gateway/internal/store";
 import { csvLine } from "sluice-gateway/internal/toolkit";
 import { parseTime } from "sluice-gateway/services";
 import { databasePages, parsePosition } from "../metering/export/database-pages.ts";
-import { type ChargePages, type PageRange, folderPages } from "../metering/export/pages.ts";
+import { type ChargePages, type PageRange, folderPages } from "../metering/export/batch.ts";
 import type { UsageJson } from "../metering/usage-json.ts";
 
 /** A signal can end a long export between two pages. */
@@ -99,7 +99,7 @@ async function print(
   let printed = 0;
   let position: string | undefined;
   for await (const { charges, positionAfter } of pages) {
-    for (const { charge } of charges) context.print(line(charge));
+    for (const charge of charges) context.print(line(charge));
     printed += charges.length;
     await turn();
     if (context.signal.aborted) {

@@ -9,12 +9,11 @@ import {
   newestCommit,
   openJournalReader,
 } from "../metering/journal-reader.ts";
-import { periodOf } from "../metering/periods.ts";
+import { periodOf, addDrawn, type Drawn } from "./months.ts";
 import { readUsage, type UsageRow } from "../metering/read-usage.ts";
 import { chargeColumns, storableJson } from "../metering/usage-json.ts";
 import type { Standing } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
-import { addDrawn, type Drawn } from "./months.ts";
 
 const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
 /** Registers the data folder, once. A replica with the mode `local` holds no credit. */

@@ -5,7 +5,7 @@
 import { LeaseSet } from "./lease-set.ts";
 import type { Account, Lease, LeasedReservation, LeasedState } from "./leased-reservation.ts";
 import type { ChargeDetails, Granted, LeasedCharge, Want } from "./ledger.ts";
-import { periodOf } from "../metering/periods.ts";
+import { periodOf } from "./months.ts";
 
 /**
  * After this waiting time, a reservation ends, because the ledger or another replica has not answered. It is not

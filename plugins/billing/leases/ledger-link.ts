@@ -6,7 +6,7 @@ import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import type { ChargeDetails, CreditLedger, PostReply, PostRequest, Standing } from "./ledger.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
-import type { LeaseMetrics } from "./metrics.ts";
+import type { LeaseMetrics } from "../metering/metrics.ts";
 import { notRecorded, type CreditLink } from "./leased-meter.ts";
 import type { LedgerReplica } from "./replica.ts";
 import type { Message, Reply } from "./replica-messages.ts";

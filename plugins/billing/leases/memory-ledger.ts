@@ -1,7 +1,7 @@
 /**
  * The ledger in memory: the authority of a gateway that is alone, and of tests. Each map is a table of PostgresLedger.
  */
-import { periodOf } from "../metering/periods.ts";
+import { periodOf } from "./months.ts";
 import { dayWindow, monthWindow, RollingWindow } from "../metering/windows.ts";
 import type {
   CreditLedger,

@@ -3,7 +3,6 @@
  * from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All amounts are
  * in milli-CU.
  */
-import { periodOf } from "../metering/periods.ts";
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 
 /** The sum of a month, divided. */
@@ -121,4 +120,19 @@ export function addDrawn(
     purchasedMilliCu: purchasedMilliCu + (sum?.purchasedMilliCu ?? 0),
     overageMilliCu: overageMilliCu + (sum?.overageMilliCu ?? 0),
   });
+}
+
+export interface Period {
+  /** Milliseconds since 1970. */
+  readonly start: number;
+  /** Start of the next period. */
+  readonly end: number;
+}
+
+/** Returns the calendar month (UTC) of `time`, which is in milliseconds since 1970. */
+export function periodOf(time: number): Period {
+  const date = new Date(time);
+  const year = date.getUTCFullYear();
+  const month = date.getUTCMonth();
+  return { start: Date.UTC(year, month), end: Date.UTC(year, month + 1) };
 }

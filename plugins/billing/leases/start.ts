@@ -9,7 +9,7 @@ import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
-import { leaseMetrics } from "./metrics.ts";
+import { leaseMetrics } from "../metering/metrics.ts";
 import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
@@ -45,7 +45,6 @@ export async function startLeased(
       await opened?.close();
     },
   );
-  const queries = createUsageQueries(database);
   const reports = keep(
     "reports",
     () => database.separate({ connections: 1, statementMs: reportMs }),
@@ -56,9 +55,7 @@ export async function startLeased(
       reserve: (principal, costMilliCu, about) => meter.reserve(principal, costMilliCu, about),
       reserveWithoutLimit: (principal, costMilliCu, about) =>
         meter.reserveWithoutLimit(principal, costMilliCu, about),
-      purchasedLeft: (workspace) => queries.purchasedLeft(workspace),
-      keyWindows: (key) => queries.keyWindows(key),
-      workspaceUsage: (workspaceId) => queries.workspaceUsage(workspaceId),
+      ...createUsageQueries(database),
       outageMs,
       usage: createDatabaseReports(reports, createMonthReader(reports), host.log),
     },

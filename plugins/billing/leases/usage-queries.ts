@@ -3,7 +3,7 @@ import type { Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/internal/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/internal/store";
-import type { ReadMonths } from "../metering/usage/read-charges.ts";
+import type { ReadMonths } from "../metering/usage/report.ts";
 import { keyWindowsOf, windowOf } from "../metering/windows.ts";
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 import { heldSql, isCountedSql } from "./ledger-statements.ts";

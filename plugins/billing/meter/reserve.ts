@@ -6,7 +6,6 @@ import {
   type Host,
   type LimitReached,
   type Reply,
-  type Counter,
 } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
@@ -143,10 +142,10 @@ export function createShadowRefusals({ metrics, log }: Host): CountShadowRefusal
     "Requests that `meter` in shadow mode would have refused, by limit.",
     ["scope"],
   );
-  const counters = new Map<ShadowScope, Counter>();
-  for (const scope of scopes) counters.set(scope, refusals.with({ scope }));
+  // All of them are shown from the beginning.
+  for (const scope of scopes) refusals.with({ scope });
   return (scope, x) => {
-    counters.get(scope)?.add(1);
+    refusals.with({ scope }).add(1);
     log.info({ route: x.route.path, scope }, "shadow: meter would have refused");
   };
 }

@@ -16,7 +16,7 @@ import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
 import { OpenStreams, type StreamEvent } from "./open-streams.ts";
-import { periodOf } from "./periods.ts";
+import { periodOf } from "../leases/months.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
@@ -52,12 +52,6 @@ export interface ChargeBatchesDeps {
  */
 type State = "idle" | "writing" | "kept" | "ending" | "closed";
 
-/**
- * When the records that wait are written: within `deferMs`, or at the end of this turn of the event loop. If a commit is
- * in flight then, they are written after it.
- */
-type Haste = "none" | "soon" | "now";
-
 /** Charges of a thread that serves (`server.threads`). */
 interface ThreadPost {
   readonly request: PostRequest;
@@ -89,30 +83,43 @@ interface Commit {
 }
 
 /**
- * On one core, a commit takes its time from the event loop, however many charges it has. Charges then wait for others
- * while reservations are open.
+ * On one core, a commit takes its time from the event loop, however many charges it has. Charges then wait for others:
+ * while reservations are open, and for a moment after a commit of many charges, whose callers are likely to call again.
  */
 const isOneCore = availableParallelism() === 1;
-const deferMs = isOneCore ? 1 : 4;
-/** After a commit with more charges of threads, the next ones wait, so that a commit has the charges of all threads. */
-const fewPosted = 3;
-const deferPostsMs = 1;
+const deferOnOneCoreMs = 2;
+/** Time for which the ends of streams wait for others: nobody notices it at the end of a long answer. */
+const deferMs = 4;
+/** After a commit with more charges, the next ones wait for `deferNextMs`, so that they share a commit. */
+const few = 3;
+const deferNextMs = 1;
+/** They wait no longer when they are as many as this share of the last commit. */
+const fullShare = 0.75;
 const resolved = Promise.resolve();
 
 export class ChargeBatches {
   readonly #deps: ChargeBatchesDeps;
   #recorded: Recorded;
   #state: State = "idle";
-  #haste: Haste = "none";
-  /** Started again for each batch that waits: a new timer per batch would cost as much as a charge. */
-  #timer: NodeJS.Timeout | undefined;
+  /**
+   * Time within which the records that wait are written in milliseconds; 0: at the end of this turn of the event loop.
+   * If a commit is in flight then, they are written after it. Infinity if none waits.
+   */
+  #dueMs = Infinity;
+  /**
+   * One for each time. They are started again for each batch that waits: a new timer per batch would cost as much as a
+   * charge.
+   */
+  readonly #timers = new Map<number, NodeJS.Timeout>();
   /** The charges that are not in a commit. */
   #next: Batch | undefined;
   /** Defined in the states `writing` and `kept`, and sometimes in `ending`. */
   #commit: Commit | undefined;
   /** Ends with the state `writing`. */
   #written = resolved;
-  /** Number of charges of the last commit that came from threads. */
+  /** Number of charges of the last commit. */
+  #lastRows = 0;
+  /** Number of those that came from threads. */
   #lastPosted = 0;
   /** Number of the last charge that the authority has accepted. */
   #posted = 0;
@@ -161,12 +168,12 @@ export class ChargeBatches {
   /** Called when bytes of an answer will be sent before its reservation settles. */
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
     this.#streams.begin(reservation, this.#deps.time.now(), about);
-    this.#schedule("soon");
+    this.#schedule(deferMs);
   }
 
   /** Records the end of a stream without a charge. */
   endStream(reservation: LeasedReservation, why: number): void {
-    if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#schedule("soon");
+    if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#schedule(deferMs);
   }
 
   /** Adds the charges of a reservation to the next commit. */
@@ -187,7 +194,7 @@ export class ChargeBatches {
     this.#next ??= newBatch(this.#deps.clock.monotonic());
     this.#next.posts.push({ request, resolve, reject });
     this.#next.rows += request.charges.length;
-    void this.#commitNext(this.#lastPosted > fewPosted ? deferPostsMs : 0);
+    void this.#commitNext(this.#lastPosted > few ? deferNextMs : 0);
     return promise;
   }
 
@@ -197,8 +204,14 @@ export class ChargeBatches {
    */
   commit(mayWait: boolean): Promise<void> {
     const { credit, isAsync } = this.#deps;
-    const waits = isAsync || ((mayWait || isOneCore) && credit.reservations > 0);
-    return this.#commitNext(waits ? deferMs : 0);
+    if (isAsync) return this.#commitNext(deferMs);
+    if (credit.reservations === 0) {
+      const expectsMore =
+        this.#lastRows > few && (this.#next?.rows ?? 0) < fullShare * this.#lastRows;
+      return this.#commitNext(isOneCore && expectsMore ? deferNextMs : 0);
+    }
+    if (mayWait) return this.#commitNext(deferMs);
+    return this.#commitNext(isOneCore ? deferOnOneCoreMs : 0);
   }
 
   /** `ms`: time for which the charges may wait for others. */
@@ -207,28 +220,29 @@ export class ChargeBatches {
     const recorded = this.#recordedAll;
     if (this.#state === "closed") this.#lose(notRecorded());
     else if (failure !== undefined && !this.#deps.isAsync) this.#lose(failure);
-    else this.#schedule(ms > 0 ? "soon" : "now", ms);
+    else this.#schedule(ms);
     return recorded;
   }
 
-  #schedule(haste: "soon" | "now", ms = deferMs): void {
-    if (this.#haste === haste || this.#haste === "now") return;
-    this.#haste = haste;
-    if (haste === "soon") this.#startTimer(ms);
+  #schedule(ms: number): void {
+    if (this.#dueMs <= ms) return;
+    this.#dueMs = ms;
+    if (ms > 0) this.#startTimer(ms);
     else if (this.#state === "idle") setImmediate(this.#flush);
   }
 
-  /** `ms`: always the same, because the charges are either those of threads or those of this thread. */
   #startTimer(ms: number): void {
-    this.#timer =
-      this.#timer?.refresh() ??
-      setTimeout(() => {
-        if (this.#haste === "soon") this.#flush();
-      }, ms);
+    const timer = this.#timers.get(ms);
+    if (timer !== undefined) timer.refresh();
+    else
+      this.#timers.set(
+        ms,
+        setTimeout(() => this.#dueMs === ms && this.#flush(), ms),
+      );
   }
 
   #write(): void {
-    this.#haste = "now";
+    this.#dueMs = 0;
     if (this.#state !== "idle") return;
     const { failure, mayRecover } = this.#recorded.journal;
     if (failure === undefined) {
@@ -239,7 +253,7 @@ export class ChargeBatches {
 
   /** Encodes everything that waits. Undefined if nothing does. */
   #encode(): Commit | undefined {
-    this.#haste = "none";
+    this.#dueMs = Infinity;
     const { encoder } = this.#recorded;
     encoder.clear();
     const events = this.#streams.encode(encoder);
@@ -304,6 +318,7 @@ export class ChargeBatches {
       metrics.charged(details.line.surface).add(costMilliCu);
     }
     for (const reservation of batch.settled) credit.posted(reservation);
+    this.#lastRows = batch.rows;
     this.#lastPosted = 0;
     for (const { request, resolve } of batch.posts) {
       this.#lastPosted += request.charges.length;
@@ -314,7 +329,7 @@ export class ChargeBatches {
     this.#endCommit();
     this.startMonth(time.now());
     batch.recorded.resolve();
-    if (this.#haste === "now") this.#flush();
+    if (this.#dueMs === 0) this.#flush();
   }
 
   #endCommit(): void {

@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, number, transaction } from "sluice-gateway/internal/store";
+import { singleRow } from "./journal-reader.ts";
 import { openChargesDatabase } from "./journal-schema.ts";
 import {
   at,
@@ -38,9 +39,9 @@ interface Group {
   readonly last: number;
 }
 
-export class JournalFile {
+export class JournalFile implements Disposable {
   readonly #db: DatabaseSync;
-  readonly #sums: Sums;
+  #sums: Sums;
   /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
@@ -150,9 +151,10 @@ export class JournalFile {
   correct(now: number): FutureCommits | undefined {
     const future = findFutureCommits(this.#db, now);
     if (future === undefined) return undefined;
-    this.checkpoint();
     redateCommits(this.#db, future);
-    this.#sums.newest = future.present;
+    this.#sums = Sums.load(this.#db);
+    this.#replay(0);
+    this.checkpoint();
     return future;
   }
 
@@ -162,7 +164,7 @@ export class JournalFile {
     this.#db.exec("DELETE FROM probe");
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     this.#db.close();
   }
 
@@ -192,12 +194,10 @@ export class JournalFile {
 }
 
 function readPositions(db: DatabaseSync): { seq: number; checkpoint: number } {
-  const row = db
-    .prepare(
-      "SELECT seq AS checkpoint, (SELECT ifnull(max(seq), 0) FROM commits) AS seq FROM checkpoint",
-    )
-    .get();
-  if (row === undefined) throw new Error("the journal has no checkpoint");
+  const row = singleRow(
+    db,
+    "SELECT seq AS checkpoint, (SELECT ifnull(max(seq), 0) FROM commits) AS seq FROM checkpoint",
+  );
   const checkpoint = number(row, "checkpoint");
   return { seq: Math.max(number(row, "seq"), checkpoint), checkpoint };
 }

@@ -52,7 +52,7 @@ function start(): void {
   } catch (error) {
     postFailure(error, dataDir);
   } finally {
-    file?.close();
+    file?.[Symbol.dispose]();
     parentPort?.close();
   }
 }

@@ -7,7 +7,7 @@ import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/internal/store";
 import { command, word, type JournalMessage, type JournalWorkerData } from "./journal-worker.ts";
-import type { JournalMetrics } from "./metrics.ts";
+import type { MeterMetrics } from "./metrics.ts";
 
 const workerModule = threadModule("plugins/billing/metering/journal-worker");
 
@@ -17,7 +17,7 @@ const memoryBytes = { initial: 64 * 1024, max: 256 * 1024 * 1024 };
 export interface JournalOptions extends Pick<JournalWorkerData, "dataDir" | "maxPages"> {
   readonly clock: Clock;
   readonly log: Log;
-  readonly metrics: JournalMetrics;
+  readonly metrics: MeterMetrics;
 }
 
 export class Journal {

@@ -3,7 +3,7 @@
  * clock that ran ahead have been moved to the present (redate.ts).
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { periodOf } from "./periods.ts";
+import { periodOf } from "../leases/months.ts";
 
 export class MeterTime {
   readonly #clock: Clock;

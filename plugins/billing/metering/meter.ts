@@ -42,20 +42,6 @@ export interface MeterOptions {
   readonly maxPages?: number;
 }
 
-/** The meter of one gateway. Its authority is in memory, so no result has to be requested from a database. */
-export interface MeterService extends Omit<Metering, "usage" | "outageMs"> {
-  reserve(...args: Parameters<Metering["reserve"]>): Reservation | CuRefusal | MeterUnavailable;
-  keyWindows(...args: Parameters<Metering["keyWindows"]>): KeyWindows;
-  workspaceUsage(workspaceId: string): WorkspaceUsage;
-  purchasedLeft(workspace: Workspace): number;
-  /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
-  readonly writable: boolean;
-  /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
-  flush(): Promise<void>;
-  /** Writes all pending records and ends the journal thread. */
-  close(): Promise<void>;
-}
-
 /** Interval between two attempts to correct the journal. */
 const correctMs = 60_000;
 
@@ -68,14 +54,12 @@ const unavailable: MeterUnavailable = {
 export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const { dataDir, clock, log, durability, threads } = options;
   const metrics = meterMetrics(options.metrics);
-  const file = JournalFile.open(dataDir, options.maxPages);
-  try {
+  {
+    using file = JournalFile.open(dataDir, options.maxPages);
     const { expired } = file.recover(clock.now());
     metrics.expired.add(expired);
     if (expired > 0) log.warn({ expired }, "released reservations that were left open by a crash");
     correct(file, options, metrics);
-  } finally {
-    file.close();
   }
   const time = new MeterTime(clock);
   const ledger = new MemoryLedger(() => time.now(), threads === undefined, false);
@@ -90,16 +74,14 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   const link = new LocalLink({ recorded, ledger, time, clock, log, metrics, isAsync });
   if (time.behindMs > ignoredMs) log.error({ behindMs: time.behindMs }, clockIsBehind);
   const reopen = (): Promise<Recorded> => {
-    const closed = JournalFile.open(dataDir, options.maxPages);
-    try {
+    {
+      using closed = JournalFile.open(dataDir, options.maxPages);
       correct(closed, options, metrics);
-    } finally {
-      closed.close();
     }
     return open();
   };
   const serving = threads && serveLedger(threads, ledger, link);
-  return new LocalMeter(options, { link, ledger, time, metrics, reopen, serving });
+  return new MeterService(options, { link, ledger, time, metrics, reopen, serving });
 }
 
 /** Moves the charges of a clock that ran ahead to the present. Throws StoreError. */
@@ -119,7 +101,7 @@ function correct(
   );
 }
 
-interface LocalMeterDeps {
+interface MeterServiceDeps {
   readonly link: LocalLink;
   readonly ledger: MemoryLedger;
   readonly time: MeterTime;
@@ -130,14 +112,15 @@ interface LocalMeterDeps {
   readonly serving: Disposable | undefined;
 }
 
-class LocalMeter implements MeterService {
+/** The meter of one gateway. Its authority is in memory, so no result has to be requested from a database. */
+export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
   readonly #options: MeterOptions;
-  readonly #deps: LocalMeterDeps;
+  readonly #deps: MeterServiceDeps;
   readonly #meter: LeasedMeter;
   readonly #clockCheck: Disposable;
   #nextCorrection = 0;
 
-  constructor(options: MeterOptions, deps: LocalMeterDeps) {
+  constructor(options: MeterOptions, deps: MeterServiceDeps) {
     const { link, metrics } = deps;
     this.#options = options;
     this.#deps = deps;
@@ -172,6 +155,7 @@ class LocalMeter implements MeterService {
     return this.#meter.reserveWithoutLimit(principal, Math.min(costMilliCu, leftMilliCu), about);
   }
 
+  /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   get writable(): boolean {
     return this.#meter.writable;
   }
@@ -212,10 +196,12 @@ class LocalMeter implements MeterService {
     return Math.max(0, openMilliCu);
   }
 
+  /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void> {
     return this.#deps.link.flush();
   }
 
+  /** Writes all pending records and ends the journal thread. */
   close(): Promise<void> {
     this.#clockCheck[Symbol.dispose]();
     this.#deps.serving?.[Symbol.dispose]();

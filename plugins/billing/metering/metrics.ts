@@ -1,38 +1,12 @@
-/** Metrics of metering. */
+/** Metrics of metering, on the journal and on leased credit. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
-
-export interface JournalMetrics {
-  readonly writable: Gauge;
-  readonly waitingRows: Gauge;
-  readonly waitingSeconds: Gauge;
-  readonly commitRows: Histogram;
-  readonly commitSeconds: Histogram;
-  readonly failures: Counter;
-}
-
-/** The metrics of every meter. */
-export interface ChargeMetrics {
-  /** Milli-CU charged by a surface. */
-  charged(surface: string): Counter;
-  /** Milli-CU by which a surface's charges exceeded their reservations, and that were not charged. */
-  cut(surface: string): Counter;
-  readonly openReservations: Gauge;
-}
-
-export interface MeterMetrics extends JournalMetrics, ChargeMetrics {
-  /** Milli-CU of charges that were reversed because the journal could not write them. */
-  readonly lost: Counter;
-  readonly expired: Counter;
-  /** Time by which the clock is behind the last charge. */
-  readonly clockBehind: Gauge;
-  /** Commits whose charges were dated into the future, and moved to the present. */
-  readonly redated: Counter;
-}
 
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];
 const secondBuckets = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2];
 
-export function meterMetrics(metrics: Metrics): MeterMetrics {
+export type MeterMetrics = ReturnType<typeof meterMetrics>;
+
+export function meterMetrics(metrics: Metrics) {
   const { gauge, counter, histogram } = withoutLabels(metrics);
   return {
     writable: gauge("sluice_journal_writable", "1 while charges can be written to disk, else 0."),
@@ -75,7 +49,10 @@ export function meterMetrics(metrics: Metrics): MeterMetrics {
   };
 }
 
-export function chargeMetrics(metrics: Metrics): ChargeMetrics {
+/** The metrics of every meter. */
+export type ChargeMetrics = ReturnType<typeof chargeMetrics>;
+
+function chargeMetrics(metrics: Metrics) {
   return {
     charged: bySurface(metrics, "sluice_charged_cu_milli_total", "Milli-CU charged, by surface."),
     cut: bySurface(
@@ -108,5 +85,67 @@ function bySurface(metrics: Metrics, name: string, help: string): (surface: stri
     let counter = known.get(surface);
     if (counter === undefined) known.set(surface, (counter = family.with({ surface })));
     return counter;
+  };
+}
+
+export type LeaseMetrics = ReturnType<typeof leaseMetrics>;
+
+export function leaseMetrics(metrics: Metrics) {
+  const { gauge, counter, histogram } = withoutLabels(metrics);
+  const replicas = metrics.gauge(
+    "sluice_replicas",
+    "Gateways that share the budgets of the PostgreSQL database. Silent: not heard for 2 seconds.",
+    ["state"],
+  );
+  return {
+    ...chargeMetrics(metrics),
+    batchRows: histogram(
+      "sluice_post_batch_rows",
+      "Charges per batch sent to PostgreSQL.",
+      [1, 4, 16, 64, 256, 1024, 4096],
+    ),
+    postSeconds: histogram(
+      "sluice_post_seconds",
+      "Time until PostgreSQL has committed a batch of charges.",
+      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2, 10],
+    ),
+    wentBack: counter(
+      "sluice_store_went_back_total",
+      "Times at which PostgreSQL had lost charges that it had committed. They are sent again.",
+    ),
+    waits: counter(
+      "sluice_lease_waits_total",
+      "Reservations that had to wait for credit from PostgreSQL.",
+    ),
+    slackMilliCu: gauge(
+      "sluice_lease_slack_cu_milli",
+      "Milli-CU that this gateway holds and has neither charged nor reserved.",
+    ),
+    reservedMilliCu: gauge(
+      "sluice_lease_reserved_cu_milli",
+      "Milli-CU that this gateway holds for requests that are running.",
+    ),
+    scopes: gauge("sluice_lease_scopes", "Workspaces and keys in which this gateway holds credit."),
+    queuedCharges: gauge(
+      "sluice_post_waiting_rows",
+      "Charges that are not sent to PostgreSQL yet, sampled every second.",
+    ),
+    recalls: counter(
+      "sluice_recalls_total",
+      "Requests of other gateways to give back credit that is not reserved.",
+    ),
+    fenced: counter(
+      "sluice_fenced_total",
+      "Times at which PostgreSQL had not heard from this gateway for 10 seconds and gave its credit to others.",
+    ),
+    clockOffsetSeconds: gauge(
+      "sluice_clock_offset_seconds",
+      "Clock of PostgreSQL minus the clock of this gateway.",
+    ),
+    replicas: (state: "live" | "silent"): Gauge => replicas.with({ state }),
+    strandedMilliCu: gauge(
+      "sluice_stranded_cu_milli",
+      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",
+    ),
   };
 }

@@ -6,8 +6,13 @@ import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError } from "sluice-gateway/internal/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";
 import { readChargeText } from "./charge-text.ts";
-import { commitsWithin, NameReader } from "./commits.ts";
-import { journalUid, openJournalReader, writtenPath } from "./journal-reader.ts";
+import {
+  commitsWithin,
+  NameReader,
+  journalUid,
+  openJournalReader,
+  writtenPath,
+} from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 
 /** One settled charge. `usedMilliCu` is the sum of the three draws. */

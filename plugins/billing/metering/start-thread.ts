@@ -3,7 +3,7 @@ import type { Host, ServiceContext, ServiceHooks, Threads } from "sluice-gateway
 import type { Metering } from "sluice-gateway/services";
 import { LeasedMeter } from "../leases/leased-meter.ts";
 import { LedgerLink } from "../leases/ledger-link.ts";
-import { leaseMetrics } from "../leases/metrics.ts";
+import { leaseMetrics } from "./metrics.ts";
 import { LedgerReplica } from "../leases/replica.ts";
 import type { Options } from "./options.ts";
 import { epochsTopic, ledgerOfMain } from "./thread-credit.ts";

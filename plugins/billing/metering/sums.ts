@@ -4,20 +4,14 @@
  * start reads the sums and replays at most the records of the last minute; readers add the charges since the checkpoint.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { transaction } from "sluice-gateway/internal/store";
+import { number, transaction } from "sluice-gateway/internal/store";
 import { tagOf } from "./charge-text.ts";
-import { periodOf } from "./periods.ts";
+import { periodOf } from "../leases/months.ts";
 import { at, kind, RecordCursor } from "./records.ts";
 import { dayWindow, monthWindow, type WindowShape } from "./windows.ts";
 
-interface OpenIntent {
-  readonly at: number;
-  readonly key: number;
-  readonly workspace: number;
-  readonly surface: number;
-  readonly reservedMilliCu: number;
-  readonly requestId: string;
-}
+/** The values of a row of `open_intents`. */
+type OpenIntent = readonly (number | string)[];
 
 type Names = readonly [hour: number, workspace: number, key: number, ...rest: (number | string)[]];
 
@@ -70,14 +64,8 @@ export class Sums {
   static load(db: DatabaseSync): Sums {
     const intents = new Map<number, OpenIntent>();
     for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
-      intents.set(Number(row["intent"]), {
-        at: Number(row["at"]),
-        key: Number(row["key"]),
-        workspace: Number(row["workspace"]),
-        surface: Number(row["surface"]),
-        reservedMilliCu: Number(row["reserved_cu_milli"]),
-        requestId: String(row["request_id"]),
-      });
+      // The columns are numbers and a text.
+      intents.set(number(row, "intent"), Object.values(row) as OpenIntent);
     }
     return new Sums(intents);
   }
@@ -152,14 +140,16 @@ export class Sums {
 
   #intent(cursor: RecordCursor): void {
     this.newest = Math.max(this.newest, cursor.float(at.intent.time));
-    this.#intents.set(cursor.float(at.intent.intent), {
-      at: cursor.float(at.intent.time),
-      key: cursor.uint(at.intent.key),
-      workspace: cursor.uint(at.intent.workspace),
-      surface: cursor.uint(at.intent.surface),
-      reservedMilliCu: cursor.float(at.intent.reserved),
-      requestId: cursor.text(at.intent.text),
-    });
+    const intent = cursor.float(at.intent.intent);
+    this.#intents.set(intent, [
+      intent,
+      cursor.float(at.intent.time),
+      cursor.uint(at.intent.key),
+      cursor.uint(at.intent.workspace),
+      cursor.uint(at.intent.surface),
+      cursor.float(at.intent.reserved),
+      cursor.text(at.intent.text),
+    ]);
   }
 
   /**
@@ -212,7 +202,7 @@ export class Sums {
 }
 
 /** Adds the charge at the cursor to its minute. */
-export function addToMinute(minutes: Steps, cursor: RecordCursor): void {
+function addToMinute(minutes: Steps, cursor: RecordCursor): void {
   const step = Math.floor(cursor.float(at.charge.time) / dayWindow.stepMs);
   addToStep(minutes, step, cursor.uint(at.charge.key), cursor.costMilliCu);
 }
@@ -261,7 +251,7 @@ function areEqual(one: readonly unknown[], other: readonly unknown[]): boolean {
 }
 
 /** Adds to the sums by key and step, and deletes those that have left the window at `newest`. */
-export function writeSteps(
+function writeSteps(
   db: DatabaseSync,
   table: "minutes" | "key_hours",
   sums: Steps,
@@ -286,7 +276,7 @@ function exact(sum: number): number {
 }
 
 /** Returns the SQL that adds to a column with the same limit as `exact`. */
-export function exactSum(column: string): string {
+function exactSum(column: string): string {
   return `${column} = min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
 }
 
@@ -294,8 +284,5 @@ function writeIntents(db: DatabaseSync, intents: ReadonlyMap<number, OpenIntent>
   db.exec("DELETE FROM open_intents");
   if (intents.size === 0) return;
   const insert = db.prepare("INSERT INTO open_intents VALUES (?, ?, ?, ?, ?, ?, ?)");
-  for (const [id, each] of intents) {
-    const { at: since, key, workspace, surface, reservedMilliCu, requestId } = each;
-    insert.run(id, since, key, workspace, surface, reservedMilliCu, requestId);
-  }
+  for (const values of intents.values()) insert.run(...values);
 }

@@ -1,5 +1,5 @@
 /** The JSON of a settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */
-import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
+import type { Agent, Pricing } from "sluice-gateway/services";
 import type { Drawn } from "../leases/months.ts";
 import type { UsageRow } from "./read-usage.ts";
 
@@ -21,28 +21,9 @@ export interface UsageJson {
   readonly estimated: boolean;
   readonly outcome: string;
   /** Present only if an agent described itself. Not in CSV, because its columns are fixed. */
-  readonly agent?: AgentJson;
+  readonly agent?: ReturnType<typeof agentJson>;
   /** Prices from which the charge of an inference was computed. Not in CSV. */
-  readonly pricing?: PricingJson;
-}
-
-interface AgentJson {
-  readonly name?: string | undefined;
-  readonly version?: string | undefined;
-  readonly session_id?: string | undefined;
-  readonly provider?: string | undefined;
-  readonly capabilities?: readonly string[] | undefined;
-}
-
-interface PricingJson {
-  readonly network: string;
-  readonly coefficient: number;
-  readonly price_per_token_nano: string;
-  /** Present only if classes of tokens have prices; the price above is then the highest of them. */
-  readonly classes?: ClassPrices;
-  /** Null if the rate was unknown; the charge is then 0. */
-  readonly token_usd_rate: string | null;
-  readonly as_of: string;
+  readonly pricing?: ReturnType<typeof pricingJson>;
 }
 
 type Charged = Omit<UsageRow, "id" | keyof Drawn>;
@@ -79,16 +60,18 @@ function describe(row: Charged): Omit<UsageJson, "id"> {
   };
 }
 
-function agentJson({ sessionId, ...members }: Agent): AgentJson {
+function agentJson({ sessionId, ...members }: Agent) {
   return { ...members, session_id: sessionId };
 }
 
-function pricingJson(pricing: Pricing): PricingJson {
+function pricingJson(pricing: Pricing) {
   return {
     network: pricing.network,
     coefficient: pricing.coefficient,
     price_per_token_nano: pricing.pricePerTokenNano,
+    // If classes of tokens have prices, the price above is the highest of them.
     ...(pricing.classes !== undefined && { classes: pricing.classes }),
+    // Null if the rate was unknown. The charge is then 0.
     token_usd_rate: pricing.tokenUsdRate ?? null,
     as_of: pricing.asOf,
   };

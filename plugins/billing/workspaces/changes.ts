@@ -6,7 +6,7 @@ import {
 } from "sluice-gateway/internal/json-schema";
 import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
 import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
-import { replyTo } from "./answer.ts";
+import { replyTo } from "./views.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
 

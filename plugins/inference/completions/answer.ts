@@ -22,6 +22,7 @@ import type { Json } from "./check.ts";
 import { createCompletion, noteCompletion } from "./completion.ts";
 import { errorReply } from "./error-reply.ts";
 import { completionError, type CompletionError } from "./errors.ts";
+import { withExactIntegers } from "./exact-integers.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
@@ -98,10 +99,10 @@ export function readBody<T>(
   const invalid = (details: Parameters<typeof completionError>[1]): Reply =>
     errorReply(api, x, completionError("INVALID_REQUEST", details));
   if (!json.ok) return invalid({ message: "the body is not JSON" });
-  const body = json.value;
-  if (!isObject(body)) {
+  if (!isObject(json.value)) {
     return invalid({ message: "the body must be a JSON object" });
   }
+  const body = withExactIntegers(json.value, x.body);
   try {
     const offer = networks.find(check.name(body["model"], "model"), network);
     return { body, offer, read: read(body, offer) };

@@ -38,6 +38,12 @@ export class Conversation {
     return this.#waiting.at(-1) ?? this.#drafts.at(-1);
   }
 
+  /** The message whose calls have no results yet. More calls belong to it, even after a message of the user. */
+  get calling(): Draft | undefined {
+    const last = this.#drafts.at(-1);
+    return last !== undefined && last.calls.length > 0 ? last : undefined;
+  }
+
   add(role: string, parts: readonly Part[] = [], callId?: string): Draft {
     const draft = { role, parts: [...parts], thought: "", calls: [], callId };
     const before = this.#drafts.at(-1);

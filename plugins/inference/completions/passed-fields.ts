@@ -41,6 +41,16 @@ const partOfField: readonly (readonly [name: string, part: Passable | undefined]
   ["web_search_options", undefined],
 ];
 
+/** The efforts of the newer APIs and the names that workers have for them. vLLM and SGLang refuse all other names. */
+export const workerEfforts: ReadonlyMap<unknown, string> = new Map([
+  ["minimal", "low"],
+  ["low", "low"],
+  ["medium", "medium"],
+  ["high", "high"],
+  ["xhigh", "high"],
+  ["max", "high"],
+]);
+
 /** The names of these fields. */
 export const knownFields: readonly string[] = partOfField.map(([name]) => name);
 

@@ -11,6 +11,7 @@ import {
   type ReadRequest,
 } from "../completions/request.ts";
 import * as check from "../completions/check.ts";
+import { workerEfforts } from "../completions/passed-fields.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Json } from "../completions/check.ts";
 import { MessagesReader, type Reading } from "./conversation.ts";
@@ -41,11 +42,6 @@ export const known: ReadonlySet<string> = new Set(
     .split(" ")
     .concat(sampling),
 );
-/** The efforts of the API and the names that workers have for them. */
-const efforts: ReadonlyMap<unknown, string> = new Map([
-  ...["low", "medium", "high"].map((effort) => [effort, effort] as const),
-  ...["xhigh", "max"].map((effort) => [effort, "high"] as const),
-]);
 /** Names of chat completions in the list of ignored members, and their names here. */
 const renamed: ReadonlyMap<string, string> = new Map([
   ["messages.reasoning_content", "messages.content.thinking"],
@@ -95,12 +91,12 @@ function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
 /** Reads the format and the effort of the answer. */
 function readOutput(body: Json, { passes, ignored }: Reading): Json {
   const { format, effort, ...others } = check.object(body["output_config"] ?? {}, "output_config");
-  if (!isAbsent(effort) && !efforts.has(effort)) ignored.add("output_config.effort");
+  if (!isAbsent(effort) && !workerEfforts.has(effort)) ignored.add("output_config.effort");
   for (const name of Object.keys(others)) ignored.addChosen(`output_config.${name}`);
   const path = isAbsent(format) ? "output_format" : "output_config.format";
   const wanted = format ?? body["output_format"];
   return {
-    reasoning_effort: efforts.get(effort),
+    reasoning_effort: workerEfforts.get(effort),
     ...(!isAbsent(wanted) && { response_format: readFormat(wanted, path, passes) }),
   };
 }

@@ -92,7 +92,8 @@ export class InputReader {
       type === "function_call"
         ? check.text(item["arguments"], `${path}.arguments`)
         : JSON.stringify({ input: check.text(item["input"], `${path}.input`) });
-    this.#assistant.calls.push(callOf(id, name, text));
+    const message = this.#conversation.calling ?? this.#assistant;
+    message.calls.push(callOf(id, name, text));
   }
 
   #result({ call_id: id, output }: Json, path: string): void {

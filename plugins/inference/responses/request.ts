@@ -9,6 +9,7 @@ import type { ReadCompletion } from "../completions/api.ts";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
+import { workerEfforts } from "../completions/passed-fields.ts";
 import { allPassed, maxTokenLimit, readChatRequest } from "../completions/request.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import { InputReader } from "./input.ts";
@@ -99,7 +100,7 @@ export function readResponsesRequest(
     stream: read("stream", check.boolean),
     max_tokens: read("max_output_tokens", maxTokens),
     response_format: format.forWorker,
-    reasoning_effort: effort,
+    reasoning_effort: effort === "none" ? undefined : (workerEfforts.get(effort) ?? effort),
     chat_template_kwargs: {
       // The model thinks if the client asks for reasoning in any way.
       enable_thinking:

@@ -1,5 +1,5 @@
 /**
- * Providers for PAPI and polkadot.js that do not believe the gateway, in Node and in browsers, exported as
+ * Providers for PAPI, polkadot.js and dedot that do not believe the gateway, in Node and in browsers, exported as
  * `sluice-gateway/client/proofs`. They replace an answer that has a proof and is not proved by the JSON-RPC error -32052
  * `Not Proved`, and read at the finalized head if a call names no block. Runtime calls, metadata and heads that are not
  * finalized have no proof and pass; other reads at such heads are refused.
@@ -45,10 +45,27 @@ function errorOf(error: unknown): { code: number; message: string; data?: unknow
   return { code, message, data };
 }
 
-type Event = "connected" | "disconnected" | "error";
+/** `reconnecting` is for the types of dedot: an open connection that is lost is opened again by `connect`. */
+type Event = "connected" | "disconnected" | "error" | "reconnecting";
+// Each library has its own types of results and events.
+// oxlint-disable-next-line typescript/no-explicit-any
+type EventListener = (...values: any[]) => any;
 type Listener = (error: Error | null, result: unknown) => void;
 
-/** A provider for polkadot.js, in place of its `WsProvider`. */
+/** What dedot asks for. */
+interface DedotSubscription {
+  readonly subscribe: string;
+  readonly unsubscribe: string;
+  readonly params: readonly unknown[];
+}
+interface DedotSubscribed {
+  readonly subscriptionId: string;
+  readonly unsubscribe: () => Promise<void>;
+}
+// oxlint-disable-next-line typescript/no-explicit-any -- as `EventListener`
+type DedotListener = (error: Error | null, result: any, subscription: DedotSubscribed) => void;
+
+/** A provider for polkadot.js and dedot, in place of their `WsProvider`. */
 export class VerifiedProvider {
   readonly hasSubscriptions = true;
   readonly isClonable = true;
@@ -56,7 +73,7 @@ export class VerifiedProvider {
   readonly #options: ProviderOptions;
   readonly #connection: VerifiedConnection;
   readonly #subscriptions = new Map<unknown, Listener>();
-  readonly #listeners = new Map<Event, Set<(value?: unknown) => unknown>>();
+  readonly #listeners = new Map<Event, Set<EventListener>>();
 
   /** `url`: see `verifiedProvider`. Connects at once. Throws an Error if the authorities of the checkpoint have no weight. */
   constructor(url: string, options: ProviderOptions) {
@@ -78,12 +95,19 @@ export class VerifiedProvider {
     return this.#connection.isOpen;
   }
 
+  get status(): "connected" | "disconnected" {
+    return this.isConnected ? "connected" : "disconnected";
+  }
+
   clone(): VerifiedProvider {
     return new VerifiedProvider(this.#url, this.#options);
   }
 
-  async connect(): Promise<void> {
+  /** Resolves to the provider for dedot, and to nothing in the types of polkadot.js. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  async connect(): Promise<any> {
     await this.#connection.open();
+    return this;
   }
 
   disconnect(): Promise<void> {
@@ -91,20 +115,50 @@ export class VerifiedProvider {
     return Promise.resolve();
   }
 
-  on(event: Event, listener: (value?: unknown) => unknown): () => void {
+  on(event: Event, listener: EventListener): () => void {
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners.add(listener));
     return () => void listeners.delete(listener);
   }
 
-  // polkadot.js leaves the type of the result to the caller.
+  once(event: Event, listener: EventListener): () => void {
+    const off = this.on(event, (...values: unknown[]) => {
+      off();
+      listener(...values);
+    });
+    return off;
+  }
+
+  off(event: Event, listener?: EventListener): this {
+    if (listener === undefined) this.#listeners.delete(event);
+    else this.#listeners.get(event)?.delete(listener);
+    return this;
+  }
+
+  // The libraries leave the type of the result to the caller.
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   async send<T>(method: string, params: readonly unknown[]): Promise<T> {
     return (await this.#connection.call(method, params)) as T;
   }
 
-  async subscribe(
-    _type: string,
+  subscribe(
+    type: string,
+    method: string,
+    params: readonly unknown[],
+    listener: Listener,
+  ): Promise<number | string>;
+  subscribe(wanted: DedotSubscription, listener: DedotListener): Promise<DedotSubscribed>;
+  subscribe(
+    ...args:
+      | [type: string, method: string, params: readonly unknown[], listener: Listener]
+      | [wanted: DedotSubscription, listener: DedotListener]
+  ): Promise<number | string | DedotSubscribed> {
+    if (args.length === 2) return this.#subscribeForDedot(...args);
+    const [, method, params, listener] = args;
+    return this.#subscribe(method, params, listener);
+  }
+
+  async #subscribe(
     method: string,
     params: readonly unknown[],
     listener: Listener,
@@ -112,6 +166,20 @@ export class VerifiedProvider {
     const id = await this.send<number | string>(method, params);
     this.#subscriptions.set(id, listener);
     return id;
+  }
+
+  async #subscribeForDedot(
+    { subscribe, unsubscribe, params }: DedotSubscription,
+    listener: DedotListener,
+  ): Promise<DedotSubscribed> {
+    const id = await this.#subscribe(subscribe, params, (error, result) => {
+      listener(error, result, subscribed);
+    });
+    const subscribed: DedotSubscribed = {
+      subscriptionId: String(id),
+      unsubscribe: async () => void (await this.unsubscribe("", unsubscribe, id)),
+    };
+    return subscribed;
   }
 
   async unsubscribe(_type: string, method: string, id: number | string): Promise<boolean> {

@@ -49,7 +49,8 @@ BEGIN
         (SELECT coalesce(sum(milli_cu), 0) FROM sluice.used u WHERE u.scope = l.scope
           AND u.kind = CASE l.kind WHEN 'key' THEN 'day' ELSE 'period' END) AS charged,
         (SELECT coalesce(sum(audit.held(granted, spent)), 0) FROM sluice.leases s WHERE s.scope = l.scope) AS held,
-        milli + (SELECT coalesce(sum(amount_cu_milli), 0) FROM sluice.purchases WHERE workspace_id = l.scope) AS capacity
+        milli + (SELECT coalesce(sum((details ->> 'amountCuMilli')::bigint), 0) FROM sluice.changes
+          WHERE action = 'workspace.purchase' AND workspace_id = l.scope) AS capacity
       FROM audit.limits l WHERE scope = NEW.scope) AS now
     WHERE charged + held > capacity;
   RETURN NULL;
@@ -96,7 +97,8 @@ export async function readAudit(url: string): Promise<Audit> {
     return JSON.parse(String(row?.["rows"])) as T[];
   };
   const purchases = await read<{ workspace: string; amount: number }>(
-    "SELECT workspace_id AS workspace, amount_cu_milli AS amount FROM sluice.purchases",
+    `SELECT workspace_id AS workspace, (details ->> 'amountCuMilli')::bigint AS amount
+     FROM sluice.changes WHERE action = 'workspace.purchase'`,
   );
   const counts = new Map<number, number>();
   const purchased = new Map<string, number>();

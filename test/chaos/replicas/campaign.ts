@@ -23,6 +23,7 @@ export interface CampaignOptions {
   readonly replicas: number;
   readonly programs: CampaignPrograms;
   readonly faults?: FaultSet;
+  readonly readers?: number | undefined;
   /** A mistake in the database, which the campaign must find. */
   readonly mutant?: MutantName;
   readonly onFault?: (fault: Fault) => void;
@@ -60,7 +61,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   if (options.mutant !== undefined) await applyMutant(postgres.url, options.mutant);
   using sender = createSender(slots);
   const over = new AbortController();
-  const context = { accounts, sender, replicas, signal: over.signal };
+  const context = { accounts, sender, replicas, readers: options.readers, signal: over.signal };
   const running = runClients(context, seed);
   let done: readonly DoneFault[];
   try {

@@ -9,6 +9,8 @@ export interface ClientContext {
   readonly accounts: Accounts;
   readonly sender: Sender;
   readonly replicas: number;
+  /** Number of clients that read with unlimited credit; they send most of the requests. Default: 6. */
+  readonly readers?: number | undefined;
   /** Aborts when the clients must end. */
   readonly signal: AbortSignal;
 }
@@ -68,16 +70,17 @@ export async function runClients(context: ClientContext, seed: number): Promise<
     smallWorkspaces: { keys: context.accounts.smallWorkspaces, at: 0, refusals: 0 },
     refusedTokens: 0,
   };
-  const running = work.flatMap(([repeated, count, pauseMs], kind) =>
-    Array.from({ length: count }, async (_, place) => {
+  const running = work.flatMap(([repeated, count, pauseMs], kind) => {
+    const length = repeated === read ? (context.readers ?? count) : count;
+    return Array.from({ length }, async (_, place) => {
       const random = createRandom(seed + 7919 * (10 * kind + place + 1));
       const client = { ...context, random, known };
       while (!context.signal.aborted) {
         await repeated(client);
         await sleep(pauseMs / 2 + random.int(pauseMs));
       }
-    }),
-  );
+    });
+  });
   await Promise.all(running);
   return known;
 }

@@ -6,12 +6,7 @@ import type { RunSql } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/internal/store";
 import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
 import type { UsageJson } from "../usage-json.ts";
-import type { ChargePage, ChargePages, ExportedCharge, PageRange } from "./pages.ts";
-
-interface SharedCharge extends ExportedCharge {
-  readonly replica: number;
-  readonly seq: number;
-}
+import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
 /** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
 const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
@@ -95,53 +90,49 @@ async function readPage(
           from ?? null,
           to ?? null,
         ]);
-  const charges = rows.map(chargeOf);
-  const counts = Map.groupBy(charges, ({ replica }) => replica);
+  const numbers = rows.map((row) => [number(row, "replica"), number(row, "seq")] as const);
+  const counts = Map.groupBy(numbers, ([replica]) => replica);
   const isCut = ({ id }: ChargedReplica): boolean => counts.get(id)?.length === perReplica;
   const after = (count: number): SharedPosition => {
-    const whole = count === charges.length ? pending.filter((replica) => !isCut(replica)) : [];
+    const whole = count === rows.length ? pending.filter((replica) => !isCut(replica)) : [];
     const read = new Map([
-      ...charges.slice(0, count).map(({ replica, seq }) => [replica, seq] as const),
+      ...numbers.slice(0, count),
       ...whole.map(({ id, last }) => [id, last] as const),
     ]);
     return moved(position, replicas, read);
   };
   return {
-    charges,
+    charges: rows.map(chargeOf),
     positionAfter: (count) => positionText(after(count)),
     hasMore: pending.some(isCut),
-    next: after(charges.length),
+    next: after(rows.length),
   };
 }
 
-function chargeOf(row: Row): SharedCharge {
-  const { agent } = row;
-  // Only gateways write this column, in the form of UsageJson. The same holds for `agent`.
+function chargeOf(row: Row): UsageJson {
+  // Only gateways write these columns, in the form of UsageJson.
   const pricing = row["pricing"] as UsageJson["pricing"] | null;
+  const agent = row["agent"] as UsageJson["agent"] | null;
   return {
-    replica: number(row, "replica"),
-    seq: number(row, "seq"),
-    charge: {
-      id: text(row, "id"),
-      time: text(row, "time"),
-      workspace_id: text(row, "workspace_id"),
-      key_id: text(row, "key_id"),
-      surface: text(row, "surface"),
-      method: text(row, "method"),
-      model: row["model"] === null ? null : text(row, "model"),
-      request_id: text(row, "request_id"),
-      used_cu_milli: number(row, "used_cu_milli"),
-      input_tokens: number(row, "input_tokens"),
-      output_tokens: number(row, "output_tokens"),
-      ...(pricing?.classes !== undefined && {
-        cached_tokens: number(row, "cached_tokens"),
-        reasoning_tokens: number(row, "reasoning_tokens"),
-      }),
-      estimated: row["estimated"] === true,
-      outcome: text(row, "outcome"),
-      ...(agent !== null && { agent }),
-      ...(pricing !== null && { pricing }),
-    },
+    id: text(row, "id"),
+    time: text(row, "time"),
+    workspace_id: text(row, "workspace_id"),
+    key_id: text(row, "key_id"),
+    surface: text(row, "surface"),
+    method: text(row, "method"),
+    model: row["model"] === null ? null : text(row, "model"),
+    request_id: text(row, "request_id"),
+    used_cu_milli: number(row, "used_cu_milli"),
+    input_tokens: number(row, "input_tokens"),
+    output_tokens: number(row, "output_tokens"),
+    ...(pricing?.classes !== undefined && {
+      cached_tokens: number(row, "cached_tokens"),
+      reasoning_tokens: number(row, "reasoning_tokens"),
+    }),
+    estimated: row["estimated"] === true,
+    outcome: text(row, "outcome"),
+    ...(agent !== null && { agent }),
+    ...(pricing !== null && { pricing }),
   };
 }
 

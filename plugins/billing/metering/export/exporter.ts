@@ -3,8 +3,7 @@
  * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the store
  * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
  */
-import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
-import { LagGauge, TurnWait } from "../outbox.ts";
+import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { BatchHead, BatchRange } from "./batch.ts";
 import type { Cursor } from "./cursor.ts";
 import { withoutLabels } from "../metrics.ts";
@@ -39,12 +38,16 @@ const firstWaitMs = 1_000;
 const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
 const refusedWaitMs = 600_000;
+const lagMs = 1_000;
 
 export class Exporter {
   readonly #deps: ExporterDeps;
   readonly #closing = new AbortController();
-  readonly #turns: TurnWait;
-  readonly #lag: LagGauge;
+  readonly #lagTimer: Disposable;
+  /** Time of the oldest charge that is not delivered. Undefined if all are delivered. */
+  #since: number | undefined;
+  /** Ends the wait for the next turn. */
+  #wake: (() => void) | undefined;
   readonly #running: Promise<void>;
   /**
    * Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone in a
@@ -57,23 +60,42 @@ export class Exporter {
   constructor(deps: ExporterDeps) {
     this.#deps = deps;
     this.#size = deps.batch;
-    this.#turns = new TurnWait(deps.clock);
-    this.#lag = new LagGauge(deps.clock, deps.metrics.lagSeconds);
+    this.#lagTimer = deps.clock.every(lagMs, () => this.#showLag());
     this.#running = this.#run();
   }
 
   /** Aborts the current delivery. The next start repeats it. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#lag[Symbol.dispose]();
-    this.#turns.close();
+    this.#lagTimer[Symbol.dispose]();
+    this.#wake?.();
     await this.#running;
     // If this fails, another gateway takes over when the right of this one expires.
     await this.#deps.cursor.release().catch(() => {});
   }
 
   async #run(): Promise<void> {
-    while (!this.#turns.isClosed) await this.#turns.wait(await this.#turn());
+    while (!this.#closing.signal.aborted) {
+      const ms = await this.#turn();
+      if (ms > 0 && !this.#closing.signal.aborted) await this.#wait(ms);
+    }
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#deps.clock.after(ms, resolve);
+      this.#wake = () => {
+        timer[Symbol.dispose]();
+        resolve();
+      };
+    });
+  }
+
+  /** The age of the oldest charge grows while nothing is delivered. */
+  #showLag(): void {
+    const since = this.#since;
+    const { clock, metrics } = this.#deps;
+    metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 
   /** Delivers one batch. Resolves to the wait before the next one in milliseconds. */
@@ -88,7 +110,8 @@ export class Exporter {
         log.error({ err: error }, "usage export: cannot read charges; trying again");
       return this.#backoff("journal", 0);
     }
-    this.#lag.set(batch?.since);
+    this.#since = batch?.since;
+    this.#showLag();
     if (batch === undefined) return everyMs;
     const sent = await this.#send(batch);
     if (this.#closing.signal.aborted && sent.kind !== "accepted") return 0;
@@ -119,7 +142,8 @@ export class Exporter {
       log.error({ err: error }, "usage export: cannot save the position of the last delivery");
     }
     if (more) return 0;
-    this.#lag.set(undefined);
+    this.#since = undefined;
+    this.#showLag();
     return everyMs;
   }
 
@@ -151,16 +175,9 @@ export class Exporter {
   }
 }
 
-export type ExportFailure = "sink" | "refused" | "journal";
+type ExportMetrics = ReturnType<typeof exportMetrics>;
 
-export interface ExportMetrics {
-  readonly lagSeconds: Gauge;
-  readonly stopped: Gauge;
-  readonly delivered: Counter;
-  failed(reason: ExportFailure): Counter;
-}
-
-export function exportMetrics(metrics: Metrics): ExportMetrics {
+export function exportMetrics(metrics: Metrics) {
   const failures = metrics.counter(
     "sluice_usage_export_failures_total",
     "Failed attempts to deliver usage, by reason: the sink failed, the sink refused, or the journal could not be read.",
@@ -182,6 +199,6 @@ export function exportMetrics(metrics: Metrics): ExportMetrics {
       "1 while delivery is stopped because the sink refuses the charges. An operator must act.",
     ),
     delivered: counter("sluice_usage_export_events_total", "Charges that the sink has accepted."),
-    failed: (reason) => byReason[reason],
+    failed: (reason: keyof typeof byReason): Counter => byReason[reason],
   };
 }

@@ -3,8 +3,7 @@ import { randomUUID } from "node:crypto";
 import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Host } from "sluice-gateway/plugin";
 import type { UsageExportConfig } from "../options.ts";
-import { readBatch, type BatchJob } from "./batch-job.ts";
-import { makeBatch, type EventForm } from "./batch.ts";
+import { readBatch, type BatchJob, makeBatch, type EventForm } from "./batch.ts";
 import { openFileCursor, sharedCursor } from "./cursor.ts";
 import { databasePages } from "./database-pages.ts";
 import { Exporter, type ExporterDeps, exportMetrics } from "./exporter.ts";
@@ -40,7 +39,7 @@ export function openUsageExport(
   };
 }
 
-const batchModule = threadModule("plugins/billing/metering/export/batch-job");
+const batchModule = threadModule("plugins/billing/metering/export/batch");
 
 type Charges = Pick<ExporterDeps, "cursor" | "read" | "batch">;
 

@@ -1,13 +1,24 @@
-/** Reads the charges of the data folder with SQL, even while a gateway writes them. */
+/**
+ * Reads the charges of the data folder with SQL, even while a gateway writes them. A report is a job of a thread, because it
+ * reads many rows.
+ */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { blob, explain, number, sqliteText, text } from "sluice-gateway/internal/store";
-import { addDrawn, type Drawn } from "../../leases/months.ts";
-import { commitsWithin, NameReader } from "../commits.ts";
-import { hasJournal, openJournalReader, singleRow, writtenPath } from "../journal-reader.ts";
+import { addDrawn, type Drawn, periodOf } from "../../leases/months.ts";
+import {
+  commitsWithin,
+  NameReader,
+  hasJournal,
+  openJournalReader,
+  singleRow,
+  writtenPath,
+} from "../journal-reader.ts";
 import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
-import { periodOf } from "../periods.ts";
-import type { ChargeBounds, ReadCharges, ReadMonths } from "./read-charges.ts";
+import { type ChargeBounds, type ReadCharges, type ReadMonths, usageReport } from "./report.ts";
+import { transferredResult } from "sluice-gateway/internal/compute";
+import type { SpendQuery, UsageRange } from "sluice-gateway/services";
+import { readSpend } from "./spend.ts";
 
 const hourMs = 3_600_000;
 
@@ -172,4 +183,37 @@ function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unkn
     }
   }
   return found;
+}
+
+export interface ReportJob {
+  readonly dataDir: string;
+  /** One of the two. */
+  readonly report?: UsageRange;
+  readonly spend?: SpendQuery;
+}
+
+/** Runs in a thread of the pool. Returns the report in UTF-8. */
+export default async function run(job: ReportJob): Promise<unknown> {
+  const made = await makeReport(job);
+  return made === undefined ? undefined : transferredResult(new TextEncoder().encode(made));
+}
+
+/** Returns the report as JSON. Undefined if it has too many groups. Rejects with StoreError. */
+export function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
+  return onCharges(dataDir, async (read, readMonths) => {
+    if (report !== undefined) return usageReport(read, report);
+    return spend && JSON.stringify(await readSpend(read, readMonths, spend));
+  });
+}
+
+/** A folder in which no gateway has metered has no charges. */
+function onCharges<T>(
+  dataDir: string,
+  work: (read: ReadCharges, readMonths: ReadMonths) => Promise<T>,
+): Promise<T> {
+  if (hasJournal(dataDir)) return withFolderCharges(dataDir, work);
+  return work(
+    async () => [],
+    async () => new Map(),
+  );
 }

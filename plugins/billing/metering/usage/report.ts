@@ -1,7 +1,10 @@
-/** The usage report of a workspace: sums of its charges by group, the same for every store. */
+/**
+ * The contract through which reports read charges and their sums, and the usage report of a workspace: sums of its charges
+ * by group, the same for every store.
+ */
 import type { UsageMember, UsageRange } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/internal/store";
-import type { ReadCharges } from "./read-charges.ts";
+import type { Drawn } from "../../leases/months.ts";
 
 /** Maximum number of groups. A larger report would be as large as an export; use `sluice usage export` for that. */
 export const maxGroups = 20_000;
@@ -13,7 +16,7 @@ export const maxSeries = 6;
 const memberOrder: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
 /** The members of a group that are sums. */
-export const sumNames = [
+const sumNames = [
   "calls",
   "used_cu_milli",
   "input_tokens",
@@ -23,20 +26,23 @@ export const sumNames = [
 ] as const;
 
 /** The last two are parts of the two counts before, and are known if classes of tokens have prices. */
-export type UsageSums = Readonly<Record<(typeof sumNames)[number], number>>;
+type UsageSums = Record<(typeof sumNames)[number], number>;
+
+// The entries are those of the type.
+const noSums = Object.fromEntries(sumNames.map((name) => [name, 0])) as UsageSums;
 
 /** `labels`: one for each member that the report is grouped by, in the order of `sortedMembers`. */
-export interface UsageGroup {
+interface UsageGroup {
   readonly labels: readonly (string | null)[];
   readonly sums: UsageSums;
 }
 
-export function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
+function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
   return memberOrder.filter((member) => groupBy.includes(member));
 }
 
 /** Returns the report with its groups sorted by their labels. */
-export function reportJson(
+function reportJson(
   { workspaceId, from, to, groupBy }: UsageRange,
   groups: readonly UsageGroup[],
 ): string {
@@ -98,7 +104,7 @@ export async function usageReport(
   const members = sortedMembers(range.groupBy);
   const groups = new Map<string, UsageGroup>();
   const add = (rows: readonly Row[]): void => {
-    for (const row of rows) addGroup(groups, groupOf(row, members));
+    for (const row of rows) addRow(groups, row, members);
   };
   const addCharges = async (start: number, end: number): Promise<void> => {
     if (start >= end) return;
@@ -137,18 +143,6 @@ function selectGroups(
     GROUP BY ${places.length === 0 ? "workspace_id" : places.join(", ")} LIMIT ${maxGroups + 1}`;
 }
 
-function groupOf(row: Row, members: readonly UsageMember[]): UsageGroup {
-  return {
-    labels: members.map((member) => labelOf(row, member)),
-    sums: sumsBy((name) => number(row, name)),
-  };
-}
-
-function sumsBy(sum: (name: keyof UsageSums) => number): UsageSums {
-  // The entries are those of the type.
-  return Object.fromEntries(sumNames.map((name) => [name, sum(name)])) as UsageSums;
-}
-
 function labelOf(row: Row, member: UsageMember): string | null {
   if (member === "day") {
     return new Date(number(row, "of_day") * dayMs).toISOString().slice(0, 10);
@@ -157,10 +151,43 @@ function labelOf(row: Row, member: UsageMember): string | null {
   return member === "model" && name === "" ? null : name;
 }
 
-function addGroup(groups: Map<string, UsageGroup>, group: UsageGroup): void {
-  const place = JSON.stringify(group.labels);
-  const known = groups.get(place);
-  const sums =
-    known === undefined ? group.sums : sumsBy((name) => known.sums[name] + group.sums[name]);
-  groups.set(place, { labels: group.labels, sums });
+function addRow(groups: Map<string, UsageGroup>, row: Row, members: readonly UsageMember[]): void {
+  const labels = members.map((member) => labelOf(row, member));
+  const place = JSON.stringify(labels);
+  const group = groups.get(place) ?? { labels, sums: { ...noSums } };
+  groups.set(place, group);
+  for (const name of sumNames) group.sums[name] += number(row, name);
 }
+
+/** The charges that a statement needs. */
+export interface ChargeBounds {
+  readonly workspaceId: string;
+  /** Milliseconds since 1970. `from` is inclusive, and `to` is exclusive. */
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Runs one statement: see `RunSql`. It may read two tables.
+ *
+ * `sluice.hours` has the sums of all settled charges by `hour` (hours since 1970), `workspace_id`, `key_id`, `surface`,
+ * `method`, `model`, `route` and `tag`; a missing model, route or tag is an empty text. The sums are `calls`, `used`
+ * (milli-CU), and the four counts of tokens. Several rows may have the same names.
+ *
+ * `sluice.charges` has the charges themselves, with the columns of the table in PostgreSQL. `bounds`: those that the
+ * statement selects. The data folder has only these, because it must decode them. Conditions on `time` compare it with
+ * `to_timestamp`.
+ */
+export type ReadCharges = (
+  text: string,
+  values: readonly unknown[],
+  bounds?: ChargeBounds,
+) => Promise<readonly Row[]>;
+
+/**
+ * Returns what of each month is included, purchased and overage, by workspace and by the start of the month. All
+ * workspaces if `workspaceId` is undefined.
+ */
+export type ReadMonths = (
+  workspaceId: string | undefined,
+) => Promise<ReadonlyMap<string, ReadonlyMap<number, Drawn>>>;

@@ -1,13 +1,12 @@
 /** The service of usage reports, on the data folder and on PostgreSQL. */
 import { threadModule } from "sluice-gateway/internal/package-files";
 import type { ComputeThreads, Log, Postgres } from "sluice-gateway/plugin";
-import type { Spend, UsageReports } from "sluice-gateway/services";
-import type { ReadCharges, ReadMonths } from "./read-charges.ts";
-import type { ReportJob } from "./report-job.ts";
-import { usageReport, maxGroups } from "./report.ts";
+import type { Spend, UsageReport, UsageReports } from "sluice-gateway/services";
+import { type ReadCharges, type ReadMonths, usageReport, maxGroups } from "./report.ts";
+import type { ReportJob } from "./folder-charges.ts";
 import { readSpend } from "./spend.ts";
 
-const jobModule = threadModule("plugins/billing/metering/usage/report-job");
+const jobModule = threadModule("plugins/billing/metering/usage/folder-charges");
 
 /** Reports of the charges in the data folder. They are made in threads, because they read many rows. */
 export function createFolderReports(
@@ -25,13 +24,13 @@ export function createFolderReports(
   return {
     async report(range, signal) {
       const done = await run({ report: range }, signal);
-      if (done === undefined) return { kind: "unavailable" };
+      if (done === undefined) return unavailable;
       if (done.bytes === undefined) return { kind: "tooManyGroups", maxGroups };
       return { kind: "done", json: done.bytes };
     },
     async spend(query) {
       const done = await run({ spend: query });
-      if (done?.bytes === undefined) return { kind: "unavailable" };
+      if (done?.bytes === undefined) return unavailable;
       // The result of `readSpend`.
       return { kind: "done", spend: JSON.parse(new TextDecoder().decode(done.bytes)) as Spend };
     },
@@ -45,28 +44,21 @@ export function createDatabaseReports(
   log: Log,
 ): UsageReports {
   const read: ReadCharges = (text, values) => database.query("usage", text, values);
-  const failed = (err: unknown): { readonly kind: "unavailable" } => {
+  const failed = (err: unknown): typeof unavailable => {
     log.error({ err }, notMade);
-    return { kind: "unavailable" };
+    return unavailable;
   };
   return {
-    async report(range) {
-      try {
-        const json = await usageReport(read, range);
-        if (json === undefined) return { kind: "tooManyGroups", maxGroups };
-        return { kind: "done", json: new TextEncoder().encode(json) };
-      } catch (error) {
-        return failed(error);
-      }
-    },
-    async spend(query) {
-      try {
-        return { kind: "done", spend: await readSpend(read, readMonths, query) };
-      } catch (error) {
-        return failed(error);
-      }
-    },
+    report: (range) => usageReport(read, range).then(reportOf, failed),
+    spend: (query) =>
+      readSpend(read, readMonths, query).then((spend) => ({ kind: "done", spend }), failed),
   };
 }
 
+function reportOf(json: string | undefined): UsageReport {
+  if (json === undefined) return { kind: "tooManyGroups", maxGroups };
+  return { kind: "done", json: new TextEncoder().encode(json) };
+}
+
+const unavailable = { kind: "unavailable" } as const;
 const notMade = "a usage report was not made";

@@ -11,10 +11,8 @@ import type {
   SpendQuery,
 } from "sluice-gateway/services";
 import { number, optionalText, text, type Row } from "sluice-gateway/internal/store";
-import { totalOf, type Drawn } from "../../leases/months.ts";
-import { periodOf } from "../periods.ts";
-import type { ReadCharges, ReadMonths } from "./read-charges.ts";
-import { maxSeries } from "./report.ts";
+import { totalOf, type Drawn, periodOf } from "../../leases/months.ts";
+import { type ReadCharges, type ReadMonths, maxSeries } from "./report.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

@@ -278,14 +278,14 @@ const hostile: readonly Readonly<Record<string, unknown>>[] = [
   { expiresAt: "tomorrow" },
 ];
 
-for (const changes of hostile) {
-  test(`the claims ${inspect(changes)} are refused, and nothing is read for them`, async (t) => {
-    const { accounts, claims, breakable } = await claimsFixture(t);
+test("claims with wrong values are refused, and nothing is read for them", async (t) => {
+  const { accounts, claims, breakable } = await claimsFixture(t);
+  for (const changes of hostile) {
     const caller = await accounts.identifyClaims({ ...claims, defaultPlan: "free", ...changes });
-    assert.equal(await refusal(caller), "unauthorized");
-    assert.deepEqual(breakable.reads, []);
-  });
-}
+    assert.equal(await refusal(caller), "unauthorized", inspect(changes));
+  }
+  assert.deepEqual(breakable.reads, []);
+});
 
 test("ids can have 512 characters", async (t) => {
   const { accounts, claims } = await claimsFixture(t);

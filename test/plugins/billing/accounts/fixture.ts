@@ -13,9 +13,8 @@ import type {
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
 import { type Plans, defaultCapabilities } from "../../../../plugins/billing/accounts/principal.ts";
 import {
-  openAccounts,
+  AccountsService,
   type AccountsOptions,
-  type AccountsService,
 } from "../../../../plugins/billing/accounts/accounts.ts";
 import type { Awaitable } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
@@ -102,7 +101,7 @@ export async function accountsFixture(t: TestContext): Promise<AccountsFixture> 
       await own.store.loadHashes();
       const session = createSession(sql.query, options?.clock ?? clock);
       const common = { store: own.store, session, environment: "dev", plans, clock, log } as const;
-      const service = await openAccounts({ ...common, ...options });
+      const service = await AccountsService.open({ ...common, ...options });
       t.after(() => service.close());
       return service;
     },

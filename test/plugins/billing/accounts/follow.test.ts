@@ -150,24 +150,6 @@ test("an unreadable database is logged once, cached keys work, and reading recov
   assert.equal(lines.at(-1), "info accounts are readable again");
 });
 
-test("the last use of a key is on disk within a minute, and after the gateway stops", async (t) => {
-  const { clock, issue, open, store, idle } = await accountsFixture(t);
-  const used = await issue();
-  const unused = await issue();
-  const accounts = await open();
-  await accounts.identify(`Bearer ${used.text}`);
-  const first = clock.now();
-  clock.advance(60_000);
-  await idle();
-  assert.equal((await store.findKey(used.key.id))?.lastUsedAt, first);
-  assert.equal((await store.findKey(unused.key.id))?.lastUsedAt, undefined);
-
-  await accounts.identify(`Bearer ${used.text}`);
-  const second = clock.now();
-  await accounts.close();
-  assert.equal((await store.findKey(used.key.id))?.lastUsedAt, second);
-});
-
 test("the last uses of more keys than one write holds are on disk 250 ms later", async (t) => {
   const { db, clock, issue, open, idle } = await accountsFixture(t);
   const issued = await issueAll(1_001, issue);

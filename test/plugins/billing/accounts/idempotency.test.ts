@@ -2,10 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { IdempotencySlot, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
-import {
-  openIdempotency,
-  type IdempotencyService,
-} from "../../../../plugins/billing/accounts/idempotency.ts";
+import { LeasedSlots } from "../../../../plugins/billing/accounts/idempotency.ts";
 import { accountsFixture, type AccountsFixture } from "./fixture.ts";
 import { openAccountsOn } from "./open-accounts.ts";
 import { keptLog } from "../../../test-log.ts";
@@ -23,7 +20,7 @@ const response: StoredResponse = {
 };
 
 interface Served extends AccountsFixture {
-  readonly idempotency: IdempotencyService;
+  readonly idempotency: LeasedSlots;
   readonly idempotencyLines: readonly string[];
 }
 
@@ -31,12 +28,12 @@ async function serve(t: TestContext): Promise<Served> {
   const fixture = await accountsFixture(t);
   const { slots } = await openAccountsOn(fixture.sql);
   const { log, lines } = keptLog();
-  const idempotency = openIdempotency({ slots, clock: fixture.clock, log });
+  const idempotency = new LeasedSlots({ slots, clock: fixture.clock, log });
   t.after(() => idempotency.close());
   return { ...fixture, idempotency, idempotencyLines: lines };
 }
 
-async function take(idempotency: IdempotencyService): Promise<IdempotencySlot> {
+async function take(idempotency: LeasedSlots): Promise<IdempotencySlot> {
   const result = await idempotency.take(request);
   assert.ok(result.kind === "taken", result.kind);
   return result.slot;

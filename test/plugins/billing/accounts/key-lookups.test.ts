@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
-import { KeyLookups } from "../../../../plugins/billing/accounts/key-lookups.ts";
+import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
 
 interface Held {
   readonly hashes: readonly string[];

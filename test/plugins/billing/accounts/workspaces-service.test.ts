@@ -60,10 +60,10 @@ test("a purchase that could not be counted exactly is refused", async (t) => {
 
 test("a store that cannot be written is not changed, and the result is unavailable", async (t) => {
   const { workspaces, db, id, store } = await serve(t);
-  db.exec("ALTER TABLE purchases RENAME TO purchases_elsewhere");
+  db.exec("ALTER TABLE changes RENAME TO changes_elsewhere");
   assert.deepEqual(await workspaces.purchase(id, 5, by), { kind: "unavailable" });
   assert.equal((await workspaces.find(id)).kind, "done");
-  db.exec("ALTER TABLE purchases_elsewhere RENAME TO purchases");
+  db.exec("ALTER TABLE changes_elsewhere RENAME TO changes");
   assert.equal((await workspaces.purchase(id, 5, by)).kind, "done");
   assert.equal((await store.findWorkspace(id))?.purchasedTotalMilliCu, 5);
 });

@@ -34,7 +34,6 @@ const tables = [
   "workspaces",
   "keys",
   "key_use",
-  "purchases",
   "model_overrides",
   "changes",
   "idempotency_slots",

@@ -46,45 +46,6 @@ async function twoCharges(t: TestContext): Promise<CommandLine & { meter: MeterS
   return { ...line, meter };
 }
 
-// Finding 15.
-test("texts of a CSV cannot run as formulas in a spreadsheet, and numbers are not changed", async (t) => {
-  const { run, meter } = await twoCharges(t);
-  const models = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "\uff1d1+1", "a=1", " a"];
-  for (const model of models) {
-    const charge = { surface: "chat", method: "=cmd|x", model, costMilliCu: 7, inputTokens: 3 };
-    await take(meter, principalOf(), 7).settle([charge]);
-  }
-  const { out } = await run(usage, "export", "--format", "csv");
-  const shown = out.slice(3).map((line) => /,chat,'=cmd\|x,(.*),[^,]*,7,3,0,/s.exec(line)?.[1]);
-  assert.deepEqual(shown, [
-    "'=1+1",
-    "'+1",
-    "'-1",
-    "'@a",
-    "'\ta",
-    `"'\ra"`,
-    `"'\na"`,
-    "'\uff1d1+1",
-    "a=1",
-    " a",
-  ]);
-});
-
-test("export accepts a range", async (t) => {
-  const { run } = await twoCharges(t);
-  const count = async (...argv: string[]): Promise<number> => {
-    const { code, out } = await run(usage, "export", ...argv);
-    assert.equal(code, 0);
-    return out.length;
-  };
-  assert.equal(await count("--from", "2026-01-15T12:00:00.001Z"), 1);
-  assert.equal(await count("--to", "2026-01-15T12:01:00Z"), 1);
-  assert.equal(await count("--from", "2026-01-15T13:01:00+01:00", "--to", "2026-01-16"), 1);
-  assert.equal(await count("--from", "2026-01-15"), 2);
-  assert.equal(await count("--to", "2026-01-15"), 0);
-  assert.equal(await count("--from", "2026-01-16", "--format", "csv"), 1);
-});
-
 test("export refuses to continue after a charge that the journal does not have", async (t) => {
   const { run } = await twoCharges(t);
   const { id } = JSON.parse((await run(usage, "export")).out[0] ?? "") as { id: string };
@@ -95,22 +56,11 @@ test("export refuses to continue after a charge that the journal does not have",
   }
 });
 
-for (const wrong of [
-  "yesterday",
-  "2026-02-30",
-  "2026-13-01",
-  "2026-01-15 12:00:00Z",
-  "2026-01-15T12:00:00",
-  "2026-01-15T25:00:00Z",
-  "1768478400000",
-  "",
-]) {
-  test(`the time "${wrong}" is refused as wrong usage`, async (t) => {
-    const { run } = commandLine(t);
-    await assert.rejects(run(usage, "export", "--from", wrong), UsageError);
-    await assert.rejects(run(usage, "export", `--to=${wrong}`), UsageError);
-  });
-}
+test("a text that is not a time is refused as wrong usage", async (t) => {
+  const { run } = commandLine(t);
+  await assert.rejects(run(usage, "export", "--from", "2026-02-30"), UsageError);
+  await assert.rejects(run(usage, "export", "--to="), UsageError);
+});
 
 test("an unknown format, an unknown subcommand or a missing one is wrong usage", async (t) => {
   const { run } = commandLine(t);

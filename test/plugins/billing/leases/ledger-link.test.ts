@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { leaseMetrics } from "../../../../plugins/billing/leases/metrics.ts";
+import { leaseMetrics } from "../../../../plugins/billing/metering/metrics.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Log } from "../../../../src/plugin.ts";

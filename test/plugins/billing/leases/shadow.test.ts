@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { LeasedMeter } from "../../../../plugins/billing/leases/leased-meter.ts";
 import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { leaseMetrics } from "../../../../plugins/billing/leases/metrics.ts";
+import { leaseMetrics } from "../../../../plugins/billing/metering/metrics.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import meterStep from "../../../../plugins/billing/meter/index.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";

@@ -14,7 +14,7 @@ import type { LeasedReservation } from "../../../../plugins/billing/leases/lease
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
-import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
+import { periodOf } from "../../../../plugins/billing/leases/months.ts";
 import {
   dayWindow,
   monthWindow,

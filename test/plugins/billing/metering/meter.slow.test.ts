@@ -212,20 +212,6 @@ test("an intent that was opened minutes before a crash is found too", async (t) 
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
 });
 
-test("idle keys are dropped, but keys with open reservations or counting charges are kept", async (t) => {
-  const { open, clock } = meterFixture(t);
-  const meter = await open();
-  const holder = principalOf({ key: { id: "key_holder" } });
-  const reservation = take(meter, holder, 5);
-  await charge(meter, principalOf(), 5);
-  clock.advance(31 * day);
-  assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
-  await reservation.settle([line(5)]);
-  assert.equal(keyUsage(meter, "key_holder").dayMilliCu, 5);
-  await charge(meter, principalOf(), 5);
-  assert.equal(keyUsage(meter, "key_1").dayMilliCu, 5);
-});
-
 test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open({ durability: "async" });

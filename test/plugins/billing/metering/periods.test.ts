@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { drawn } from "../../../../plugins/billing/leases/months.ts";
+import { drawn, periodOf } from "../../../../plugins/billing/leases/months.ts";
 import { MonthDraws } from "../../../../plugins/billing/metering/month-draws.ts";
-import { periodOf } from "../../../../plugins/billing/metering/periods.ts";
 
 test("a period is the calendar month in UTC, including leap years and year ends", () => {
   const cases = [

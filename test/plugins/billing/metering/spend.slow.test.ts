@@ -8,7 +8,7 @@ import {
   type SpendQuery,
 } from "sluice-gateway/services";
 import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
-import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
+import { makeReport } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { about, agentOf, day, meterFixture, principalOf } from "./fixture.ts";
 
 type Query = Omit<SpendQuery, "limit" | "wantsHours"> & { readonly dataDir: string };

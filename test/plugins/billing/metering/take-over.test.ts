@@ -11,16 +11,18 @@ import {
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { commitsWithin } from "../../../../plugins/billing/metering/commits.ts";
+import { commitsWithin } from "../../../../plugins/billing/metering/journal-reader.ts";
 import {
   openChargesDatabase,
   chargesPath,
   earlierPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
+import {
+  readPurchasedDrawn,
+  makeReport,
+} from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { Sums } from "../../../../plugins/billing/metering/sums.ts";
-import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
 import { openDatabase } from "../../../../src/store/sqlite.ts";
 import { damage } from "../../../store/damage.ts";
 import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";

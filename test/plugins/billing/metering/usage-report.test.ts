@@ -10,8 +10,7 @@ import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts"
 import {
   makeReport,
   type ReportJob,
-} from "../../../../plugins/billing/metering/usage/report-job.ts";
-import { withFolderCharges } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
+} from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { day, hour, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
@@ -104,22 +103,6 @@ test("the groups of every division add up to the charges of the export", async (
   }
 });
 
-test("the hours have the counts of all classes of tokens, before and after they are on disk", async (t) => {
-  const { dataDir, open } = meterFixture(t);
-  const meter = await open();
-  await settle(meter, "key_a", [{ ...chat, cachedTokens: 20, reasoningTokens: 3 }, chat, call]);
-  const counts = (): Promise<unknown> =>
-    withFolderCharges(dataDir, async (read) => {
-      const sums = "sum(cached_tokens) AS cached, sum(reasoning_tokens) AS reasoning";
-      const [row] = await read(`SELECT ${sums}, sum(input_tokens) AS input FROM sluice.hours`, []);
-      return { ...row };
-    });
-  const expected = { cached: 20, reasoning: 3, input: 60 };
-  assert.deepEqual(await counts(), expected);
-  await meter.close();
-  assert.deepEqual(await counts(), expected);
-});
-
 test("without a journal or without charges, the usage is zero", async (t) => {
   const { dataDir } = meterFixture(t);
   assert.equal((await reportOf(dataDir)).used_cu_milli, 0);
@@ -132,7 +115,7 @@ test("a job of the pool returns the same report, and a job that cannot read the 
   const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
   t.after(() => pool.close());
   const { href } = new URL(
-    "../../../../plugins/billing/metering/usage/report-job.ts",
+    "../../../../plugins/billing/metering/usage/folder-charges.ts",
     import.meta.url,
   );
   const report = { workspaceId: "ws_1", ...month, groupBy: ["day"] as const };

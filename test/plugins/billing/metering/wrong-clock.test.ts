@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { makeReport } from "../../../../plugins/billing/metering/usage/report-job.ts";
+import { makeReport } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { until } from "../../../store/redis/open-redis.ts";
 import {

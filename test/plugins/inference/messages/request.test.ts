@@ -223,6 +223,21 @@ it(
   },
 );
 
+describe("an integer that JavaScript would round", inTime, () => {
+  it("keeps its digits in the input of an earlier call and in a schema", async () => {
+    const id = "9007199254740993";
+    const call = `{"type":"tool_use","id":"c","name":"Read","input":{"id":${id}}}`;
+    const messages = `[{"role":"user","content":"Hi"},{"role":"assistant","content":[${call}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"x"}]}]`;
+    const tools = `[{"name":"Read","input_schema":{"type":"object","maximum":${id}}}]`;
+    const body = `{"model":"${model}","max_tokens":9,"messages":${messages},"tools":${tools}}`;
+    const { status, text } = await gateway.send(body, { path: "/v1/messages" });
+    assert.equal(status, 200, text);
+    const sent = gateway.worker.received.at(-1)?.text ?? "";
+    assert.ok(sent.includes(JSON.stringify(`{"id":${id}}`)), sent);
+    assert.ok(sent.includes(`"maximum":${id}`), sent);
+  });
+});
+
 describe("Qwen Code", inTime, () => {
   it("gets its thinking with a budget, its temperature and its tools to the worker", async () => {
     const answer = await gateway.create({

@@ -187,7 +187,7 @@ test("the request for a title, with a schema and without tools", async () => {
   assert.equal(status, 200);
   assert.equal(answered["x-sluice-ignored"], "text.verbosity");
   const { body } = gateway.worker.received[0] ?? assert.fail();
-  assert.equal(body["reasoning_effort"], "minimal");
+  assert.equal(body["reasoning_effort"], "low");
   assert.deepEqual(body["response_format"], {
     type: "json_schema",
     json_schema: { name: "title", schema, strict: true },

@@ -124,6 +124,12 @@ describe("calls of tools", inTime, () => {
     for (const begin of [{ id: "", name: "f" }, long]) {
       const [call] = (await callsAfter(deltas([callDelta(0, "{}", begin)]))) as string[][];
       assert.match(call?.[0] ?? "", /^call_.{30,60}$/);
+      const tool_calls = [
+        { id: begin.id, type: "function", function: { name: "f", arguments: "{}" } },
+      ];
+      gateway.worker.script(message({ content: null, tool_calls }, "tool_calls"));
+      const { json } = await gateway.create(members);
+      assert.match(json.output[0].call_id, /^call_.{30,60}$/);
     }
   });
 

@@ -283,6 +283,26 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
     }
   });
 
+  it("an effort under the name that workers have for it", async () => {
+    const named = { minimal: "low", medium: "medium", xhigh: "high", none: undefined, odd: "odd" };
+    for (const [effort, sent] of Object.entries(named)) {
+      const { reasoning_effort: got } = await bodyOf({ reasoning: { effort } });
+      assert.equal(got, sent, effort);
+    }
+    const { json } = await gateway.create({ reasoning: { effort: "xhigh" } });
+    assert.equal(json.reasoning.effort, "xhigh");
+  });
+
+  it("all digits of the integers in schemas", async () => {
+    const parameters = `{"maximum":18446744073709551615,"minimum":-9007199254740993,"x":[1e3,0.5]}`;
+    const own = `{"type":"function","name":"f","parameters":${parameters}}`;
+    const body = `{"model":"${model}","input":"Hi","temperature":1,"seed":${2n ** 64n},"tools":[${own}]}`;
+    const { status, text } = await gateway.send(body, { path: "/v1/responses" });
+    assert.equal(status, 200, text);
+    const sent = gateway.worker.received.at(-1)?.text ?? "";
+    assert.ok(sent.includes(parameters.replace("1e3", "1000")), sent);
+  });
+
   it("the choice of a custom tool", async () => {
     const tools = [tool, { type: "custom", name: "g" }];
     const chosen = { type: "function", function: { name: "g" } };
@@ -379,6 +399,35 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
       { role: "user", content: "B" },
       { role: "assistant", content: "C" },
       { role: "user", content: "D" },
+    ]);
+  });
+
+  it("parallel calls in one message, even if the user writes between them", async () => {
+    const call = (id: string): object => ({
+      type: "function_call",
+      call_id: id,
+      name: "f",
+      arguments: "{}",
+    });
+    const result = (id: string): object => ({
+      type: "function_call_output",
+      call_id: id,
+      output: id,
+    });
+    const { messages } = await bodyOf({
+      input: [user, call("1"), { role: "user", content: "A" }, call("2"), result("1"), result("2")],
+    });
+    const sent = (id: string): object => ({
+      id,
+      type: "function",
+      function: { name: "f", arguments: "{}" },
+    });
+    assert.deepEqual(messages, [
+      user,
+      { role: "assistant", content: null, tool_calls: [sent("1"), sent("2")] },
+      { role: "tool", content: "1", tool_call_id: "1" },
+      { role: "tool", content: "2", tool_call_id: "2" },
+      { role: "user", content: "A" },
     ]);
   });
 

@@ -1,7 +1,8 @@
-/** The providers that verify, with PAPI and polkadot.js, through a gateway and through one that lies. */
+/** The providers that verify, with PAPI, polkadot.js and dedot, through a gateway and through one that lies. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ApiPromise } from "@polkadot/api";
+import { DedotClient, LegacyClient } from "dedot";
 import { createClient } from "polkadot-api";
 import {
   VerifiedProvider,
@@ -47,6 +48,20 @@ test("polkadot.js reads and subscribes, all of it verified", async (t) => {
   });
   assert.equal(head, 8);
   await api.disconnect();
+});
+
+test("dedot reads with both of its clients, all of it verified", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const options = { checkpoint: chain.checkpoint(2) };
+  for (const Client of [DedotClient, LegacyClient]) {
+    const client = await Client.new(new VerifiedProvider(url, options));
+    const { data, nonce } = await client.query.system.account(alice);
+    assert.ok(nonce > 0 && data.free > 0n);
+    assert.equal(await client.query.system.number(), 8);
+    const entries = await client.query.system.account.entries();
+    assert.ok(entries.length >= 6);
+    await client.disconnect();
+  }
 });
 
 const notProved = { code: -32052 };

@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
 import type { RunSql } from "sluice-gateway/plugin";
 import type { AccountStore } from "../../../../../plugins/billing/accounts/account-store.ts";
-import { openIdempotency } from "../../../../../plugins/billing/accounts/idempotency.ts";
+import { LeasedSlots } from "../../../../../plugins/billing/accounts/idempotency.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
 import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
@@ -59,7 +59,7 @@ async function setUp(t: TestContext): Promise<Setup> {
   const replica = async (port?: number): Promise<Replica> => {
     const pool = database.open({ statementMs: 2_000, ...(port !== undefined && { port }) });
     const { store, slots, query } = await openPostgresAccounts(pool);
-    const idempotency = openIdempotency({ slots, clock: systemClock, log: silentLog });
+    const idempotency = new LeasedSlots({ slots, clock: systemClock, log: silentLog });
     t.after(() => idempotency.close());
     return { store, query, pool, idempotency };
   };

@@ -2,10 +2,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Caller, IssuedKey } from "sluice-gateway/services";
-import {
-  openAccounts,
-  type AccountsService,
-} from "../../../../../plugins/billing/accounts/accounts.ts";
+import { AccountsService } from "../../../../../plugins/billing/accounts/accounts.ts";
 import type { Followers } from "../../../../../plugins/billing/accounts/account-store.ts";
 import type { SqlAccountStore } from "../../../../../plugins/billing/accounts/sql-account-store.ts";
 import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
@@ -18,7 +15,7 @@ import { openPostgresAccounts } from "../open-accounts.ts";
 import { untilBlocked } from "../../leases/ledger-connections.ts";
 import { accountsDatabase, type AccountsDatabase, type TestPool } from "./database.ts";
 import { keptLog, silentLog } from "../../../../test-log.ts";
-import { followerMark } from "../../../../../plugins/billing/accounts/change-feed.ts";
+import { followerMark } from "../../../../../plugins/billing/accounts/change-log.ts";
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { PostgresReplicas } from "../../../../../src/store/postgres/replicas.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
@@ -75,7 +72,7 @@ async function setUp(t: TestContext, given?: Clock, statementMs = 2_000): Promis
       metrics: createMetrics(),
       settings: {},
     });
-    const accounts = await openAccounts({
+    const accounts = await AccountsService.open({
       store,
       session,
       onApplied: (change) => replicas.mark(followerMark, change),
@@ -118,19 +115,6 @@ async function setUp(t: TestContext, given?: Clock, statementMs = 2_000): Promis
   };
   return { database, proxy, one, other, clock, issue, pass };
 }
-
-test("a key is looked up once, and afterwards it is identified without a promise", async (t) => {
-  const { one, issue } = await setUp(t);
-  const key = await issue();
-  const answers = await Promise.all([one.who(key), one.who(key), one.who(key)]);
-  assert.deepEqual(new Set(answers), new Set([key.key.id]));
-  const caller = one.accounts.identify(`Bearer ${key.text}`);
-  assert.ok(!(caller instanceof Promise) && caller.kind === "key");
-  const byId = await one.accounts.identifyKey(key.key.id, "");
-  assert.equal(byId, caller);
-  assert.equal(one.accounts.identifyKey(key.key.id, ""), caller);
-  assert.equal(await one.who(newKeyText("dev")), "unauthorized");
-});
 
 test("a revocation is seen within a second while commits wait, and with them the looks", async (t) => {
   const { database, one, other, clock, issue } = await setUp(t, undefined, 60_000);
@@ -229,9 +213,10 @@ test("after the database has lost changes, nothing in memory is used unchecked",
     "ALTER TABLE sluice.changes ENABLE TRIGGER ALL",
   );
   await pass(pollMs);
-  for (const { who } of [one, other]) {
+  for (const { who, lines } of [one, other]) {
     assert.equal(await who(lost), "unauthorized");
     assert.equal(await who(kept), kept.key.id);
+    assert.match(lines.join(), /^warn the database has lost changes of accounts/);
   }
 });
 

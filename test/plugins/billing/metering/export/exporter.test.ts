@@ -238,12 +238,4 @@ describe("the export of usage", () => {
     assert.deepEqual(on.taken, upTo(6));
     assert.ok(on.lines.some((line) => line.startsWith("usage export: cannot save the position")));
   });
-
-  it("ends while it waits", async () => {
-    const on = bench({ sink: () => down });
-    await on.settle();
-    await on.exporter.close();
-    await on.pass(day, hour);
-    assert.equal(on.attempts.length, 1);
-  });
 });

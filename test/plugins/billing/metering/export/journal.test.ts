@@ -9,14 +9,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, test } from "node:test";
-import { openComputePool } from "../../../../../src/compute/pool.ts";
-import { makeBatch } from "../../../../../plugins/billing/metering/export/batch.ts";
 import {
-  readBatch,
+  makeBatch,
+  folderPages,
   type BatchJob,
-} from "../../../../../plugins/billing/metering/export/batch-job.ts";
+} from "../../../../../plugins/billing/metering/export/batch.ts";
 import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
-import { folderPages } from "../../../../../plugins/billing/metering/export/pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
 import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf, take } from "../fixture.ts";
@@ -94,36 +92,6 @@ describe("a batch of charges", () => {
       after = batch.last;
     }
     assert.equal(new Set(seen).size, 1_200);
-  });
-
-  it("is made in a thread of the pool", async (t) => {
-    const { dataDir, clock, metrics, open } = meterFixture(t);
-    await charge(await open(), principalOf(), 1);
-    const { href } = new URL(
-      "../../../../../plugins/billing/metering/export/batch-job.ts",
-      import.meta.url,
-    );
-    const pool = openComputePool({ clock, metrics, threads: 1 });
-    t.after(() => pool.close());
-    const input: BatchJob = { dataDir, after: undefined, limit: 5, form };
-    const done = await pool.run({ module: href, input, transfer: [] });
-    assert.ok(done.ok && done.bytes !== undefined);
-    const { events, last, ...head } = readBatch(done.bytes);
-    assert.deepEqual(head, { count: 1, first: last, since: clock.now(), more: false });
-    assert.deepEqual(
-      JSON.parse(Buffer.from(events).toString()),
-      (await batchOf({ dataDir }))?.events,
-    );
-    const none = await pool.run({ module: href, input: { ...input, after: last }, transfer: [] });
-    assert.deepEqual(none, { ok: true, bytes: undefined });
-  });
-
-  it("throws for the id of a charge of another journal", async (t) => {
-    const { dataDir, open } = meterFixture(t);
-    await charge(await open(), principalOf(), 1);
-    for (const after of ["chg_000000000000_1_0", "nonsense", ""]) {
-      await assert.rejects(batchOf({ dataDir, after }), /the journal has no charge with the id/);
-    }
   });
 });
 
