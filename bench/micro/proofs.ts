@@ -5,7 +5,8 @@
  *   node bench/micro/proofs.ts
  */
 import { randomBytes } from "node:crypto";
-import { FinalizedChain, readFinalityProof } from "../../plugins/proofs/proofs/finalized-chain.ts";
+import { FinalizedChain } from "../../plugins/proofs/proofs/finalized-chain.ts";
+import { readFinalityProof } from "../../plugins/proofs/proofs/node.ts";
 import { bytesOf, ScaleReader } from "../../plugins/proofs/proofs/scale.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";

@@ -244,6 +244,8 @@ function unknownUpstreams(config: Config, plugins: ReadonlyMap<string, Plugin>):
 function unusedUpstreams(config: Config): Fault[] {
   const texts = new Set<string>();
   for (const use of allUses(config)) collectTexts(use.options, texts);
+  // An upstream can name another one, such as its relay chain.
+  collectTexts(config.sections["upstreams"], texts);
   const names = [...upstreamsOf(config).keys()];
   const meant = [...texts].map((text) => nearest(text, names));
   return names.flatMap((name) => {

@@ -1,7 +1,6 @@
 /** Calls a gateway, and verifies what has a proof against a chain that begins with the checkpoint of the client. */
 import { BoundedMap, isAbsent } from "sluice-gateway/internal/toolkit";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
-import { follow } from "../proofs/head-check.ts";
 import { readHeader, type Header } from "../proofs/header.ts";
 import { readJustification } from "../proofs/justification.ts";
 import { finalizedHead, NodeError, nodeRefusal, type HeadNode } from "../proofs/node.ts";
@@ -131,7 +130,7 @@ export class VerifiedReads {
 
   async #followOnce(): Promise<void> {
     const { number } = await finalizedHead(this.#node);
-    await follow(this.#chain, this.#node, number);
+    await this.#chain.follow(this.#node, number);
   }
 }
 

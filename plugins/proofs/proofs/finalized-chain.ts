@@ -1,13 +1,8 @@
 /** The finalized chain, as far as justifications have proved it, beginning with a checkpoint of the operator. */
-import { readHeader, type Authority, type Header } from "./header.ts";
-import {
-  authoritySet,
-  readJustification,
-  refusalOf,
-  type AuthoritySet,
-  type Justification,
-} from "./justification.ts";
-import { hexOf, ScaleReader } from "./scale.ts";
+import type { Authority, Header } from "./header.ts";
+import { authoritySet, refusalOf, type AuthoritySet, type Justification } from "./justification.ts";
+import { finalityProof, headerOf, NodeError, type HeadNode } from "./node.ts";
+import { ProvedHashes, type FinalityOfBlock, type ProvedChain } from "./proved-chain.ts";
 
 /** `upstreams.NAME.checkpoint`: the set that finalizes the block after `number` (decisions.md section 18). */
 export interface Checkpoint {
@@ -18,47 +13,25 @@ export interface Checkpoint {
   readonly authorities: readonly (readonly [string, number])[];
 }
 
-/** sc-consensus-grandpa, `FinalityProof`: the answer of `grandpa_proveFinality`. */
-export interface FinalityProof {
-  readonly hash: string;
-  readonly justification: Justification;
-  /** The headers after the block that was asked for, up to the justified one. */
-  readonly headers: readonly Header[];
-}
-
-/** Throws a ScaleError. */
-export function readFinalityProof(reader: ScaleReader): FinalityProof {
-  const hash = hexOf(reader.take(32));
-  const justification = readJustification(new ScaleReader(reader.prefixed()));
-  return { hash, justification, headers: reader.list(98, readHeader) };
-}
-
-/** Number of proved hashes that are kept. */
-const maxKept = 4_096;
 /** Number of justifications that are kept, and maximum number of blocks that one of them finalizes. */
 const maxJustifications = 16;
 const maxJustifiedBlocks = 64;
 
-/** Proves to a client that a block is finalized. All in SCALE. */
-interface FinalityOfBlock {
-  readonly justification: Uint8Array;
-  /** The headers from that of the block up to the justified one. */
-  readonly headers: readonly Uint8Array[];
-}
+/** Number of blocks from which the headers in between are skipped if the set has not changed. */
+const skipBlocks = 1_024;
+/** Maximum number of sets that one call of `follow` passes. */
+const maxSets = 1_024;
 
-export class FinalizedChain {
-  /** Number and hash of the highest block that is proved. */
+export class FinalizedChain implements ProvedChain {
   number: number;
   hash: string;
-  /** The reason why nothing can be proved any more without a new checkpoint. */
   ended: string | undefined;
   readonly #start: number;
   #set: AuthoritySet;
   #authorities: readonly Authority[];
   /** The next set, and the last block of the current one. */
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
-  readonly #hashes = new Map<number, string>();
-  readonly #kept = new Set<string>();
+  readonly #proved = new ProvedHashes();
   /** The last justifications with the headers of the blocks that they finalized. */
   readonly #justified: {
     readonly justification: Uint8Array;
@@ -76,14 +49,13 @@ export class FinalizedChain {
     const set = authoritySet(BigInt(setId), this.#authorities);
     if (set === undefined) throw new Error("the authorities of the checkpoint have no weight");
     this.#set = set;
-    this.#keep();
+    this.#proved.add(number, this.hash);
   }
 
   get setId(): bigint {
     return this.#set.id;
   }
 
-  /** True if a justification has fitted the checkpoint. Until then, the checkpoint may be wrong and not the nodes. */
   get isConfirmed(): boolean {
     return this.number > this.#start;
   }
@@ -95,23 +67,43 @@ export class FinalizedChain {
     return { number, hash, setId: Number(this.setId), authorities };
   }
 
-  /** Returns the proved hash of a block. Undefined if it is above the proved ones, or is not kept. */
   hashAt(number: number): string | undefined {
-    return this.#hashes.get(number);
+    return this.#proved.at(number);
   }
 
-  /** Returns true if the block with this hash is proved and kept. */
   has(hash: string): boolean {
-    return this.#kept.has(hash);
+    return this.#proved.has(hash);
   }
 
-  /** Returns what proves to a client that the block with this hash is finalized. Undefined if it is not kept. */
   proofOf(hash: string): FinalityOfBlock | undefined {
     for (const { justification, headers } of this.#justified) {
       const at = headers.findIndex((header) => header.hash === hash);
       if (at >= 0) return { justification, headers: headers.slice(at).map(({ scale }) => scale) };
     }
     return undefined;
+  }
+
+  async follow(node: HeadNode, head: number): Promise<void> {
+    if (head - this.number > skipBlocks) await this.#skip(node, head);
+    for (let sets = 0; this.number < head && sets < maxSets; sets++) {
+      if (this.ended !== undefined) throw new NodeError(this.ended);
+      const { hash, justification, headers } = await finalityProof(node, this.number + 1);
+      if (justification.target.number <= this.number)
+        throw new NodeError("the node's justification is older than its finalized head");
+      // The proof does not contain the header of the block that was asked for.
+      const first = await headerOf(node, headers[0]?.parentHash ?? hash);
+      const refusal = await this.extend(justification, [first, ...headers]);
+      if (refusal !== undefined)
+        throw new NodeError(refusal, this.isConfirmed && this.ended === undefined);
+    }
+  }
+
+  /** Continues at the node's head if the set that is known has finalized it. Throws a NodeError. */
+  async #skip(node: HeadNode, head: number): Promise<void> {
+    const { justification } = await finalityProof(node, head);
+    const { hash, number } = justification.target;
+    if (number - this.number > skipBlocks)
+      await this.skipTo(justification, await headerOf(node, hash));
   }
 
   /**
@@ -156,8 +148,7 @@ export class FinalizedChain {
   async skipTo(justification: Justification, header: Header): Promise<string | undefined> {
     const found = await this.refusalOf(justification, [header]);
     if (found !== undefined) return found;
-    this.#hashes.clear();
-    this.#kept.clear();
+    this.#proved.clear();
     this.#accept(header);
     this.#keepJustification(justification, [header]);
     return undefined;
@@ -183,20 +174,10 @@ export class FinalizedChain {
     this.#justified.length = Math.min(this.#justified.length, maxJustifications);
   }
 
-  #keep(): void {
-    this.#hashes.set(this.number, this.hash);
-    this.#kept.add(this.hash);
-    for (const [number, hash] of this.#hashes) {
-      if (this.#hashes.size <= maxKept) break;
-      this.#hashes.delete(number);
-      this.#kept.delete(hash);
-    }
-  }
-
   #accept(header: Header): void {
     this.number = header.number;
     this.hash = header.hash;
-    this.#keep();
+    this.#proved.add(this.number, this.hash);
     if (header.isForced) this.ended = `block ${header.number} forces another authority set`;
     this.#next ??= nextSet(header);
     if (this.#next?.at !== header.number) return;

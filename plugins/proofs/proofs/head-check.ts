@@ -1,14 +1,7 @@
 /** Compares the finalized heads of nodes with each other and with what justifications prove. */
-import type { FinalizedChain } from "./finalized-chain.ts";
 import type { Header } from "./header.ts";
-import {
-  finalityProof,
-  finalizedHead,
-  hashAt,
-  headerOf,
-  NodeError,
-  type HeadNode,
-} from "./node.ts";
+import { finalizedHead, hashAt, NodeError, type HeadNode } from "./node.ts";
+import type { ProvedChain } from "./proved-chain.ts";
 
 /**
  * `proved`: the head is part of the proved chain. `differs`: it contradicts what is proved, or the nodes contradict each
@@ -26,22 +19,17 @@ export interface NodeHead {
   readonly reason?: string | undefined;
 }
 
-/** Number of blocks from which the headers in between are skipped if the set has not changed. */
-const skipBlocks = 1_024;
-/** Maximum number of sets that one check follows at one node. */
-const maxSets = 1_024;
-
-/** Never rejects. `chain`: undefined without a checkpoint. */
+/** Never rejects. `chain`: undefined if nothing is proved. */
 export async function checkHeads(
   nodes: readonly HeadNode[],
-  chain: FinalizedChain | undefined,
+  chain: ProvedChain | undefined,
 ): Promise<readonly NodeHead[]> {
   const claims = await Promise.all(nodes.map(claimOf));
   if (chain === undefined) return await compare(claims);
   const faults = new Map<HeadNode, NodeError>();
   const heads = claims.filter((claim) => "head" in claim);
   for (const { node, head } of heads.toSorted((a, b) => b.head.number - a.head.number)) {
-    const fault = await errorOf(() => follow(chain, node, head.number));
+    const fault = await errorOf(() => chain.follow(node, head.number));
     if (fault !== undefined) faults.set(node, fault);
   }
   return await Promise.all(claims.map((claim) => judge(chain, claim, faults.get(claim.node))));
@@ -59,32 +47,8 @@ async function claimOf(node: HeadNode): Promise<Claim> {
   }
 }
 
-/** Extends the chain up to the node's head with the node's proofs. Throws a NodeError. */
-export async function follow(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
-  if (head - chain.number > skipBlocks) await skip(chain, node, head);
-  for (let sets = 0; chain.number < head && sets < maxSets; sets++) {
-    if (chain.ended !== undefined) throw new NodeError(chain.ended);
-    const { hash, justification, headers } = await finalityProof(node, chain.number + 1);
-    if (justification.target.number <= chain.number)
-      throw new NodeError("the node's justification is older than its finalized head");
-    // The proof does not contain the header of the block that was asked for.
-    const first = await headerOf(node, headers[0]?.parentHash ?? hash);
-    const refusal = await chain.extend(justification, [first, ...headers]);
-    if (refusal !== undefined)
-      throw new NodeError(refusal, chain.isConfirmed && chain.ended === undefined);
-  }
-}
-
-/** Continues at the node's head if the set that is known has finalized it. Throws a NodeError. */
-async function skip(chain: FinalizedChain, node: HeadNode, head: number): Promise<void> {
-  const { justification } = await finalityProof(node, head);
-  const { hash, number } = justification.target;
-  if (number - chain.number > skipBlocks)
-    await chain.skipTo(justification, await headerOf(node, hash));
-}
-
 async function judge(
-  chain: FinalizedChain,
+  chain: ProvedChain,
   claim: Claim,
   fault: NodeError | undefined,
 ): Promise<NodeHead> {
@@ -102,6 +66,7 @@ async function judge(
     reason,
   });
   if (chain.ended !== undefined && !chain.isConfirmed) return report("unproved", chain.ended);
+  if (chain.hash === undefined) return report("unproved", fault?.message);
   const proved = chain.hashAt(number);
   if (proved === hash) return report("proved");
   if (proved !== undefined) return report("differs", `block ${number} is proved with another hash`);

@@ -1,39 +1,41 @@
 /** Checks the finalized heads of the nodes of an upstream, and reports the result. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
-import { FinalizedChain, type Checkpoint } from "./finalized-chain.ts";
 import type { LyingNodes } from "../reads/lying-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
 import type { HeadNode } from "./node.ts";
+import type { ProvedChain } from "./proved-chain.ts";
+import type { Relay } from "./relayed-chain.ts";
 
 /** Time between two checks: that between two blocks. */
 const everyMs = 6_000;
 
-export class HeadWatch {
+export class HeadWatch implements Relay {
   /** Resolves after the first check. Never rejects. */
   readonly first: Promise<void>;
-  readonly chain: FinalizedChain;
+  readonly chain: ProvedChain;
+  readonly nodes: readonly HeadNode[];
   readonly #name: string;
-  readonly #nodes: readonly HeadNode[];
   readonly #liars: LyingNodes;
   readonly #host: Pick<Host, "clock" | "log">;
   readonly #differs: readonly Gauge[];
   readonly #block: Gauge;
   readonly #provedAt: Gauge;
   #heads: readonly NodeHead[] = [];
+  #checking: Promise<void> | undefined;
   /** Time of the last check that proved a higher block, in milliseconds since 1970. */
   #provedAtMs: number;
 
   constructor(
     name: string,
-    checkpoint: Checkpoint,
+    chain: ProvedChain,
     nodes: readonly HeadNode[],
     liars: LyingNodes,
     host: Host,
   ) {
     this.#name = name;
     this.#liars = liars;
-    this.#nodes = nodes;
-    this.chain = new FinalizedChain(checkpoint);
+    this.nodes = nodes;
+    this.chain = chain;
     this.#host = host;
     this.#provedAtMs = host.clock.now();
     const { metrics } = host;
@@ -61,9 +63,14 @@ export class HeadWatch {
       )
       .with({ upstream: name });
     this.#show();
-    this.first = this.#check();
-    // The first check takes long if it follows many changes of the authority set.
-    host.every(everyMs, () => this.first.then(() => this.#check()));
+    // It takes long if it follows many changes of the authority set.
+    this.first = this.refresh();
+    host.every(everyMs, () => this.refresh());
+  }
+
+  /** Checks the heads, or waits for a check that is running. */
+  refresh(): Promise<void> {
+    return (this.#checking ??= this.#check().finally(() => (this.#checking = undefined)));
   }
 
   status(): BackendStatus {
@@ -71,7 +78,7 @@ export class HeadWatch {
     const differing = this.#heads.filter(({ state }) => state === "differs").length;
     const reason =
       ended ??
-      (differing > 0 ? `${differing} of ${this.#nodes.length} nodes differ` : this.#liars.reason);
+      (differing > 0 ? `${differing} of ${this.nodes.length} nodes differ` : this.#liars.reason);
     return {
       kind: "head",
       title: `finalized head of ${this.#name}`,
@@ -81,7 +88,7 @@ export class HeadWatch {
         name: this.#name,
         number,
         hash,
-        set_id: Number(setId),
+        ...(setId !== undefined && { set_id: Number(setId) }),
         proved_at: new Date(this.#provedAtMs).toISOString(),
         heads: this.#heads,
         ...(ended !== undefined && { ended }),
@@ -91,7 +98,7 @@ export class HeadWatch {
 
   async #check(): Promise<void> {
     const before = this.chain.number;
-    const heads = await checkHeads(this.#nodes, this.chain);
+    const heads = await checkHeads(this.nodes, this.chain);
     if (this.chain.number > before) this.#provedAtMs = this.#host.clock.now();
     const stateBefore = new Map(this.#heads.map(({ node, state }) => [node, state]));
     for (const head of heads) {

@@ -1,18 +1,27 @@
 /** Service `proofs`: proves what the nodes of an upstream say, beginning with a checkpoint of the operator. */
 import { defineService } from "sluice-gateway/plugin";
 import type { Proofs } from "sluice-gateway/services";
-import { checkpointSchema, proofSchema, type Options } from "./options.ts";
+import {
+  checkpointSchema,
+  proofSchema,
+  relayFaults,
+  relaySchema,
+  type Options,
+} from "./options.ts";
 
 export default defineService<Options, Proofs>({
   name: "proofs",
   description: "Proves the finalized head of the nodes and reads of the state.",
-  extends: { upstreams: { checkpoint: checkpointSchema, proof: proofSchema } },
+  extends: {
+    upstreams: { checkpoint: checkpointSchema, relay: relaySchema, proof: proofSchema },
+  },
+  checkSections: relayFaults,
   uses: ["ledger"],
   permissions: { deployment: ["store"] },
   dryRun: () => noProofs,
   async start(options, host) {
     const isUsed = Object.values(options.upstreams).some(
-      (entry) => entry !== null && (entry.checkpoint !== undefined || entry.proof !== "off"),
+      (entry) => entry !== null && (entry.checkpoint ?? entry.relay ?? entry.proof) !== "off",
     );
     if (!isUsed) return { service: noProofs };
     const { openProofs } = await import("./open-proofs.ts");

@@ -1,7 +1,7 @@
 /** The calls to a node that the check of heads makes. */
-import { bytesOf, readScale } from "./scale.ts";
-import { readFinalityProof, type FinalityProof } from "./finalized-chain.ts";
-import { headerOfJson, type Header } from "./header.ts";
+import { headerOfJson, readHeader, type Header } from "./header.ts";
+import { readJustification, type Justification } from "./justification.ts";
+import { bytesOf, hexOf, readScale, ScaleReader } from "./scale.ts";
 
 export interface HeadNode {
   /** Host and port. */
@@ -69,4 +69,19 @@ export async function finalityProof(node: HeadNode, number: number): Promise<Fin
 function checkedHash(value: unknown): string {
   if (typeof value === "string" && /^0x[0-9a-f]{64}$/i.test(value)) return value.toLowerCase();
   throw new NodeError("the node sent no block hash");
+}
+
+/** sc-consensus-grandpa, `FinalityProof`: the answer of `grandpa_proveFinality`. */
+export interface FinalityProof {
+  readonly hash: string;
+  readonly justification: Justification;
+  /** The headers after the block that was asked for, up to the justified one. */
+  readonly headers: readonly Header[];
+}
+
+/** Throws a ScaleError. */
+export function readFinalityProof(reader: ScaleReader): FinalityProof {
+  const hash = hexOf(reader.take(32));
+  const justification = readJustification(new ScaleReader(reader.prefixed()));
+  return { hash, justification, headers: reader.list(98, readHeader) };
 }

@@ -1,15 +1,29 @@
 /** The members that the service `proofs` adds to the entries of the section `upstreams`. */
-import type { JsonSchema } from "sluice-gateway/plugin";
+import type { JsonSchema, SectionFault } from "sluice-gateway/plugin";
 import type { Checkpoint } from "./finalized-chain.ts";
 
 /** decisions.md section 18. */
 export const modes = ["off", "prefer", "require"] as const;
 export type Mode = (typeof modes)[number];
 
+/** The relay chain of a parachain. */
+export interface RelayOptions {
+  /** Name of its upstream. */
+  readonly upstream: string;
+  readonly parachain: number;
+}
+
 /** The entries after validation. */
 export interface Options {
   readonly upstreams: Readonly<
-    Record<string, { readonly checkpoint?: Checkpoint; readonly proof: Mode } | null>
+    Record<
+      string,
+      {
+        readonly checkpoint?: Checkpoint;
+        readonly relay?: RelayOptions;
+        readonly proof: Mode;
+      } | null
+    >
   >;
 }
 
@@ -51,3 +65,38 @@ export const checkpointSchema: JsonSchema = {
     },
   },
 };
+
+export const relaySchema: JsonSchema = {
+  type: "object",
+  description:
+    "For a parachain, in place of `checkpoint`: its finalized head is proved by the state of its relay chain.",
+  additionalProperties: false,
+  required: ["upstream", "parachain"],
+  properties: {
+    upstream: {
+      type: "string",
+      description: "The upstream of the relay chain, which has a checkpoint.",
+    },
+    parachain: {
+      type: "integer",
+      minimum: 0,
+      maximum: 4_294_967_295,
+      description: "The id of the parachain.",
+    },
+  },
+};
+
+/** Finds entries whose relay chain cannot prove anything. */
+export function relayFaults({ upstreams }: Options): readonly SectionFault[] {
+  return Object.entries(upstreams).flatMap(([name, entry]) => {
+    if (entry?.relay === undefined) return [];
+    const { upstream } = entry.relay;
+    const relay = Object.hasOwn(upstreams, upstream) ? upstreams[upstream] : undefined;
+    if (entry.checkpoint === undefined && relay?.checkpoint !== undefined) return [];
+    const message =
+      entry.checkpoint === undefined
+        ? `the upstream "${upstream}" has no checkpoint, so it proves nothing`
+        : "expected a checkpoint or a relay chain, not both";
+    return [{ pointer: `/upstreams/${name}/relay`, code: "SLUICE_VALUE_CHOICE", message }];
+  });
+}

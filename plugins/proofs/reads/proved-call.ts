@@ -9,11 +9,11 @@ import type {
   RpcAnswer,
   RpcCaller,
 } from "sluice-gateway/services";
-import type { FinalizedChain } from "../proofs/finalized-chain.ts";
 import type { Header } from "../proofs/header.ts";
 import { headNode } from "../proofs/ledger-node.ts";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import type { Mode } from "../proofs/options.ts";
+import type { ProvedChain } from "../proofs/proved-chain.ts";
 import type { KeptNodes } from "../trie/kept-nodes.ts";
 import type { Headers } from "./headers.ts";
 import type { LyingNodes } from "./lying-nodes.ts";
@@ -24,8 +24,8 @@ import { UnprovableError, type ProvableRead } from "./read.ts";
 /** Parts that prove the answers of an upstream. */
 export interface ProverDeps {
   readonly ledger: Ledger;
-  /** Undefined without a checkpoint. */
-  readonly chain: FinalizedChain | undefined;
+  /** Undefined with neither a checkpoint nor a relay chain. */
+  readonly chain: ProvedChain | undefined;
   /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
