@@ -36,7 +36,7 @@ ${no.after}`;
   ],
   moved: ["claims", "endings"].map((name) => ({
     name,
-    columns: { id: "text", until: "bigint" },
+    columns: "id, until",
     key: ["id"],
   })),
 };

@@ -23,7 +23,7 @@ export const storageTables: Tables = {
   moved: [
     {
       name: "plugin_storage",
-      columns: { plugin: "text", key: "text", value: "bytea" },
+      columns: "plugin, key, value",
       key: ["plugin", "key"],
     },
   ],

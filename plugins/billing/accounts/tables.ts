@@ -98,87 +98,36 @@ CREATE INDEX idempotency_slots_until ON sluice.idempotency_slots (until);
   },
 };
 
-const workspaceColumns = {
-  id: "text",
-  name: "text",
-  plan: "text",
-  pending_plan: "text",
-  pending_plan_at: "bigint",
-  purchased_total_cu_milli: "bigint",
-  overage_limit_cu_milli: "bigint",
-  created_at: "bigint",
-} as const;
-export const workspaceColumnNames = Object.keys(workspaceColumns);
+const workspaceColumns =
+  "id, name, plan, pending_plan, pending_plan_at, purchased_total_cu_milli, overage_limit_cu_milli, created_at";
+export const workspaceColumnNames = workspaceColumns.split(", ");
 
 /** The tables with rows that outlive a move to another store. A row refers only to rows of earlier tables or of its own. */
 const moved: Tables["moved"] = [
-  {
-    name: "workspaces",
-    columns: workspaceColumns,
-    key: ["id"],
-  },
+  { name: "workspaces", columns: workspaceColumns, key: ["id"] },
   {
     name: "keys",
-    columns: {
-      id: "text",
-      workspace_id: "text",
-      name: "text",
-      hash: "text",
-      environment: "text",
-      capabilities: "text",
-      rps_limit: "double precision",
-      cu_limit_24h_milli: "bigint",
-      cu_limit_30d_milli: "bigint",
-      allowed_addresses: "text",
-      created_at: "bigint",
-      expires_at: "bigint",
-      revoked_at: "bigint",
-      rotated_to: "text",
-    },
+    columns:
+      "id, workspace_id, name, hash, environment, capabilities, rps_limit, cu_limit_24h_milli, cu_limit_30d_milli, allowed_addresses, created_at, expires_at, revoked_at, rotated_to",
     key: ["id"],
   },
-  { name: "key_use", columns: { key_id: "text", last_used_at: "bigint" }, key: ["key_id"] },
+  { name: "key_use", columns: "key_id, last_used_at", key: ["key_id"] },
   {
     name: "model_overrides",
-    columns: {
-      network: "text",
-      place: "int",
-      id: "text",
-      enabled: "int",
-      owned_by: "text",
-      price_coefficient: "bigint",
-      prices: "text",
-    },
+    columns: "network, place, id, enabled, owned_by, price_coefficient, prices",
     key: ["network", "id"],
   },
   {
     name: "changes",
-    columns: {
-      id: "bigint",
-      at: "bigint",
-      actor: "text",
-      action: "text",
-      workspace_id: "text",
-      key_id: "text",
-      details: "json",
-      request_id: "text",
-    },
+    columns: "id, at, actor, action, workspace_id, key_id, details, request_id",
+    json: "details",
     key: ["id"],
     numberedBy: "id",
   },
   {
     name: "idempotency_slots",
-    columns: {
-      api_key_id: "text",
-      key: "text",
-      fingerprint: "text",
-      owner: "text",
-      until: "bigint",
-      status: "int",
-      content_type: "text",
-      content_encoding: "text",
-      body: "bytea",
-    },
+    columns:
+      "api_key_id, key, fingerprint, owner, until, status, content_type, content_encoding, body",
     key: ["api_key_id", "key"],
   },
 ];
@@ -188,9 +137,7 @@ const moved: Tables["moved"] = [
  * has no `prices`.
  */
 function copyOf({ name, columns }: Tables["moved"][number]): string {
-  const names = Object.keys(columns)
-    .filter((column) => column !== "prices")
-    .join(", ");
+  const names = columns.replace(", prices", "");
   const condition = name === "changes" ? "id NOT IN (SELECT id FROM changes)" : "true";
   return `INSERT INTO ${name} (${names}) SELECT ${names} FROM old.${name} WHERE ${condition} ON CONFLICT DO NOTHING;`;
 }

@@ -5,7 +5,7 @@ import {
   type Validator,
 } from "sluice-gateway/internal/json-schema";
 import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
-import type { ChangedBy, PlanName, Workspaces } from "sluice-gateway/services";
+import type { ChangedBy, PlanName, WorkspaceAnswer, Workspaces } from "sluice-gateway/services";
 import { replyTo } from "./views.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
@@ -23,14 +23,6 @@ export const maxViolations = 20;
 
 const compile = schemaCompiler("workspace change", { allErrors: true });
 
-interface WithPlan {
-  readonly plan: PlanName;
-}
-
-interface WithAmount {
-  readonly amount_cu_milli: number;
-}
-
 const planSchema = {
   type: "object",
   properties: { plan: { enum: ["free", "developer", "startup", "enterprise"] } },
@@ -46,29 +38,24 @@ const amountSchema = {
   additionalProperties: false,
 };
 const emptySchema = { type: "object", additionalProperties: false };
-const isPlan = compile<WithPlan>(planSchema);
-const isAmount = compile<WithAmount>(amountSchema);
+
+const isPlan = compile<Readonly<Record<"plan", PlanName>>>(planSchema);
+const isAmount = compile<Readonly<Record<"amount_cu_milli", number>>>(amountSchema);
 const isNothing = compile<object>(emptySchema);
 
 export const changes: Readonly<Record<ChangeName, Change>> = {
-  upgrade: change(planSchema, isPlan, async (workspaces, id, body, by) =>
-    replyTo(await workspaces.upgrade(id, body.plan, by)),
-  ),
-  downgrade: change(planSchema, isPlan, async (workspaces, id, body, by) =>
-    replyTo(await workspaces.downgrade(id, body.plan, by)),
-  ),
-  "cancel-downgrade": change(emptySchema, isNothing, async (workspaces, id, _, by) =>
-    replyTo(await workspaces.cancelDowngrade(id, by)),
-  ),
-  purchase: change(amountSchema, isAmount, async (workspaces, id, body, by) =>
-    replyTo(await workspaces.purchase(id, body.amount_cu_milli, by)),
+  upgrade: change(planSchema, isPlan, (to, id, { plan }, by) => to.upgrade(id, plan, by)),
+  downgrade: change(planSchema, isPlan, (to, id, { plan }, by) => to.downgrade(id, plan, by)),
+  "cancel-downgrade": change(emptySchema, isNothing, (to, id, _, by) => to.cancelDowngrade(id, by)),
+  purchase: change(amountSchema, isAmount, (to, id, body, by) =>
+    to.purchase(id, body.amount_cu_milli, by),
   ),
 };
 
 function change<T extends object>(
   schema: JsonSchema,
   isBody: Validator<T>,
-  run: (workspaces: Workspaces, id: string, body: T, by: ChangedBy) => Promise<Reply>,
+  run: (to: Workspaces, id: string, body: T, by: ChangedBy) => Promise<WorkspaceAnswer<unknown>>,
 ): Change {
   const takesNothing = isBody({});
   return {
@@ -81,7 +68,8 @@ function change<T extends object>(
         return refuse("GATEWAY_INVALID_PARAMS", { message: "the body is not valid JSON" });
       }
       const { value } = json;
-      return isBody(value) ? run(workspaces, id, value, by) : violated(isBody.errors ?? []);
+      if (!isBody(value)) return violated(isBody.errors ?? []);
+      return replyTo(await run(workspaces, id, value, by));
     },
   };
 }

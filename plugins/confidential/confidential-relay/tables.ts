@@ -55,12 +55,13 @@ DROP TABLE sluice.stream_names`,
   moved: [
     {
       name: "receipts",
-      columns: { session: "text", rid: "bigint", at: "bigint", receipt: "json" },
+      columns: "session, rid, at, receipt",
+      json: "receipt",
       key: ["session", "rid"],
     },
     {
       name: "lost_answers",
-      columns: { key_id: "text", name: "text", milli: "bigint", until: "bigint" },
+      columns: "key_id, name, milli, until, used",
       key: ["key_id", "name"],
     },
   ],

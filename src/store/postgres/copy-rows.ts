@@ -10,15 +10,15 @@ export interface CopiedTable {
   readonly name: string;
   /** The embedded table, if its name differs, or a query in parentheses. */
   readonly from?: string;
-  /** Columns with their types in PostgreSQL. The rows are copied in the order of the embedded table. */
-  readonly columns: Readonly<Record<string, ColumnType>>;
+  /** Names of the columns, separated by commas. The rows are copied in the order of the embedded table. */
+  readonly columns: string;
+  /** The column of JSON, which is a text in the embedded table. */
+  readonly json?: string;
   /** Columns that identify a row. */
   readonly key: readonly string[];
   /** Column that a sequence of the name `sluice.<table>_<column>` continues after the copy. */
   readonly numberedBy?: string;
 }
-
-export type ColumnType = "text" | "int" | "bigint" | "double precision" | "json" | "bytea";
 
 /** Maximum number of rows and of characters per statement. */
 const maxRows = 1_000;
@@ -30,9 +30,10 @@ export async function copyRows(
   db: DatabaseSync,
   table: CopiedTable,
 ): Promise<number> {
-  const names = Object.keys(table.columns);
-  const values = names.map((name) => (table.columns[name] === "json" ? `${name}::json` : name));
-  const statement = `INSERT INTO sluice.${table.name} (${names.join(", ")})
+  const values = namesOf(table).map((name) =>
+    name === table.json ? `(${textOf(name)})::json` : name,
+  );
+  const statement = `INSERT INTO sluice.${table.name} (${table.columns})
     SELECT ${values.join(", ")} FROM ${given(table)}`;
   let count = 0;
   for (const { json, rows } of batches(db, table)) {
@@ -58,11 +59,11 @@ export async function compareRows(
   table: CopiedTable,
 ): Promise<number> {
   const { name, key } = table;
-  const names = Object.keys(table.columns);
-  const isSame = names.map((column) => {
-    const text = table.columns[column] === "json" ? "::text" : "";
-    return `stored.${column}${text} IS NOT DISTINCT FROM given.${column}`;
-  });
+  const isSame = namesOf(table).map((column) =>
+    column === table.json
+      ? `stored.${column}::text IS NOT DISTINCT FROM ${textOf(`given.${column}`)}`
+      : `stored.${column} IS NOT DISTINCT FROM given.${column}`,
+  );
   const statement = `SELECT count(*) AS count FROM ${given(table)}
     WHERE NOT EXISTS (SELECT 1 FROM sluice.${name} AS stored
       WHERE ${key.map((column) => `stored.${column} = given.${column}`).join(" AND ")}
@@ -95,12 +96,18 @@ export async function refuseRows(run: RunStatement, { name }: CopiedTable): Prom
   );
 }
 
-/** The rows of a parameter, as a table expression. */
-function given({ columns }: CopiedTable): string {
-  const types = Object.entries(columns).map(
-    ([name, type]) => `${name} ${type === "json" ? "text" : type}`,
-  );
-  return `json_to_recordset($1) AS given (${types.join(", ")})`;
+function namesOf({ columns }: CopiedTable): readonly string[] {
+  return columns.split(", ");
+}
+
+/** Returns the SQL for the text of a JSON string. */
+function textOf(column: string): string {
+  return `${column} #>> '{}'`;
+}
+
+/** The rows of a parameter, as a table expression with the types of the table. */
+function given({ name }: CopiedTable): string {
+  return `json_populate_recordset(NULL::sluice.${name}, $1) AS given`;
 }
 
 interface Batch {
@@ -110,7 +117,7 @@ interface Batch {
 }
 
 function* batches(db: DatabaseSync, { name, from = name, columns }: CopiedTable): Generator<Batch> {
-  const select = db.prepare(`SELECT ${Object.keys(columns).join(", ")} FROM ${from}`);
+  const select = db.prepare(`SELECT ${columns} FROM ${from}`);
   let texts: string[] = [];
   let characters = 0;
   for (const row of select.iterate()) {

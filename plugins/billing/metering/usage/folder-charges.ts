@@ -15,6 +15,7 @@ import {
 } from "../journal-reader.ts";
 import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
+import { usageJson } from "../usage-json.ts";
 import { type ChargeBounds, type ReadCharges, type ReadMonths, usageReport } from "./report.ts";
 import { transferredResult } from "sluice-gateway/internal/compute";
 import type { SpendQuery, UsageRange } from "sluice-gateway/services";
@@ -22,16 +23,14 @@ import { readSpend } from "./spend.ts";
 
 const hourMs = 3_600_000;
 
-/** The columns of `hours` that are numbers of names. */
-const names = ["workspace", "key", "surface", "method", "model", "route"] as const;
-const namesInText: Readonly<Record<(typeof names)[number], string>> = {
-  workspace: "workspace_id",
-  key: "key_id",
-  surface: "surface",
-  method: "method",
-  model: "model",
-  route: "route",
-};
+/** Returns the SQL for a column whose value in `hours` is the number of a name. */
+const nameOf = (id: string, column = id): string =>
+  `ifnull((SELECT name FROM main.names WHERE id = ${id}), '') AS ${column}`;
+const names = [
+  nameOf("workspace", "workspace_id"),
+  nameOf("key", "key_id"),
+  ...["surface", "method", "model", "route"].map((name) => nameOf(name)),
+];
 
 /** The table of the charges since the last checkpoint, with the columns of `hours`, which an earlier release does not have. */
 const recentTable = `CREATE TEMP TABLE recent (
@@ -44,33 +43,16 @@ const hoursView = `
   CREATE TEMP VIEW hours AS SELECT hour, tag, calls, included, purchased, overage,
     included + purchased + overage AS used, input_tokens,
     output_tokens, cached_tokens, reasoning_tokens,
-    ${names
-      .map(
-        (name) =>
-          `ifnull((SELECT name FROM main.names WHERE id = ${name}), '') AS ${namesInText[name]}`,
-      )
-      .join(", ")}
+    ${names.join(", ")}
   FROM (SELECT * FROM main.hours UNION ALL SELECT * FROM temp.recent)`;
 
-/** A charge as the function `charges_of` returns it. */
-const chargeColumns = [
-  "time",
-  "workspace_id",
-  "key_id",
-  "surface",
-  "method",
-  "model",
-  "used_cu_milli",
-  "input_tokens",
-  "output_tokens",
-  "cached_tokens",
-  "reasoning_tokens",
-] as const;
-
+const chargeColumns =
+  "time workspace_id key_id surface method model used_cu_milli input_tokens output_tokens cached_tokens reasoning_tokens";
 const chargesView = `
-  CREATE TEMP VIEW charges AS
-    SELECT ${chargeColumns.map((name, place) => `value ->> ${place} AS ${name}`).join(", ")}
-    FROM json_each(charges_within())`;
+  CREATE TEMP VIEW charges AS SELECT ${chargeColumns
+    .split(" ")
+    .map((name) => `value ->> '${name}' AS ${name}`)
+    .join(", ")} FROM json_each(charges_within())`;
 
 /**
  * Runs `work` on the charges of one moment: those that were settled before the call. Rejects with StoreError if they
@@ -85,8 +67,10 @@ export async function withFolderCharges<T>(
     let bounds: ChargeBounds | undefined;
     openSnapshot(db);
     db.exec(hoursView);
-    // The time of a charge is a number in this file.
-    db.function("to_timestamp", (seconds) => Math.round(Number(seconds) * 1000));
+    // The times of charges are texts here.
+    db.function("to_timestamp", (seconds) =>
+      new Date(Math.round(Number(seconds) * 1000)).toISOString(),
+    );
     db.function("charges_within", () => JSON.stringify(chargesWithin(db, bounds)));
     db.exec(chargesView);
     const read: ReadCharges = async (statement, values, given) => {
@@ -158,7 +142,6 @@ function addRecent(db: DatabaseSync): void {
   sums.writeHours(db, "temp.recent");
 }
 
-/** Returns the charges with their columns in the order of `chargeColumns`. */
 function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unknown[] {
   if (bounds === undefined) throw new Error("a statement on charges needs bounds");
   const { from, to, workspaceId } = bounds;
@@ -167,19 +150,8 @@ function chargesWithin(db: DatabaseSync, bounds: ChargeBounds | undefined): unkn
   for (const { records } of commitsWithin(db, from, to)) {
     for (const row of chargesOf(records, "", nameReader, { from, to, after: -1 })) {
       if (row.workspaceId !== workspaceId) continue;
-      found.push([
-        row.time,
-        row.workspaceId,
-        row.keyId,
-        row.surface,
-        row.method,
-        row.model ?? null,
-        row.includedMilliCu + row.purchasedMilliCu + row.overageMilliCu,
-        row.inputTokens,
-        row.outputTokens,
-        row.cachedTokens,
-        row.reasoningTokens,
-      ]);
+      const { cachedTokens: cached_tokens, reasoningTokens: reasoning_tokens } = row;
+      found.push({ ...usageJson(row), cached_tokens, reasoning_tokens });
     }
   }
   return found;

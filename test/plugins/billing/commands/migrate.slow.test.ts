@@ -123,6 +123,7 @@ async function fillState(sql: Sql): Promise<void> {
   const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 9 };
   await stream.retryCredits.add({ keyId: "key_1", hello, requestBytes: 288 }, 20);
   await stream.close();
+  await sql.query("UPDATE sluice.lost_answers SET used = 7");
 }
 
 test("every row of the data folder is copied once, and the folder is marked", async (t) => {
@@ -142,6 +143,8 @@ test("every row of the data folder is copied once, and the folder is marked", as
   assert.deepEqual(sorted(await shared.run(keys, "list")), sorted(before.keys));
   const [slot] = await runSql(url, "SELECT body FROM sluice.idempotency_slots WHERE owner IS NULL");
   assert.deepEqual(slot, { body: Buffer.from([0, 255, 10]) });
+  const used = await runSql(url, "SELECT used::int FROM sluice.lost_answers");
+  assert.deepEqual(used, [{ used: 7 }]);
 
   // The numbers of changes continue.
   await shared.json(workspaces, "create", "--name", "Next", "--plan", "free");
