@@ -82,8 +82,7 @@ export async function bundle(
     await build({
       ...inRoot,
       entryPoints: [
-        // src/http/request.ts and src/base/schema-compiler.ts load these files when they need them.
-        { in: "node_modules/undici/index.js", out: "undici" },
+        // src/base/schema-compiler.ts loads this file when it needs it.
         { in: "node_modules/ajv/dist/2020.js", out: "ajv" },
         ...apart.map((name) => ({ in: name, out: name })),
       ],

@@ -28,7 +28,7 @@ export {
 export { isRequestId } from "../base/request-id.ts";
 export { Liveness, pingMs, type PingableSocket } from "../http/liveness.ts";
 export {
-  requestSender,
+  sendRequest,
   type HttpRequest,
   type HttpResponse,
   type SendRequest,

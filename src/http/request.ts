@@ -1,7 +1,9 @@
-/** Single requests to backends of plugins, such as probes, polled documents and deliveries. */
-import { createRequire } from "node:module";
-import type * as Undici from "undici";
-import { codeSuffix, packageFile } from "../base/package-files.ts";
+/**
+ * Single requests to backends of plugins, such as probes, polled documents and deliveries. Proxied requests use
+ * `Http1Client`.
+ */
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
 
 export interface HttpRequest {
   readonly method?: string;
@@ -14,30 +16,37 @@ export interface HttpResponse {
   readonly statusCode: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Must be read or dumped, so that the connection can be used again. */
-  readonly body: AsyncIterable<unknown> & {
-    /** Reads the rest, at most `limit` bytes, and throws it away. */
-    dump(options?: { readonly limit: number; readonly signal?: AbortSignal }): Promise<void>;
-  };
+  readonly body: AsyncIterable<Buffer>;
+  /** Reads the rest of the body, and throws it away. If it has more than `limit` bytes, the connection ends. */
+  readonly dump: (limit?: number) => Promise<void>;
 }
 
 /** Rejects if there is no response, or if the signal aborts. */
 export type SendRequest = (url: string, request: HttpRequest) => Promise<HttpResponse>;
 
-/** Returns the function that sends requests. The first call loads undici, so call it during the start. */
-export function requestSender(): SendRequest {
-  const { request } = undici();
-  return (url, options) => request(url, options);
-}
+const maxDumpedBytes = 131_072;
 
-const require = createRequire(import.meta.url);
-/** The build puts undici into a file of its own (.ci/bundle.ts). */
-const source = codeSuffix === ".ts" ? "undici" : packageFile("src/chunks/undici.cjs");
-
-/**
- * Loads undici on first use, which saves 3 to 4 MiB in a gateway that only uses nodes. Call it during the start, because
- * the first call reads and runs about a hundred files.
- */
-function undici(): typeof Undici {
-  // `require` returns any. These are the package's own types.
-  return require(source) as typeof Undici;
-}
+export const sendRequest: SendRequest = (url, { body: sent, ...options }) =>
+  new Promise((resolve, reject) => {
+    const request = new URL(url).protocol === "https:" ? requestHttps : requestHttp;
+    request(url, options, (response) => {
+      const { statusCode = 0, headers } = response;
+      // A stream without an encoding consists of buffers.
+      const body = response as AsyncIterable<Buffer>;
+      const dump: HttpResponse["dump"] = async (limit = maxDumpedBytes) => {
+        let left = limit;
+        for await (const { length } of body) {
+          left -= length;
+          if (left < 0) return;
+        }
+      };
+      resolve({ statusCode, headers, body, dump });
+    })
+      .on("error", reject)
+      // Without a listener, the request would never end.
+      .on("upgrade", (_response, socket) => {
+        socket.destroy();
+        reject(new Error("the server switched protocols"));
+      })
+      .end(sent);
+  });

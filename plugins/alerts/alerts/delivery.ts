@@ -91,7 +91,7 @@ export class Delivery {
       const headers = signedHeaders(this.#key, { id, body, now: clock.now() });
       const answer = await send(url, { method: "POST", headers, body: Buffer.from(body), signal });
       // Only the status matters. The body is read so that the connection can be reused.
-      await answer.body.dump({ limit: maxAnswerBytes, signal }).catch(() => {});
+      await answer.dump(maxAnswerBytes).catch(() => {});
       const { statusCode } = answer;
       return statusCode >= 200 && statusCode < 300 ? undefined : `status ${statusCode}`;
     } catch (error) {

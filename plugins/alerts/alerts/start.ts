@@ -1,6 +1,6 @@
 /** Checks the state of the gateway on timers, and passes changes to the delivery. */
 import { hostname } from "node:os";
-import { requestSender } from "sluice-gateway/internal/http";
+import { sendRequest } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import { durationMs } from "sluice-gateway/internal/toolkit";
 import { Delivery, type WaitingAlert } from "./delivery.ts";
@@ -45,7 +45,7 @@ export function startAlerts(
   });
   const { problems, watch, waiting } = keep("alerts", open, () => undefined);
   const delivery = new Delivery(
-    { url, secret, send: requestSender(), clock, log, metrics: alertMetrics(metrics) },
+    { url, secret, send: sendRequest, clock, log, metrics: alertMetrics(metrics) },
     waiting,
   );
   const name = store.postgres?.replica ?? hostname();

@@ -9,6 +9,7 @@ import {
   type OptionValues,
 } from "sluice-gateway/internal/module";
 import { isObject } from "sluice-gateway/internal/toolkit";
+import { checkText } from "../client/check-meanings.ts";
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
 import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
@@ -184,9 +185,10 @@ const shown = { pass: "pass   ", fail: "FAIL   ", warn: "WARN   ", skipped: "ski
 function describe(outcome: Outcome): string {
   const { checks, network, model, assurance, message, image_hash: image } = outcome;
   const width = Math.max(...checks.map(({ name }) => name.length), 0);
-  const lines = checks.map(({ name, result, why = "" }) =>
-    `${shown[result]}  ${name.padEnd(width)}  ${why}`.trimEnd(),
-  );
+  const lines = checks.map(({ name, result, why }) => {
+    const text = checkText({ name, result: result === "warn" ? "fail" : result, why });
+    return `${shown[result]}  ${name.padEnd(width)}  ${text}`.trimEnd();
+  });
   const who =
     assurance === "simulated" ? "SIMULATED: no hardware attests it" : `attested by ${assurance}`;
   const verdict = outcome.accepted

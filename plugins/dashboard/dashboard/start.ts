@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
-import { requestSender } from "sluice-gateway/internal/http";
+import { sendRequest } from "sluice-gateway/internal/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/internal/limits";
 import type { GatewayInfo, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import { Activity } from "./activity.ts";
@@ -71,7 +71,7 @@ export function openDashboard(
       keyChanges: rate("key-changes", perMinute.keyChanges),
       reports: rate("reports", perMinute.reports),
     },
-    oidc: oidc && { options: oidc, send: requestSender() },
+    oidc: oidc && { options: oidc, send: sendRequest },
   };
   let app: Promise<FastifyInstance> | undefined;
   return (request, response, address) => {

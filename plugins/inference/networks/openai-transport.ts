@@ -2,7 +2,7 @@
  * The transport to workers with OpenAI's API over HTTP. Workers at the same origin share one client, which opens as many
  * connections as there are requests.
  */
-import { Http1Client, requestSender } from "sluice-gateway/internal/http";
+import { Http1Client, sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptedCall,
@@ -38,8 +38,6 @@ interface SharedClient {
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #parts: TransportDeps;
-  /** Loaded here instead of at the first probe, which runs while other workers serve requests. */
-  readonly #request = requestSender();
   /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();
   /** Clients whose routes are closed and whose last answers have not ended. */
@@ -116,15 +114,15 @@ export class OpenaiTransport implements Transport {
     try {
       const signal = AbortSignal.timeout(probeMs);
       const { headers } = this.#config;
-      const { statusCode, body } = wasUnauthorized
-        ? await this.#request(`${base}/v1/chat/completions`, {
+      const { statusCode, dump } = wasUnauthorized
+        ? await sendRequest(`${base}/v1/chat/completions`, {
             method: "POST",
             signal,
             headers: { ...headers, "content-type": "application/json" },
             body: Buffer.from("{}"),
           })
-        : await this.#request(`${base}/v1/models`, { signal, headers });
-      await body.dump();
+        : await sendRequest(`${base}/v1/models`, { signal, headers });
+      await dump();
       return statusCode < 500 && !(wasUnauthorized && isUnauthorized(statusCode));
     } catch {
       return false;

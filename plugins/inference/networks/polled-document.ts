@@ -1,7 +1,7 @@
 /**
  * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
  */
-import { requestSender } from "sluice-gateway/internal/http";
+import { sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
 import { parseJson } from "sluice-gateway/internal/toolkit";
 
@@ -158,19 +158,17 @@ export class PolledDocument<T> {
   /** Returns the body, or a text with the reason why there is none. */
   async #bytes(signal: AbortSignal): Promise<Buffer | string> {
     const { url, headers } = this.#options;
-    const { statusCode, body } = await requestSender()(url, {
+    const { statusCode, body, dump } = await sendRequest(url, {
       headers: { accept: "application/json", ...headers },
       signal,
     });
     if (statusCode !== 200) {
-      await body.dump();
+      await dump();
       return `status ${statusCode}`;
     }
     const pieces: Buffer[] = [];
     let bytes = 0;
-    for await (const piece of body) {
-      // undici returns Buffers for a body without an encoding.
-      const chunk = piece as Buffer;
+    for await (const chunk of body) {
       bytes += chunk.length;
       if (bytes > maxBytes) return `more than ${maxBytes} bytes`;
       pieces.push(chunk);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
+import { Readable } from "node:stream";
 import { test } from "node:test";
 import {
   Delivery,
@@ -50,12 +51,8 @@ function bench(respond: (attempt: Attempt) => Response, waiting: WaitingAlert[] 
             signal?.addEventListener("abort", () => reject(new Error("aborted")));
           });
         }
-        const noBody = new Blob([]).stream();
-        return {
-          statusCode: response,
-          headers: {},
-          body: Object.assign(noBody, { dump: () => Promise.resolve() }),
-        };
+        const noBody = Readable.from([]);
+        return { statusCode: response, headers: {}, body: noBody, dump: () => Promise.resolve() };
       },
     },
     waiting,

@@ -1,5 +1,5 @@
 /** Sends one batch to the billing system and classifies the response. */
-import { requestSender } from "sluice-gateway/internal/http";
+import { sendRequest } from "sluice-gateway/internal/http";
 
 export type DeliveryResult =
   | { readonly kind: "accepted" }
@@ -33,14 +33,14 @@ export async function send(
 ): Promise<DeliveryResult> {
   try {
     const headers = { ...sink.headers, "content-type": contentType };
-    const answer = await requestSender()(sink.url, {
+    const answer = await sendRequest(sink.url, {
       method: "POST",
       headers,
       body,
       signal,
     });
     // Reads the body so that the connection can be reused. The signal aborts a body that does not end.
-    await answer.body.dump({ limit: 64 * 1024, signal }).catch(() => {});
+    await answer.dump(64 * 1024).catch(() => {});
     const { statusCode: status } = answer;
     if (status >= 200 && status < 300) return { kind: "accepted" };
     if (status >= 500 || retryableStatuses.has(status)) {

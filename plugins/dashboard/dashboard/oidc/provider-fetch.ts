@@ -39,16 +39,15 @@ export function providerFetch(issuer: string, send: SendRequest, clock: Clock): 
 }
 
 /** Resolves when the body has been read. */
-async function whole({ statusCode, headers, body }: HttpResponse): Promise<Response> {
+async function whole(answer: HttpResponse): Promise<Response> {
+  const { statusCode, headers, body } = answer;
   if (statusCode < 200 || statusCode >= 500) {
-    await body.dump({ limit: maxAnswerBytes });
+    await answer.dump(maxAnswerBytes);
     throw new NoAnswerError(`status ${statusCode}`);
   }
-  const parts: Uint8Array[] = [];
+  const parts: Buffer[] = [];
   let bytes = 0;
-  for await (const part of body) {
-    // undici's bodies consist of buffers.
-    const chunk = part as Uint8Array;
+  for await (const chunk of body) {
     bytes += chunk.length;
     if (bytes > maxAnswerBytes) throw new NoAnswerError(`more than ${maxAnswerBytes} bytes`);
     parts.push(chunk);

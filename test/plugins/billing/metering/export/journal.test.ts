@@ -211,9 +211,9 @@ test("a batch counts as accepted even if the body of the response does not end o
     });
     // The HTTP client of `send` has received the head; code that waits for it runs before the assignment here.
     const onHead = (): unknown => setImmediate(() => answering && end(answering));
-    subscribe("undici:request:headers", onHead);
+    subscribe("http.client.response.finish", onHead);
     assert.deepEqual(await send(on.sink, body, late.signal), { kind: "accepted" });
-    unsubscribe("undici:request:headers", onHead);
+    unsubscribe("http.client.response.finish", onHead);
   }
 });
 

@@ -6,7 +6,7 @@ import {
   ProviderError,
 } from "../../../../../plugins/dashboard/dashboard/oidc/provider.ts";
 import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/options.ts";
-import { requestSender } from "../../../../../src/http/request.ts";
+import { sendRequest, type SendRequest } from "../../../../../src/http/request.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import {
   clientId,
@@ -32,9 +32,9 @@ function opened(issuer: string, scripted: ScriptedProvider) {
   };
   scripted.document = documentAt(issuer);
   const sent: string[] = [];
-  const send: ReturnType<typeof requestSender> = (url, request) => {
+  const send: SendRequest = (url, request) => {
     sent.push(url);
-    return requestSender()(scripted.issuer + url.slice(issuer.length), request);
+    return sendRequest(scripted.issuer + url.slice(issuer.length), request);
   };
   return { provider: openProvider({ options, send, clock: manualClock(Date.now()) }), sent };
 }

@@ -1,0 +1,66 @@
+/** Single requests to servers that answer wrongly. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
+import { test, type TestContext } from "node:test";
+import { sendRequest } from "../../src/http/request.ts";
+
+/** Starts a server that sends this text and ends the connection. Returns its URL. */
+async function serverOf(t: TestContext, text: string): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => socket.end(text));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  // A server that listens on TCP has an address of this type.
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+const refused: readonly (readonly [name: string, answer: string])[] = [
+  ["nothing", ""],
+  ["another protocol", "SSH-2.0-OpenSSH_9.6\r\n"],
+  [
+    "a switch of protocols",
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+  ],
+  ["two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"],
+  ["too many fields", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}\r\n\r\n`],
+];
+for (const [name, answer] of refused) {
+  test(`rejects if the server sends ${name}`, async (t) => {
+    await assert.rejects(sendRequest(await serverOf(t, answer), {}));
+  });
+}
+
+test("rejects a URL or a field that cannot be sent", async () => {
+  await assert.rejects(sendRequest("ftp://127.0.0.1/", {}));
+  await assert.rejects(sendRequest("http://127.0.0.1:1/", { headers: { x: "a\nb" } }));
+});
+
+test("reading and dumping reject if the body is cut", async (t) => {
+  const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab");
+  const read = async ({ body }: Awaited<ReturnType<typeof sendRequest>>): Promise<void> => {
+    for await (const piece of body) assert.equal(piece.toString(), "ab");
+  };
+  await assert.rejects(read(await sendRequest(url, {})));
+  await assert.rejects((await sendRequest(url, {})).dump());
+});
+
+test("a dump ends at its limit", async (t) => {
+  const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nabcdef");
+  await (await sendRequest(url, {})).dump(3);
+});
+
+test("the signal aborts a request, and the body of its answer", async (t) => {
+  const aborted = AbortSignal.abort();
+  await assert.rejects(sendRequest("http://127.0.0.1:1/", { signal: aborted }), {
+    name: "AbortError",
+  });
+  const late = new AbortController();
+  const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab");
+  const answer = await sendRequest(url, { signal: late.signal });
+  late.abort();
+  await assert.rejects(answer.dump());
+});
