@@ -27,6 +27,8 @@ export interface StreamsOptions {
   readonly tokens: number;
   /** Whether the requests are those of an agent, which the model answers with a call of a tool. Default: false. */
   readonly isAgent?: boolean;
+  /** Whether an event may have several tokens, so that the end alone shows that an answer is whole. Default: false. */
+  readonly isBatched?: boolean;
 }
 
 export interface StreamsResult {
@@ -110,6 +112,7 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
         socket.destroy();
         finish(slot, fault);
       } else if (hasEnded(slot)) {
+        if (options.isBatched === true && slot.isComplete) slot.events = options.tokens + 1;
         finish(slot, isWhole(slot, options.tokens) ? undefined : "ended early");
       }
     });

@@ -1,6 +1,5 @@
 /** Real agents edit a file through the gateway, in every API that they speak. */
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,16 +8,11 @@ import { setTimeout } from "node:timers/promises";
 import { pipelineOf } from "../plugins/inference/chat/gateway.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
-import { skipWithout } from "../skip-without.ts";
 import { after, before, file, model, startEditWorkers } from "./edit-worker.ts";
-import { agents, runAgent, type Agent, type Api } from "./programs.ts";
+import { agents, pathOf, runAgent, skipUninstalled, type Agent, type Api } from "./programs.ts";
 
 /** Time limit of an agent, far above what it needs even on a busy machine. */
 const maxMs = 180_000;
-
-function pathOf({ folder, program }: Agent): string {
-  return join(import.meta.dirname, folder, "node_modules", program);
-}
 
 /** A run of an agent, with the code with which it ended and its file. */
 interface Run {
@@ -75,11 +69,7 @@ async function moveAfterRefusals(
 }
 
 for (const agent of agents) {
-  const isInstalled = existsSync(pathOf(agent));
-  const skip =
-    agent.folder === "large" && !isInstalled && process.env["LARGE_AGENTS"] !== "true"
-      ? "needs .ci/try-agents"
-      : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
+  const skip = skipUninstalled(agent);
   for (const api of agent.apis) {
     const repeats = agent.repeats.includes(api);
     const broken = repeats ? ", a stream that breaks" : "";

@@ -1,25 +1,19 @@
-/** The small agents edit a file through `sluice connect`, so every tool call passes through an enclave, encrypted. */
+/** Real agents edit a file through `sluice connect`, so every tool call passes through an enclave, encrypted. */
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startChain } from "../plugins/confidential/sealed-networks/chain.ts";
 import { localKey } from "../plugins/confidential/sealed-networks/local-gateway.ts";
-import { skipWithout } from "../skip-without.ts";
 import { after, before, file, model, startEditWorkers } from "./edit-worker.ts";
-import { agents, runAgent } from "./programs.ts";
+import { agents, pathOf, runAgent, skipUninstalled } from "./programs.ts";
 
 /** Time limit of an agent, far above what it needs even on a busy machine. */
 const maxMs = 180_000;
 
-for (const agent of agents.filter(({ folder }) => folder === "small")) {
-  const program = join(import.meta.dirname, "small/node_modules", agent.program);
-  const skip = skipWithout(
-    "`npm install --no-save --ignore-scripts` in test/agents/small",
-    existsSync(program),
-  );
+for (const agent of agents) {
+  const skip = skipUninstalled(agent);
   for (const api of agent.apis) {
     test(`${agent.name} edits a file over the API for ${api}, encrypted`, { skip }, async (t) => {
       await using worker = await startEditWorkers({ breaks: false });
@@ -37,7 +31,7 @@ for (const agent of agents.filter(({ folder }) => folder === "small")) {
       await writeFile(join(work, file), before);
       const prompt = `Use American spelling in ${file}.`;
       const command = agent.command(api, { url, key: localKey, model }, prompt, home);
-      const { code, output } = await runAgent(agent, program, command, { work, home, maxMs });
+      const { code, output } = await runAgent(agent, pathOf(agent), command, { work, home, maxMs });
       assert.equal(code, 0, output);
       assert.match(output, /All done\./);
       assert.equal(await readFile(join(work, file), "utf8"), after, output);

@@ -1,8 +1,10 @@
 /** The agents, with their configuration for each API of the gateway and the command that starts them with a prompt. */
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
+import { skipWithout } from "../skip-without.ts";
 
 export type Api = "chat" | "responses" | "messages";
 
@@ -173,6 +175,18 @@ const opencode: Agent = {
 };
 
 export const agents: readonly Agent[] = [pi, qwen, continueCli, codex, claude, opencode];
+
+export function pathOf({ folder, program }: Agent): string {
+  return join(import.meta.dirname, folder, "node_modules", program);
+}
+
+/** Returns the reason why the tests of an agent are skipped, or false. */
+export function skipUninstalled(agent: Agent): string | false {
+  const isInstalled = existsSync(pathOf(agent));
+  return agent.folder === "large" && !isInstalled && process.env["LARGE_AGENTS"] !== "true"
+    ? "needs .ci/try-agents"
+    : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
+}
 
 /**
  * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was killed

@@ -1,0 +1,171 @@
+/**
+ * Measures `sluice connect` beside a gateway whose workers get plain text. The measured process runs on core 0. The
+ * clients, the model, the enclave and the gateway that relays to it share core 1, so use few streams.
+ *
+ *   node bench/load/connect.ts [--seconds 8] [--streams 20] [--rounds 3]
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { builtSluice } from "./built-package.ts";
+import { runStreams, type StreamsResult } from "./chat-client.ts";
+import { issueKey } from "./key.ts";
+import { chatPipeline } from "./pipelines.ts";
+import { startPeer, type Peer } from "./process.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "8" },
+    streams: { type: "string", default: "20" },
+    rounds: { type: "string", default: "3" },
+  },
+});
+const seconds = Number(values.seconds);
+const streams = Number(values.streams);
+const tokens = 50;
+const model = "Bench/Echo-1";
+const sluice = builtSluice();
+const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
+
+interface Figures {
+  readonly result: StreamsResult;
+  readonly microsPerToken: number;
+  readonly rssMiB: number;
+  readonly readyMs: number;
+}
+
+try {
+  await run();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function run(): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const mock = [process.execPath, join(import.meta.dirname, "mock-model.ts")];
+  const upstream = await startPeer(mock, { core: 1 });
+  stack.use(upstream);
+  const url = `http://127.0.0.1:${upstream.port}`;
+  const starts = { plain: startPlain(url), connect: await prepareConnect(stack, url) };
+  const figures = { plain: [] as Figures[], connect: [] as Figures[] };
+  // The first start of each makes the compiled code that the next ones use.
+  for (let round = -1; round < Number(values.rounds); round++) {
+    for (const name of ["plain", "connect"] as const) {
+      const found = await measure(starts[name]);
+      if (round >= 0) figures[name].push(found);
+    }
+  }
+  print(figures.plain, figures.connect);
+}
+
+type Start = () => Promise<{ readonly peer: Peer; readonly key: string }>;
+
+async function measure(start: Start): Promise<Figures> {
+  const begun = performance.now();
+  const { peer, key } = await start();
+  await using _ = peer;
+  const readyMs = performance.now() - begun;
+  const options = {
+    port: peer.port,
+    api: "chat" as const,
+    headers: [`authorization: Bearer ${key}`],
+    tokens,
+    isBatched: true,
+  };
+  await runStreams({ ...options, streams: 10, seconds: 2 });
+  const before = peer.cpuMicros();
+  const result = await runStreams({ ...options, streams, seconds });
+  if (result.completed < result.started) throw new Error(JSON.stringify(result.faults));
+  const microsPerToken = (peer.cpuMicros() - before) / result.tokens;
+  return { result, microsPerToken, rssMiB: peer.rssMiB(), readyMs };
+}
+
+/** Returns a function that starts a gateway in front of the model. */
+function startPlain(upstream: string): Start {
+  const { file, env } = settings("plain", (own) => chatPipeline(upstream, own));
+  const key = issueKey(file, env);
+  return async () => ({
+    peer: await startPeer([...sluice, "start", "--json", "--config", file], { core: 0, env }),
+    key,
+  });
+}
+
+/** Starts an enclave and a gateway that relays to it. Returns a function that starts `sluice connect`. */
+async function prepareConnect(stack: AsyncDisposableStack, upstream: string): Promise<Start> {
+  const kind = ["--network", "bench", "--evidence", "simulated", "--listen", "127.0.0.1:0"];
+  const command = [
+    ...sluice,
+    "worker",
+    "--upstream",
+    upstream,
+    "--model",
+    model,
+    ...kind,
+    "--json",
+  ];
+  const worker = await startPeer(command, { core: 1 });
+  stack.use(worker);
+  // `sluice worker --json` prints this.
+  const enclave = JSON.parse(worker.line) as Record<
+    "url" | "status_url" | "simulated_root",
+    string
+  >;
+  const roots = [enclave.simulated_root];
+  const network = {
+    kind: "enclave",
+    url: enclave.url,
+    status: { url: enclave.status_url },
+    price_per_token_nano: "12",
+    evidence: { kind: "simulated", roots },
+  };
+  const { file, env } = settings("relay", (own) => {
+    const pipeline = JSON.parse(chatPipeline(upstream, own)) as { routes: object[] };
+    const [route] = pipeline.routes;
+    const to = { path: "/v1/confidential/stream", websocket: true, to: "confidential-stream" };
+    const { methods: _, ...others } = route as { methods: unknown };
+    const models = { path: "/v1/models", methods: ["GET"], run: ["authenticate"], to: "models" };
+    return JSON.stringify({
+      ...pipeline,
+      networks: { bench: network },
+      routes: [{ ...others, ...to }, models],
+    });
+  });
+  const key = issueKey(file, env);
+  const relay = await startPeer([...sluice, "start", "--json", "--config", file], { core: 1, env });
+  stack.use(relay);
+  const trust = ["--allow-simulated", "--simulated-root", enclave.simulated_root];
+  const target = [`http://127.0.0.1:${relay.port}`, "--key", key, "--model", model];
+  return async () => {
+    const args = [...sluice, "connect", ...target, ...trust, "--port", "0", "--json"];
+    const peer = await startPeer(args, { core: 0 });
+    return { peer, key: (JSON.parse(peer.line) as { readonly key: string }).key };
+  };
+}
+
+function settings(name: string, pipelineOf: (own: string) => string) {
+  const own = join(folder, name);
+  mkdirSync(own);
+  const file = `${own}.yaml`;
+  writeFileSync(file, pipelineOf(own));
+  return { file, env: { DATA_DIR: join(own, "data"), PORT: "0", ADMIN_PORT: "0" } };
+}
+
+function print(plain: readonly Figures[], connect: readonly Figures[]): void {
+  const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
+    list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? NaN;
+  const rows: [string, (figures: Figures) => number][] = [
+    ["CPU per token, µs", ({ microsPerToken }) => microsPerToken],
+    ["first token p50, ms", ({ result }) => result.p50],
+    ["RSS after the load, MiB", ({ rssMiB }) => rssMiB],
+    ["from start to ready, ms", ({ readyMs }) => readyMs],
+  ];
+  console.log(
+    `| ${streams} streams | plain | connect | ratio | difference |\n|---|---|---|---|---|`,
+  );
+  for (const [title, of] of rows) {
+    const [a, b] = [median(plain, of), median(connect, of)];
+    const cells = [title, ...[a, b, b / a, b - a].map((figure) => figure.toFixed(2))];
+    console.log(`| ${cells.join(" | ")} |`);
+  }
+}
