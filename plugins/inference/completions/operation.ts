@@ -94,16 +94,23 @@ const openaiError = (code: JsonSchema): JsonSchema =>
     ),
   });
 
-/** Returns the schema of an error in OpenAI's shape whose code is one of `codes`. */
-export function openaiErrorOf(...codes: readonly string[]): JsonSchema {
-  return openaiError({ enum: codes });
+/**
+ * Returns the errors and refusals of a surface that renders them as openai-errors.ts does. `codes`: those of invalid
+ * requests.
+ */
+export function openaiFailures(
+  ...codes: readonly string[]
+): Pick<DescribedApi, "errors" | "refusalBody" | "answerHeaders"> {
+  return {
+    errors: {
+      400: openaiError({ enum: codes }),
+      404: openaiError({ enum: ["model_not_found"] }),
+      503: openaiError({ enum: ["server_error"] }),
+    },
+    refusalBody: openaiError(text),
+    answerHeaders: {
+      "X-Sluice-Error": header("The gateway's code of an error.", "GATEWAY_RATE_LIMITED"),
+      ...retryAfter,
+    },
+  };
 }
-
-/** The refusals of a surface whose `renderRefusal` is that of openai-errors.ts. */
-export const openaiRefusals: Pick<Operation, "refusalBody" | "answerHeaders"> = {
-  refusalBody: openaiError(text),
-  answerHeaders: {
-    "X-Sluice-Error": header("The gateway's code of an error.", "GATEWAY_RATE_LIMITED"),
-    ...retryAfter,
-  },
-};

@@ -6,8 +6,7 @@ import {
   ignoredHeader,
   modelId,
   objectOf,
-  openaiErrorOf,
-  openaiRefusals,
+  openaiFailures,
   text,
   usedCUMilli,
 } from "../completions/operation.ts";
@@ -77,10 +76,5 @@ export const operation = completionOperation({
     content: { "application/json": answer },
     headers: ignoredHeader("input_type"),
   },
-  errors: {
-    400: openaiErrorOf("invalid_value", "invalid_request"),
-    404: openaiErrorOf("model_not_found"),
-    503: openaiErrorOf("server_error"),
-  },
-  ...openaiRefusals,
+  ...openaiFailures("invalid_value", "invalid_request"),
 });

@@ -83,8 +83,8 @@ export function withMember(members: object, name: string, json: string): string 
 }
 
 /**
- * Returns the JSON of the input of a tool call, as the model wrote it, so that numbers keep their digits. Arguments that are not a JSON object are kept as a text, so that the client's check
- * of its schema fails and the model gets to see them.
+ * Returns the JSON of the input of a tool call as the model wrote it, so that numbers keep their digits. Arguments that
+ * are not a JSON object are kept as a text, so that the client's check of its schema fails and the model gets to see them.
  */
 function inputOf(text: string): string {
   if (text.trim() === "") return "{}";

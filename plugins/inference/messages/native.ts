@@ -14,7 +14,7 @@ const thoughts: readonly unknown[] = ["thinking", "redacted_thinking"];
 
 export const nativeMessages: NativeApi = {
   name: "messages",
-  members: known,
+  members: new Set(known),
   // Without `reasoning` in `passes`, the worker gets neither the effort nor earlier reasoning.
   isKept: (name, passes) =>
     keptNames.test(name) &&

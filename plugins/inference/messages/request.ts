@@ -37,11 +37,10 @@ const strictVersion = "2026-10-21";
 const readMaxTokens = check.integer(1, maxTokenLimit);
 const sampling = ["temperature", "top_p", "top_k"];
 /** Members that are translated or refused. All others are ignored: agents add new ones every few weeks. */
-export const known: ReadonlySet<string> = new Set(
+export const known: readonly string[] =
   "model messages system max_tokens stream tools tool_choice stop_sequences thinking output_config output_format container mcp_servers"
     .split(" ")
-    .concat(sampling),
-);
+    .concat(sampling);
 /** Names of chat completions in the list of ignored members, and their names here. */
 const renamed: ReadonlyMap<string, string> = new Map([
   ["messages.reasoning_content", "messages.content.thinking"],
@@ -126,9 +125,7 @@ function noteOthers(body: Json, ignored: IgnoredNames): void {
     if (isAbsent(body[name]) || (Array.isArray(body[name]) && body[name].length === 0)) continue;
     throw check.fail(name, "is not supported, because models here run no tools by themselves");
   }
-  for (const name of Object.keys(body)) {
-    if (!known.has(name) && !isAbsent(body[name])) ignored.addChosen(name);
-  }
+  ignored.addOthers(body, known, "");
 }
 
 /** Claude Code writes the id of its session into the id of the user, as JSON. */

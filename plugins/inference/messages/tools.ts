@@ -46,11 +46,9 @@ function readTool(
   }
   return {
     name: check.name(name, `${path}.name`),
-    ...(!isAbsent(description) && {
-      description: check.text(description, `${path}.description`),
-    }),
+    description: check.optional(description, `${path}.description`, check.text),
     parameters: check.object(schema, `${path}.input_schema`),
-    ...(typeof strict === "boolean" && { strict }),
+    strict: typeof strict === "boolean" ? strict : undefined,
   };
 }
 

@@ -6,8 +6,7 @@ import {
   ignoredHeader,
   modelId,
   objectOf,
-  openaiErrorOf,
-  openaiRefusals,
+  openaiFailures,
   text,
   usedCUMilli,
 } from "../completions/operation.ts";
@@ -117,15 +116,10 @@ export const operation = completionOperation({
     content: { "application/json": response, "text/event-stream": stream },
     headers: ignoredHeader("store, tools.web_search"),
   },
-  errors: {
-    400: openaiErrorOf(
-      "invalid_value",
-      "unsupported_parameter",
-      "context_length_exceeded",
-      "invalid_request",
-    ),
-    404: openaiErrorOf("model_not_found"),
-    503: openaiErrorOf("server_error"),
-  },
-  ...openaiRefusals,
+  ...openaiFailures(
+    "invalid_value",
+    "unsupported_parameter",
+    "context_length_exceeded",
+    "invalid_request",
+  ),
 });
