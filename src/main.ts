@@ -46,7 +46,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice: unknown command "${name}"${hint}\n\n${await overview()}`);
     return 2;
   }
-  if (command.isServer === true) becomeServerProcess();
+  if (command.semiSpaceMiB !== undefined) becomeServerProcess(command.semiSpaceMiB);
   try {
     return await runCommand(await command.load(), rest);
   } catch (error) {

@@ -119,8 +119,8 @@ export interface InitTemplate {
 
 export interface ModuleCommand {
   readonly load: () => Promise<Command>;
-  /** True if the command runs until it is stopped. */
-  readonly isServer?: boolean;
+  /** Of a command that runs until it is stopped: the space for new objects of its process, in MiB. */
+  readonly semiSpaceMiB?: number;
 }
 
 export interface StoreSubcommands {

@@ -32,8 +32,7 @@ export default {
   },
   tables: async () => (await import("./accounts/tables.ts")).accountTables,
   async databases() {
-    const { chargesVersion } = await import("./metering/journal-schema.ts");
-    const { takenOverVersion } = await import("./metering/take-over.ts");
+    const { chargesVersion, takenOverVersion } = await import("./metering/journal-schema.ts");
     return { "charges.db": chargesVersion, "journal.db": takenOverVersion };
   },
   async migrations() {

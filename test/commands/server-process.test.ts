@@ -18,7 +18,7 @@ interface ChildOutput {
 
 const code = `
   import { becomeServerProcess } from ${JSON.stringify(subject)};
-  becomeServerProcess();
+  becomeServerProcess(8);
   const { pid, execArgv, argv, env } = process;
   console.log(JSON.stringify({ pid, flags: execArgv, args: argv.slice(1), threshold: env.${threshold} }));
 `;

@@ -5,13 +5,12 @@ import type { AccountStore } from "./account-store.ts";
 import { AccountsService } from "./accounts.ts";
 import { createAdmin, createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
 import { followerMark } from "./change-log.ts";
-import { refuseUnmoved } from "./earlier-folder.ts";
+import { refuseUnmoved, openAccountStore } from "./sql-account-store.ts";
 import { LeasedSlots } from "./idempotency.ts";
 import { joinTransactions } from "./joined-sql.ts";
 import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createSlots, type SlotStore } from "./slots.ts";
-import { openAccountStore } from "./sql-account-store.ts";
 import { createTickets } from "./tickets.ts";
 
 export interface RunningAccounts extends Accounts {

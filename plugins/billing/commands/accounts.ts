@@ -15,9 +15,8 @@ import {
 import type { ChangeAuthor, Failed, Metering, Workspace } from "sluice-gateway/services";
 import { explain } from "sluice-gateway/internal/store";
 import type { AccountStore } from "../accounts/account-store.ts";
-import { refuseUnmoved } from "../accounts/earlier-folder.ts";
+import { refuseUnmoved, openAccountStore } from "../accounts/sql-account-store.ts";
 import { joinTransactions } from "../accounts/joined-sql.ts";
-import { openAccountStore } from "../accounts/sql-account-store.ts";
 import { createUsageQueries } from "../leases/usage-queries.ts";
 import { readPurchasedDrawn } from "../metering/usage/folder-charges.ts";
 

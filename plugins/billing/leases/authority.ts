@@ -3,14 +3,41 @@
  * and PostgresLedger with rows of the database.
  */
 import { windowState, type RollingWindow } from "../metering/windows.ts";
-import { outstanding, type LeaseRow, type ScopeState, type Used } from "./ledger-rows.ts";
-import type { Granted, LimitReached, Want } from "./ledger.ts";
-import { currentMonth, monthLimit } from "./months.ts";
+import type { Granted, LimitReached, Want, WorkspaceLimits } from "./ledger.ts";
+import { currentMonth, monthLimit, type FixedMonth } from "./months.ts";
 
 /** A replica that has sent nothing for this time is fenced. */
 export const silenceMs = 10_000;
 /** The scope is central if a replica would be granted less than this part of the credit that it asks for as slack. */
 const leastPart = 1 / 8;
+
+/** The credit that one replica holds in one scope: totals since the replica started to count this scope. */
+export interface LeaseRow {
+  granted: number;
+  /** The part of `granted` that its posted charges took. */
+  spent: number;
+  /** The part of `granted` that was neither charged nor reserved when the replica last stated it. */
+  slack: number;
+  /** The least need that the replica has stated and that waits for credit of others. 0 if none waits. */
+  waits: number;
+  /** The newest epoch that the replica has answered. */
+  epoch: number;
+}
+
+export interface ScopeState {
+  readonly epoch: number;
+  /** The limits of the last request. Undefined for a key, and for a workspace before its first request. */
+  readonly limits: WorkspaceLimits | undefined;
+  /** The months of a workspace that had ended at the last request. */
+  readonly fixed: readonly FixedMonth[];
+}
+
+/** The posted charges of a scope: those in the windows of a key, or those of a workspace by the start of the month. */
+export interface Used {
+  readonly dayMilliCu: number;
+  readonly monthMilliCu: number;
+  readonly months: ReadonlyMap<number, number>;
+}
 
 /** Everything that a decision depends on, read at one instant. */
 export interface ScopeView {
@@ -36,6 +63,11 @@ export interface Decision {
   readonly unmetMilliCu: number;
   /** Credit that all replicas hold. */
   readonly openMilliCu: number;
+}
+
+/** Returns the credit that a lease holds. */
+export function outstanding({ granted, spent }: Pick<LeaseRow, "granted" | "spent">): number {
+  return Math.max(0, granted - spent);
 }
 
 /** Grants what fits. At most what is left is granted, so charges plus leases never exceed a limit. */

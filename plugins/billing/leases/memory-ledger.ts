@@ -13,18 +13,39 @@ import type {
   PostRequest,
   Registered,
   ReplicaMode,
+  ReplicaState,
   Standing,
   Want,
 } from "./ledger.ts";
-import { grant, limitReached, silenceMs } from "./authority.ts";
 import {
-  addTo,
-  leaseOf,
+  grant,
+  limitReached,
   outstanding,
-  usedOf,
-  type ReplicaRow,
-  type ScopeRow,
-} from "./ledger-rows.ts";
+  silenceMs,
+  type LeaseRow,
+  type ScopeState,
+  type Used,
+} from "./authority.ts";
+
+interface ReplicaRow {
+  readonly name: string;
+  readonly mode: ReplicaMode;
+  readonly registeredAt: number;
+  state: ReplicaState;
+  heardAt: number;
+  posted: number;
+  leaseNo: number;
+}
+
+export interface ScopeRow extends ScopeState {
+  /** Keys are the numbers of replicas. */
+  readonly leases: Map<number, LeaseRow>;
+  /** The windows of a key. */
+  readonly day: RollingWindow;
+  readonly month: RollingWindow;
+  /** The charges of a workspace: milli-CU by the start of the month. */
+  readonly months: Map<number, number>;
+}
 
 /** Number of rows that one sweep looks at. This takes about 0.1 ms. */
 const rowsPerSweep = 1_000;
@@ -216,4 +237,22 @@ export class MemoryLedger implements CreditLedger {
     const { state, posted, leaseNo } = row ?? { state: "unknown", posted: 0, leaseNo: 0 };
     return { state, posted, leaseNo, time: this.#now() };
   }
+}
+
+function leaseOf(scope: ScopeRow, replica: number): LeaseRow {
+  let lease = scope.leases.get(replica);
+  if (lease === undefined) {
+    lease = { granted: 0, spent: 0, slack: 0, waits: 0, epoch: 0 };
+    scope.leases.set(replica, lease);
+  }
+  return lease;
+}
+
+function addTo(sums: Map<number, number>, step: number, milliCu: number): void {
+  sums.set(step, (sums.get(step) ?? 0) + milliCu);
+}
+
+/** Returns the posted charges that count now. */
+export function usedOf({ day, month, months }: ScopeRow, now: number): Used {
+  return { dayMilliCu: day.sum(now), monthMilliCu: month.sum(now), months };
 }

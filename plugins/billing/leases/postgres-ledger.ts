@@ -5,13 +5,12 @@
  * Every method rejects with DatabaseFailure.
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
-import { number, text } from "sluice-gateway/internal/store";
+import { number, text, type Row } from "sluice-gateway/internal/store";
 import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
 import { chargeColumns, storableJson } from "../metering/usage-json.ts";
 import { windowOf } from "../metering/windows.ts";
-import { grant, limitReached, type Decision, type ScopeView } from "./authority.ts";
+import { grant, limitReached, type Decision, type LeaseRow, type ScopeView } from "./authority.ts";
 import { joinLooks } from "./feeds.ts";
-import type { LeaseRow } from "./ledger-rows.ts";
 import type {
   CreditLedger,
   Granted,
@@ -31,8 +30,6 @@ import { readScopes, readSteps, registerLock, writeLeases } from "./ledger-state
 const statementMs = 2_000;
 /** Maximum number of times that one lease request is decided, because other gateways have changed its scopes. */
 const maxDecisions = 20;
-
-type Row = Readonly<Record<string, unknown>>;
 
 /**
  * The standing of a replica after a statement. `changed`: a common table expression that has a row if the statement has

@@ -1,8 +1,7 @@
 /** Reads the used credit of every key and workspace from the sums of the charges, at start. */
 import type { DatabaseSync } from "node:sqlite";
 import { explain, number, text } from "sluice-gateway/internal/store";
-import type { ScopeRow } from "../leases/ledger-rows.ts";
-import type { MemoryLedger } from "../leases/memory-ledger.ts";
+import type { MemoryLedger, ScopeRow } from "../leases/memory-ledger.ts";
 import { totalOf } from "../leases/months.ts";
 import { openJournalReader } from "./journal-reader.ts";
 import { chargesPath } from "./journal-schema.ts";

@@ -41,7 +41,7 @@ interface Group {
 
 export class JournalFile implements Disposable {
   readonly #db: DatabaseSync;
-  #sums: Sums;
+  readonly #sums: Sums;
   /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
@@ -151,10 +151,9 @@ export class JournalFile implements Disposable {
   correct(now: number): FutureCommits | undefined {
     const future = findFutureCommits(this.#db, now);
     if (future === undefined) return undefined;
-    redateCommits(this.#db, future);
-    this.#sums = Sums.load(this.#db);
-    this.#replay(0);
     this.checkpoint();
+    redateCommits(this.#db, future);
+    this.#sums.newest = future.present;
     return future;
   }
 

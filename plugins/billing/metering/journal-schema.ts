@@ -1,8 +1,20 @@
-/** The database of the charges, `charges.db`: its path and its tables. */
-import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
-import { openDatabase } from "sluice-gateway/internal/store";
-import { takeOverJournal } from "./take-over.ts";
+/**
+ * The database of the charges, `charges.db`: its path and its tables. Takes over the charges of an earlier release, which
+ * kept them in `journal.db`.
+ */
+import { join, dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { openDatabase, explain, StoreError } from "sluice-gateway/internal/store";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 
 export function chargesPath(dataDir: string): string {
   return join(dataDir, "charges.db");
@@ -28,8 +40,8 @@ export const chargesVersion = 2;
 
 /**
  * `commits` has one row per group commit, with its records encoded as in `records.ts`. It is append-only, and all other
- * tables are derived from it, up to the commit in `checkpoint`. `minutes` and `hours` are the charged amounts by key and
- * step, `periods` those by workspace and month. `open_intents` are the reservations of streams that have not ended. Keys,
+ * tables are derived from it, up to the commit in `checkpoint`. `minutes` are the charged amounts by key and step,
+ * `periods` those by workspace and month. `open_intents` are the reservations of streams that have not ended. Keys,
  * workspaces and steps are numbers: ids of `names`, and the time divided by the step.
  */
 const earlierTables = `
@@ -64,12 +76,6 @@ const earlierTables = `
     PRIMARY KEY (step, key)
   ) STRICT, WITHOUT ROWID;
 
-  CREATE TABLE hours (
-    step INTEGER NOT NULL,
-    key INTEGER NOT NULL,
-    cu_milli INTEGER NOT NULL,
-    PRIMARY KEY (step, key)
-  ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE periods (
     period INTEGER NOT NULL,
@@ -102,7 +108,7 @@ const earlierTables = `
  * are made again from the commits, at the first start.
  */
 const hours = `
-  DROP TABLE hours;
+  DROP TABLE IF EXISTS hours;
   CREATE TABLE key_hours (
     step INTEGER NOT NULL,
     key INTEGER NOT NULL,
@@ -137,3 +143,73 @@ const hours = `
   `;
 
 const migrations: readonly string[] = [earlierTables, hours];
+
+/** Schema version of `journal.db` after its charges were taken over. Earlier releases refuse it. */
+export const takenOverVersion = 2;
+
+const busyMs = 5_000;
+
+/**
+ * Gives the file `earlier` the name `file`, and puts an empty database in its place, which an earlier release refuses.
+ * There is a file with the earlier name at every moment, so an earlier release never starts without the charges, and
+ * the next start continues a takeover that was interrupted. Does nothing if `earlier` is missing.
+ * Throws StoreError.
+ */
+export function takeOverJournal(earlier: string, file: string): void {
+  if (!existsSync(earlier)) return;
+  try {
+    if (!isTakenOver(earlier)) replace(earlier, file);
+    // The sums of an earlier release. They are now in the same file as the charges.
+    for (const end of ["", "-wal", "-shm"]) {
+      rmSync(join(dirname(earlier), `spend.db${end}`), { force: true });
+    }
+  } catch (error) {
+    throw explain(error, earlier);
+  }
+}
+
+function replace(earlier: string, file: string): void {
+  if (!existsSync(file)) linkSync(earlier, file);
+  else if (statSync(earlier).ino !== statSync(file).ino) throw twoFiles(earlier, file);
+  const empty = `${earlier}.next`;
+  rmSync(empty, { force: true });
+  const db = openDatabase(empty, Array<string>(takenOverVersion).fill(""));
+  db.exec("PRAGMA journal_mode = DELETE");
+  db.close();
+  syncFolder(dirname(earlier));
+  renameSync(empty, earlier);
+  syncFolder(dirname(earlier));
+}
+
+/** Returns false after the content of the WAL was moved into the file, so that the file alone has all charges. */
+function isTakenOver(earlier: string): boolean {
+  using db = new DatabaseSync(earlier, { timeout: busyMs });
+  const version = Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
+  if (version > takenOverVersion) {
+    throw new StoreError(
+      "SLUICE_STORE_NEWER",
+      `${earlier} was written by a newer release: it has schema version ${version}, and this release supports ${takenOverVersion}`,
+      "Run the release that wrote it, or restore a backup from before the upgrade.",
+    );
+  }
+  if (version === takenOverVersion) return true;
+  db.exec("PRAGMA journal_mode = DELETE");
+  return false;
+}
+
+function twoFiles(earlier: string, file: string): StoreError {
+  return new StoreError(
+    "SLUICE_STORE_FAILED",
+    `${earlier} and ${file} both have charges`,
+    "Move the file that does not belong to this data folder to another folder.",
+  );
+}
+
+function syncFolder(folder: string): void {
+  const handle = openSync(folder, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

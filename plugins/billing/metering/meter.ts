@@ -12,7 +12,7 @@ import type {
   WorkspaceUsage,
 } from "sluice-gateway/services";
 import { LeasedMeter } from "../leases/leased-meter.ts";
-import { outstanding } from "../leases/ledger-rows.ts";
+import { outstanding } from "../leases/authority.ts";
 import { MemoryLedger } from "../leases/memory-ledger.ts";
 import { currentMonth, drawnIn, purchasedLeftIn, type CurrentMonth } from "../leases/months.ts";
 import { loadBalances } from "./balances.ts";

@@ -3,9 +3,12 @@
  * would move on until that time, and the export of the present month would miss them.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { number, transaction } from "sluice-gateway/internal/store";
+import { number, text, transaction } from "sluice-gateway/internal/store";
+import { periodOf } from "../leases/months.ts";
 import { commitsWithin, firstCommit, newestCommit, singleRow } from "./journal-reader.ts";
 import { kind, RecordCursor, timeOffset } from "./records.ts";
+import { addToMinute, exactSum, writeSteps } from "./sums.ts";
+import { dayWindow, monthWindow } from "./windows.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */
 export const ignoredMs = 60_000;
@@ -49,9 +52,9 @@ export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits 
 }
 
 /**
- * Dates these commits to the present, and deletes all sums, which must be made again from the commits. The journal keeps
- * their old times in the table `redated_commits`, which earlier releases ignore. All of this is one transaction, so that
- * a crash changes nothing, or the next start makes the sums. Throws if the journal cannot be written.
+ * Dates these commits to the present, and computes the sums again. The journal keeps their old times in the table
+ * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing. The
+ * sums must be complete. Throws if the journal cannot be written.
  */
 export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
   const now = future.present;
@@ -70,13 +73,7 @@ export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
       redate(records, now);
       update.run(now, records, seq);
     }
-    db.exec(`
-      DELETE FROM minutes;
-      DELETE FROM key_hours;
-      DELETE FROM hours;
-      DELETE FROM periods;
-      DELETE FROM open_intents;
-      UPDATE checkpoint SET seq = 0`);
+    moveSums(db, now);
   });
 }
 
@@ -87,4 +84,47 @@ function redate(records: Buffer, now: number): void {
     const offset = timeOffset(cursor.kind);
     if (cursor.float(offset) > now) cursor.view.setFloat64(cursor.start + offset, now, true);
   }
+}
+
+/** The minutes are added up again, because a meter in the future has deleted those before its own window. */
+function moveSums(db: DatabaseSync, now: number): void {
+  const minutes = new Map<number, Map<number, number>>();
+  const since = now - (dayWindow.steps + 1) * dayWindow.stepMs;
+  for (const { records } of commitsWithin(db, since, Infinity)) {
+    const cursor = new RecordCursor(records);
+    while (cursor.next()) if (cursor.kind === kind.charge) addToMinute(minutes, cursor);
+  }
+  db.exec("DELETE FROM minutes");
+  writeSteps(db, "minutes", minutes, now, dayWindow);
+  const hour = Math.floor(now / monthWindow.stepMs);
+  moveRows(db, "hours", "hour", hour);
+  moveRows(db, "periods", "period", periodOf(now).start);
+  db.exec("DELETE FROM key_hours");
+  db.prepare(
+    `INSERT INTO key_hours
+       SELECT hour, key, min(${Number.MAX_SAFE_INTEGER}, sum(included + purchased + overage)) FROM hours
+       WHERE hour >= ? GROUP BY hour, key`,
+  ).run(hour - monthWindow.steps);
+  db.prepare("UPDATE open_intents SET at = min(at, ?)").run(now);
+}
+
+/** Adds the rows of later times to those of the time `present`. */
+function moveRows(
+  db: DatabaseSync,
+  table: "hours" | "periods",
+  time: string,
+  present: number,
+): void {
+  const columns = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table);
+  const named = (isKey: boolean): string[] =>
+    columns.filter((row) => (row["pk"] !== 0) === isKey).map((row) => text(row, "name"));
+  const keys = named(true).filter((name) => name !== time);
+  const amounts = named(false);
+  db.prepare(
+    `INSERT INTO ${table} (${[time, ...keys, ...amounts].join(", ")})
+       SELECT ?1, ${[...keys, ...amounts.map((name) => `sum(${name})`)].join(", ")} FROM ${table}
+       WHERE ${time} > ?1 GROUP BY ${keys.join(", ")}
+     ON CONFLICT DO UPDATE SET ${amounts.map(exactSum).join(", ")}`,
+  ).run(present);
+  db.prepare(`DELETE FROM ${table} WHERE ${time} > ?`).run(present);
 }

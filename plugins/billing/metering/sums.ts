@@ -202,7 +202,7 @@ export class Sums {
 }
 
 /** Adds the charge at the cursor to its minute. */
-function addToMinute(minutes: Steps, cursor: RecordCursor): void {
+export function addToMinute(minutes: Steps, cursor: RecordCursor): void {
   const step = Math.floor(cursor.float(at.charge.time) / dayWindow.stepMs);
   addToStep(minutes, step, cursor.uint(at.charge.key), cursor.costMilliCu);
 }
@@ -251,7 +251,7 @@ function areEqual(one: readonly unknown[], other: readonly unknown[]): boolean {
 }
 
 /** Adds to the sums by key and step, and deletes those that have left the window at `newest`. */
-function writeSteps(
+export function writeSteps(
   db: DatabaseSync,
   table: "minutes" | "key_hours",
   sums: Steps,
@@ -276,7 +276,7 @@ function exact(sum: number): number {
 }
 
 /** Returns the SQL that adds to a column with the same limit as `exact`. */
-function exactSum(column: string): string {
+export function exactSum(column: string): string {
   return `${column} = min(${Number.MAX_SAFE_INTEGER}, ${column} + excluded.${column})`;
 }
 

@@ -8,8 +8,7 @@ import type {
   LeaseRequest,
   PostRequest,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import { usedOf } from "../../../../plugins/billing/leases/ledger-rows.ts";
-import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
+import { MemoryLedger, usedOf } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { chargeMigrations } from "../../../../plugins/billing/leases/schema.ts";
 import { postgresDialect } from "../../../../src/store/sql/dialect.ts";
 import { createDatabase } from "../../../store/servers.ts";

@@ -11,13 +11,13 @@ import type {
   Account,
   LeasedReservation,
 } from "../../../../plugins/billing/leases/leased-reservation.ts";
-import {
-  outstanding,
-  usedOf,
-  type ScopeRow,
-} from "../../../../plugins/billing/leases/ledger-rows.ts";
+import { outstanding } from "../../../../plugins/billing/leases/authority.ts";
 import { currentMonth, monthLimit } from "../../../../plugins/billing/leases/months.ts";
-import type { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
+import {
+  usedOf,
+  type MemoryLedger,
+  type ScopeRow,
+} from "../../../../plugins/billing/leases/memory-ledger.ts";
 import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 
 /** One process. Its place in the world is taken by another one after a crash. */
