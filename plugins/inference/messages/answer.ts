@@ -37,13 +37,11 @@ export function usageOf({ result, usedMilliCu }: Charged): object {
   };
 }
 
-/** Returns the id that the worker gives a tool call, else one of the gateway. `used`: the ids of the earlier calls. */
-export function toolUseId(
-  { id }: Completion,
-  given: unknown,
-  index: number,
-  used: Set<string>,
-): string {
+/**
+ * Returns the id that the worker gives a tool call, else one of the gateway. `id`: that of the message. `used`: the ids of
+ * the earlier calls.
+ */
+export function toolUseId(id: string, given: unknown, index: number, used: Set<string>): string {
   return callId(given, maxIdLength, `toolu_${id.slice("msg_".length)}_${index}`, used);
 }
 
@@ -67,7 +65,7 @@ export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
     const calls = toolCalls.filter(({ name }) => name !== "");
     const used = new Set<string>();
     calls.forEach(({ id, name, arguments: given }, index) => {
-      const block = { type: "tool_use", id: toolUseId(completion, id, index, used), name };
+      const block = { type: "tool_use", id: toolUseId(completion.id, id, index, used), name };
       content.push(withMember(block, "input", inputOf(given)));
     });
     const stop_reason = stopReason(charged, calls.length > 0);

@@ -38,11 +38,10 @@ export default defineSurface({
           headers: requestIdHeader(x),
           whole: wholeMessage(rendering),
           native: nativeMessage,
-          stream(completion) {
-            const isNative = completion.request.api !== undefined;
-            const Stream = isNative ? NativeMessagesStream : MessagesStream;
-            return new Stream(completion, rendering);
-          },
+          stream: (completion) =>
+            completion.request.api === undefined
+              ? new MessagesStream(completion, rendering)
+              : new NativeMessagesStream(completion),
         };
         return { ...read, renderer };
       },

@@ -45,7 +45,7 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   open({ kind, id, name }: Part): void {
     this.#kind = kind;
     const index = this.#index;
-    const useId = kind === "call" ? toolUseId(this.completion, id, index, this.#callIds) : "";
+    const useId = kind === "call" ? toolUseId(this.completion.id, id, index, this.#callIds) : "";
     const block = {
       text: { type: "text", text: "" },
       reasoning: { type: "thinking", thinking: "", signature: "" },

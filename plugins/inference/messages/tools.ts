@@ -11,31 +11,27 @@ const translated = ["type", "name", "description", "input_schema", "strict", "de
  * Returns the members of the chat request. `referenced`: the names of the deferred tools that the messages load. Other
  * deferred tools do not reach the model.
  */
-export function readTools(body: Json, referenced: ReadonlySet<string>, reading: Reading): Json {
+export function readTools(body: Json, referenced: ReadonlySet<unknown>, reading: Reading): Json {
   const { tools: value, tool_choice: choice } = body;
   const given = check.list(value ?? [], "tools");
   if (given.length > 0) check.needPassed(reading.passes, "tools", "tools");
   const tools = given.flatMap((one, index) => {
     const tool = check.object(one, `tools.${index}`);
     const declared = readTool(tool, `tools.${index}`, reading);
-    return tool["defer_loading"] !== true || referenced.has(declared.name) ? [declared] : [];
+    return tool["defer_loading"] !== true || referenced.has(declared["name"]) ? [declared] : [];
   });
   if (tools.length === 0) {
     if (!isAbsent(choice)) reading.ignored.add("tool_choice");
     return {};
   }
-  const byName = new Map(tools.map((declared) => [declared.name, declared]));
+  const byName = new Map(tools.map((declared) => [declared["name"], declared]));
   return {
     tools: tools.map((declared) => ({ type: "function", function: declared })),
     ...(!isAbsent(choice) && readChoice(check.object(choice, "tool_choice"), byName)),
   };
 }
 
-function readTool(
-  tool: Json,
-  path: string,
-  { ignored }: Reading,
-): Json & { readonly name: string } {
+function readTool(tool: Json, path: string, { ignored }: Reading): Json {
   const { type, name, description, strict, input_schema: schema } = tool;
   if (!isAbsent(type) && type !== "custom") {
     throw check.unknownType(`${path}.type`, type, "a tool that the client runs");

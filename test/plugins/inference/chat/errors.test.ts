@@ -170,10 +170,9 @@ describe("pinned paths", () => {
       ["classic", "alpha", "alpha"],
     );
     assert.equal(alpha.received[0]?.path, "/v1/chat/completions");
-    const { messages } = chatBody();
     for (const [path, members] of [
       ["/v1/responses", { ...only, input: "Hi" }],
-      ["/v1/messages", { ...only, messages, max_tokens: 9 }],
+      ["/v1/messages", chatBody({ ...only, max_tokens: 9 })],
     ] as const) {
       assert.equal((await other.send(members, { path: `/alpha${path}` })).status, 200, path);
       assert.equal((await other.send(members, { path: `/classic${path}` })).status, 404, path);
