@@ -14,6 +14,7 @@
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
  * amounts are whole milli-CU and at most 2^53 - 1.
  */
+import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChargeLine, ReservedFor } from "sluice-gateway/services";
 
 /** The value that represents a missing limit. */
@@ -172,8 +173,6 @@ export interface PostBatch {
 export interface PostRequest extends PostBatch {
   readonly replica: number;
 }
-
-type Awaitable<T> = T | Promise<T>;
 
 export interface PostReply extends Standing {
   /** True if the batch was not accepted and never will be. Its numbers are free again. */

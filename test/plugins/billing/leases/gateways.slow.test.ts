@@ -145,6 +145,13 @@ async function callOnce(
   return response.status;
 }
 
+test("with async durability an answer does not wait, and its charge is recorded", async (t) => {
+  const database = await preparedDatabase(t);
+  await using gateway = await start(database, { DURABILITY: "async" });
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  await until(async () => (await charged(database))?.["charges"] === 1);
+});
+
 test("charges of a data folder count for gateways that share credit after they were copied", async (t) => {
   const database = await preparedDatabase(t);
   const { dataDir: written, open } = meterFixture(t);
