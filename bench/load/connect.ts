@@ -1,6 +1,7 @@
 /**
  * Measures `sluice connect` beside a gateway whose workers get plain text. The measured process runs on core 0. The
- * clients, the model, the enclave and the gateway that relays to it share core 1, so use few streams.
+ * clients, the model, the enclave and the gateway that relays to it share core 1, so use few streams. Then it compares
+ * the time to the first token with that of `sluice-gateway/client`, which uses the same gateway and enclave directly.
  *
  *   node bench/load/connect.ts [--seconds 8] [--streams 20] [--rounds 3]
  */
@@ -9,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { builtSluice } from "./built-package.ts";
+import { connect } from "../../plugins/confidential/client/client.ts";
 import { runStreams, type StreamsResult } from "./chat-client.ts";
 import { issueKey } from "./key.ts";
 import { chatPipeline } from "./pipelines.ts";
@@ -47,7 +49,8 @@ async function run(): Promise<void> {
   const upstream = await startPeer(mock, { core: 1 });
   stack.use(upstream);
   const url = `http://127.0.0.1:${upstream.port}`;
-  const starts = { plain: startPlain(url), connect: await prepareConnect(stack, url) };
+  const encrypted = await startRelay(stack, url);
+  const starts = { plain: startPlain(url), connect: startConnect(encrypted) };
   const figures = { plain: [] as Figures[], connect: [] as Figures[] };
   // The first start of each makes the compiled code that the next ones use.
   for (let round = -1; round < Number(values.rounds); round++) {
@@ -57,6 +60,7 @@ async function run(): Promise<void> {
     }
   }
   print(figures.plain, figures.connect);
+  await printFirstTokens(encrypted, starts.connect);
 }
 
 type Start = () => Promise<{ readonly peer: Peer; readonly key: string }>;
@@ -91,8 +95,14 @@ function startPlain(upstream: string): Start {
   });
 }
 
-/** Starts an enclave and a gateway that relays to it. Returns a function that starts `sluice connect`. */
-async function prepareConnect(stack: AsyncDisposableStack, upstream: string): Promise<Start> {
+/** A gateway that relays to an enclave. */
+interface Relay {
+  readonly url: string;
+  readonly key: string;
+  readonly simulatedRoot: string;
+}
+
+async function startRelay(stack: AsyncDisposableStack, upstream: string): Promise<Relay> {
   const kind = ["--network", "bench", "--evidence", "simulated", "--listen", "127.0.0.1:0"];
   const command = [
     ...sluice,
@@ -134,13 +144,51 @@ async function prepareConnect(stack: AsyncDisposableStack, upstream: string): Pr
   const key = issueKey(file, env);
   const relay = await startPeer([...sluice, "start", "--json", "--config", file], { core: 1, env });
   stack.use(relay);
-  const trust = ["--allow-simulated", "--simulated-root", enclave.simulated_root];
-  const target = [`http://127.0.0.1:${relay.port}`, "--key", key, "--model", model];
+  return { url: `http://127.0.0.1:${relay.port}`, key, simulatedRoot: enclave.simulated_root };
+}
+
+function startConnect({ url, key: apiKey, simulatedRoot }: Relay): Start {
+  const trust = ["--allow-simulated", "--simulated-root", simulatedRoot];
+  const target = [url, "--key", apiKey, "--model", model];
   return async () => {
     const args = [...sluice, "connect", ...target, ...trust, "--port", "0", "--json"];
     const peer = await startPeer(args, { core: 0 });
     return { peer, key: (JSON.parse(peer.line) as { readonly key: string }).key };
   };
+}
+
+/** Sends requests one after the other, in turn through `sluice connect` and with the client. */
+async function printFirstTokens(relay: Relay, start: Start): Promise<void> {
+  const { peer, key } = await start();
+  await using _ = peer;
+  const session = await connect({
+    url: relay.url,
+    apiKey: relay.key,
+    network: "bench",
+    model,
+    allowSimulated: true,
+    simulatedRoots: [relay.simulatedRoot],
+  });
+  const direct: number[] = [];
+  const connected: number[] = [];
+  for (let turn = 0; turn < 20; turn++) {
+    const headers = [`authorization: Bearer ${key}`];
+    const load = { port: peer.port, api: "chat" as const, headers, tokens: 5, isBatched: true };
+    const { p50 } = await runStreams({ ...load, streams: 1, seconds: 0.5 });
+    connected.push(p50);
+    const asked = performance.now();
+    const messages = [{ role: "user", content: "Hi" }];
+    const answer = session.chat({ messages, max_tokens: 5 });
+    for await (const _delta of answer) {
+      direct.push(performance.now() - asked);
+      break;
+    }
+    await answer.final.catch(() => {});
+  }
+  await session.close();
+  const median = (list: number[]): string =>
+    (list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? NaN).toFixed(2);
+  console.log(`first token p50, ms: client ${median(direct)}, connect ${median(connected)}`);
 }
 
 function settings(name: string, pipelineOf: (own: string) => string) {
@@ -151,7 +199,7 @@ function settings(name: string, pipelineOf: (own: string) => string) {
   return { file, env: { DATA_DIR: join(own, "data"), PORT: "0", ADMIN_PORT: "0" } };
 }
 
-function print(plain: readonly Figures[], connect: readonly Figures[]): void {
+function print(plain: readonly Figures[], connected: readonly Figures[]): void {
   const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
     list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? NaN;
   const rows: [string, (figures: Figures) => number][] = [
@@ -164,7 +212,7 @@ function print(plain: readonly Figures[], connect: readonly Figures[]): void {
     `| ${streams} streams | plain | connect | ratio | difference |\n|---|---|---|---|---|`,
   );
   for (const [title, of] of rows) {
-    const [a, b] = [median(plain, of), median(connect, of)];
+    const [a, b] = [median(plain, of), median(connected, of)];
     const cells = [title, ...[a, b, b / a, b - a].map((figure) => figure.toFixed(2))];
     console.log(`| ${cells.join(" | ")} |`);
   }

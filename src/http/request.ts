@@ -7,6 +7,7 @@ import { request as requestHttps } from "node:https";
 
 export interface HttpRequest {
   readonly method?: string;
+  /** Those that say where the body ends are ignored. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
   readonly signal?: AbortSignal;
@@ -25,9 +26,12 @@ export interface HttpResponse {
 export type SendRequest = (url: string, request: HttpRequest) => Promise<HttpResponse>;
 
 const maxDumpedBytes = 131_072;
+const framing: readonly string[] = ["content-length", "transfer-encoding"];
 
-export const sendRequest: SendRequest = (url, { body: sent, ...options }) =>
+export const sendRequest: SendRequest = (url, { body: sent, headers: given = {}, ...rest }) =>
   new Promise((resolve, reject) => {
+    const own = Object.entries(given).filter(([name]) => !framing.includes(name.toLowerCase()));
+    const options = { ...rest, headers: Object.fromEntries(own) };
     const request = new URL(url).protocol === "https:" ? requestHttps : requestHttp;
     request(url, options, (response) => {
       const { statusCode = 0, headers } = response;

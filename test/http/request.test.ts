@@ -1,6 +1,7 @@
 /** Single requests to servers that answer wrongly. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { sendRequest } from "../../src/http/request.ts";
@@ -37,6 +38,22 @@ for (const [name, answer] of refused) {
 test("rejects a URL or a field that cannot be sent", async () => {
   await assert.rejects(sendRequest("ftp://127.0.0.1/", {}));
   await assert.rejects(sendRequest("http://127.0.0.1:1/", { headers: { x: "a\nb" } }));
+});
+
+test("headers of the caller cannot say where the body ends", async (t) => {
+  const server = createHttpServer((request, response) => void request.pipe(response));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const headers = { "Content-Length": "7", "transfer-encoding": "chunked" };
+  for (const body of [undefined, Buffer.from("{}")]) {
+    const method = body === undefined ? "GET" : "POST";
+    const answer = await sendRequest(url, { method, headers, ...(body && { body }) });
+    const pieces: Buffer[] = [];
+    for await (const piece of answer.body) pieces.push(piece);
+    assert.equal(Buffer.concat(pieces).toString(), body?.toString() ?? "");
+  }
 });
 
 test("reading and dumping reject if the body is cut", async (t) => {

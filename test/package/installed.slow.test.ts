@@ -245,7 +245,7 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   assert.equal((await fetch(`${url}/docs/api?asset=swagger-ui-bundle.js`)).status, 200);
 });
 
-test("the command that sluice dev prints to verify its evidence accepts it", async () => {
+test("the command that sluice dev prints to verify its evidence accepts it, and so does sluice connect", async () => {
   const folder = join(app, "verified");
   mkdirSync(folder);
   const child = spawn(process.execPath, [main, "dev"], {
@@ -261,6 +261,23 @@ test("the command that sluice dev prints to verify its evidence accepts it", asy
   }
   const [, , ...args] = command?.split(" ") ?? [];
   const verified = sluice(...args);
+  const local = spawn(
+    process.execPath,
+    [main, "connect", ...args.slice(1), "--port", "0", "--json"],
+    { env, stdio: ["ignore", "pipe", "inherit"] },
+  );
+  const ended = once(local, "close");
+  const [line] = (await once(createInterface({ input: local.stdout }), "line")) as [string];
+  // `sluice connect --json` prints this.
+  const { url, key, model } = JSON.parse(line) as Record<"url" | "key" | "model", string>;
+  const answer = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }),
+  });
+  assert.equal(answer.status, 200, await answer.text());
+  local.kill("SIGTERM");
+  assert.deepEqual(await ended, [0, null]);
   child.kill("SIGTERM");
   await closed;
   assert.equal(verified.status, 0, verified.stdout + verified.stderr);

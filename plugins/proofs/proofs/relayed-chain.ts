@@ -55,7 +55,7 @@ export class RelayedChain implements ProvedChain {
     const head = await this.#head();
     if (head.hash === this.hash) return;
     const headers = [head];
-    let [first] = [head];
+    let first = head;
     if (head.number > this.number + maxBlocks || this.hash === undefined) this.#proved.clear();
     else {
       for (let blocks = 0; first.number > this.number + 1 && blocks < maxBlocks; blocks++)
