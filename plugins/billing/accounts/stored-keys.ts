@@ -168,6 +168,6 @@ function tooMany(): StoreError {
   return new StoreError(
     "SLUICE_STORE_BUSY",
     `more than ${maxWaiting} keys wait for the store`,
-    "Check the load of the disk, or of PostgreSQL.",
+    "Check the load of the disk, or of the database.",
   );
 }
