@@ -101,7 +101,11 @@ function checkWork(
         const isRefused = call.isWhole && [401, 403, 429].includes(status);
         return isRefused ? [`${id} was answered ${status}, and a worker has received it`] : [];
       }
-      if (byRequest.has(id)) return [`${id} was charged, and no worker has received it`];
+      if (byRequest.has(id)) {
+        const ms = Math.round(call.end - call.start);
+        const answer = `status ${status}, whole: ${call.isWhole}, after ${ms} ms`;
+        return [`${id} was charged (${answer}), and no worker has received it`];
+      }
       if (!isAnswered(call) || call.milliCu === 0) return [];
       return [`${id} was answered, and no worker has received it`];
     });
