@@ -23,6 +23,9 @@ const unsentMs = 5_000;
 const maxQueued = 50_000;
 /** After a message with more charges or scopes, the next one of its kind waits, so that batches are large. */
 const few = 3;
+const batchMs = 5;
+/** Posted charges are kept for this time, because a failover of the ledger may lose them. */
+const keptMs = 60_000;
 
 /**
  * | state      | meaning                                                                      | next       |
@@ -38,9 +41,10 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
+  /** Time for which a message waits after a large one. */
   readonly #batchMs: number;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
-  readonly #lane = new PostLane();
+  readonly #lane: PostLane;
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
@@ -56,10 +60,11 @@ export class LedgerReplica {
   /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
 
-  /** `batchMs`: time for which a message waits after a large one. 0 if messages are cheap. */
-  constructor(name: string, mode: ReplicaMode, batchMs = 5) {
+  /** `isInProcess`: true if the ledger is in this process: messages are cheap, and it never loses a commit. */
+  constructor(name: string, mode: ReplicaMode, isInProcess = false) {
     this.#name = name;
-    this.#batchMs = batchMs;
+    this.#batchMs = isInProcess ? 0 : batchMs;
+    this.#lane = new PostLane(isInProcess ? 0 : keptMs);
     this.#mode = mode;
   }
 
