@@ -6,7 +6,6 @@ import { addressKey } from "sluice-gateway/internal/http";
 import {
   defineStep,
   refuse,
-  type Awaitable,
   type Exchange,
   type Reply,
 } from "sluice-gateway/plugin";
@@ -105,7 +104,7 @@ export default defineStep<Options>({
       serving = serveBuckets(threads, name, (kind) => shared.bucketsOf(kind), clock);
     }
     const refusal = refuse("GATEWAY_RATE_LIMITED");
-    const take = (x: Exchange, arrivedMonotonic: number): Awaitable<Reply | undefined> => {
+    const take = (x: Exchange, arrivedMonotonic: number) => {
       const now = micros(arrivedMonotonic);
       const bucket = limiter.bucketOf(x, now);
       const taken = bucket.take(now);
