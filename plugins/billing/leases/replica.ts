@@ -48,7 +48,7 @@ export class LedgerReplica {
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
-  #heardAt = -Infinity;
+  #lastFeedAt = -Infinity;
   /** The newest charge and lease request that the ledger has confirmed. */
   #posted = 0;
   #leaseNo = 0;
@@ -97,7 +97,7 @@ export class LedgerReplica {
     const { queuedCharges, queuedSince = now } = this.#lane;
     if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
-    return now - this.#heardAt <= unavailableMs && now - queuedSince <= unavailableMs;
+    return now - this.#lastFeedAt <= unavailableMs && now - queuedSince <= unavailableMs;
   }
 
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
@@ -139,7 +139,7 @@ export class LedgerReplica {
     this.#credit.sweep(now);
     const messages: Message[] = [];
     const replica = this.#replica;
-    if (replica !== undefined) this.#speak(now, replica, messages);
+    if (replica !== undefined) this.#addMessages(now, replica, messages);
     else if (this.#inFlight.maySend("register", now)) {
       const no = this.#send("register", now);
       messages.push({ no, kind: "register", name: this.#name, mode: this.#mode });
@@ -154,13 +154,13 @@ export class LedgerReplica {
     for (const late of this.#lane.removeQueued(now - unsentMs)) this.#credit.takeBack(late);
   }
 
-  #speak(now: number, replica: number, messages: Message[]): void {
+  #addMessages(now: number, replica: number, messages: Message[]): void {
     for (const kind of ["feed", "fence"] as const) {
       if (!this.#inFlight.maySend(kind, now)) continue;
       this.#inFlight.wait(kind, now + (kind === "feed" ? feedMs : fenceMs));
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#heardAt <= staleMs;
+    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#lastFeedAt <= staleMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
@@ -196,7 +196,7 @@ export class LedgerReplica {
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
     else if (reply.state === "gone") this.#state = "gone";
-    else if (reply.state === "live") this.#hear(now, sent, message);
+    else if (reply.state === "live") this.#receiveLive(now, sent, message);
     else this.#startAgain(now, reply.posted);
   }
 
@@ -215,7 +215,7 @@ export class LedgerReplica {
     this.#replica = reply.replica;
   }
 
-  #hear(
+  #receiveLive(
     now: number,
     sent: Confirmed,
     { kind, reply }: Exclude<Reply, { kind: "register" | "fence" }>,
@@ -239,7 +239,7 @@ export class LedgerReplica {
     this.#posted = reply.posted;
     if (kind === "lease") this.#credit.receive(now, reply.granted);
     if (kind !== "feed") return;
-    this.#heardAt = now;
+    this.#lastFeedAt = now;
     this.seen.epochs += reply.epochs.length;
     this.#credit.sawEpochs(reply.epochs);
   }

@@ -3,12 +3,7 @@
  * address without a valid key.
  */
 import { addressKey } from "sluice-gateway/internal/http";
-import {
-  defineStep,
-  refuse,
-  type Exchange,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
 import { andThen, stableJson } from "sluice-gateway/internal/toolkit";
 import type { Bucket } from "./bucket.ts";
