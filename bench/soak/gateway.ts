@@ -40,11 +40,26 @@ export interface Backends {
   readonly modelUrl: string;
   readonly workerUrl: string;
   readonly workerRoot: string;
+  /** The number of threads of the gateway. Encrypted streams need one. */
+  readonly threads: number;
 }
+
+const encryptedNetwork = (backends: Backends): string => `  alpha:
+    kind: enclave
+    url: "${backends.workerUrl}"
+    price_per_token_nano: "12"
+    evidence: { kind: simulated, roots: ["${backends.workerRoot}"] }
+`;
+
+const encryptedRoute = `  - path: /v1/confidential/stream
+    websocket: true
+    run: [{ use: inference }]
+    to: { confidential-stream: { origins: [] } }
+`;
 
 const pipeline = (generation: number, backends: Backends): string => `# Generation ${generation}.
 version: 1
-server: { host: 127.0.0.1, port: "\${PORT}", drainSeconds: ${drainSeconds}, drainDelaySeconds: 0 }
+server: { host: 127.0.0.1, port: "\${PORT}", threads: ${backends.threads}, drainSeconds: ${drainSeconds}, drainDelaySeconds: 0 }
 admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: ./data }
 log: { level: error }
@@ -54,12 +69,7 @@ upstreams:
   ledger: { urls: "${backends.nodeUrl}" }
 networks:
   classic: { kind: openai, url: "${backends.modelUrl}", price_per_token_nano: "12" }
-  alpha:
-    kind: enclave
-    url: "${backends.workerUrl}"
-    price_per_token_nano: "12"
-    evidence: { kind: simulated, roots: ["${backends.workerRoot}"] }
-tools: [{ ledger-tools: { upstream: ledger } }, gateway-batch]
+${backends.threads === 1 ? encryptedNetwork(backends) : ""}tools: [{ ledger-tools: { upstream: ledger } }, gateway-batch]
 lists:
   edge: [request-id, authenticate, rate-limit]
   agents: [{ use: edge }, { authorize: { require: key } }, meter]
@@ -74,11 +84,7 @@ routes:
   - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: inference }], to: chat }
   - { path: /v1/models, methods: [GET], run: [{ use: edge }, { authorize: { require: "platform:read" } }], to: models }
-  - path: /v1/confidential/stream
-    websocket: true
-    run: [{ use: inference }]
-    to: { confidential-stream: { origins: [] } }
-`;
+${backends.threads === 1 ? encryptedRoute : ""}`;
 
 /** Makes a folder with a pipeline.yaml and two keys, and starts the gateway there. */
 export async function startSoakedGateway(backends: Backends): Promise<SoakedGateway> {

@@ -1,5 +1,5 @@
 /**
- * `npm run soak -- --minutes N [--seed S]`: runs a real gateway under mixed load with backends that fail and recover.
+ * `npm run soak -- --minutes N [--seed S] [--threads N]`: runs a real gateway under mixed load with backends that fail and recover.
  * Prints a Markdown table with a row per minute, and a table of the totals. Exits with 1 after a lost or doubled
  * charge, a leak or a crash. See bench/README.md.
  */
@@ -11,19 +11,22 @@ const { values } = parseArgs({
   options: {
     minutes: { type: "string", default: "20" },
     seed: { type: "string", default: "1" },
+    threads: { type: "string", default: "1" },
   },
 });
 const minutes = Number(values.minutes);
 const seed = Number(values.seed);
-if (!(minutes > 0) || !Number.isInteger(seed)) {
-  console.error("usage: npm run soak -- [--minutes N] [--seed INTEGER]");
+const threads = Number(values.threads);
+if (!(minutes > 0) || !Number.isInteger(seed) || !(threads > 0)) {
+  console.error("usage: npm run soak -- [--minutes N] [--seed INTEGER] [--threads N]");
   process.exit(2);
 }
 
-console.log(`${minutes} minutes, seed ${seed}\n\n${tableHead}`);
+console.log(`${minutes} minutes, seed ${seed}, threads: ${threads}\n\n${tableHead}`);
 const result = await soak({
   seconds: minutes * 60,
   seed,
+  threads,
   sampleSeconds: Math.min(60, minutes * 15),
   onSample: (sample) => console.log(tableRow(sample)),
 });

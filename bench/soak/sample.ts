@@ -37,7 +37,7 @@ export function handles(pid: number): number {
 
 export function journalMiB(folder: string): number {
   const data = join(folder, "data");
-  const files = readdirSync(data).filter((name) => name.startsWith("journal"));
+  const files = readdirSync(data).filter((name) => name.startsWith("charges"));
   const bytes = files.reduce((total, name) => total + statSync(join(data, name)).size, 0);
   return bytes / 1024 / 1024;
 }

@@ -19,6 +19,7 @@ import { model, startModel, startNode } from "./upstreams.ts";
 export interface SoakOptions {
   readonly seconds: number;
   readonly seed: number;
+  readonly threads: number;
   readonly sampleSeconds: number;
   readonly onSample?: (sample: Sample) => void;
 }
@@ -52,6 +53,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     modelUrl: modelServer.url,
     workerUrl: worker.url,
     workerRoot: worker.simulatedRoot,
+    threads: options.threads,
   });
   const clientsEnd = new AbortController();
   const context: ClientContext = {

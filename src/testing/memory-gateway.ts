@@ -20,7 +20,7 @@ import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { shippedServices } from "../pipeline/load/modules.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import type { ExchangeRecord } from "../pipeline/observe/record.ts";
-import type { Clock, Log, Outcome, Plugin, Service, SlotName, Slots } from "../plugin.ts";
+import type { Clock, Log, Outcome, Plugin, Service, SlotName, Slots, Threads } from "../plugin.ts";
 import { StartError } from "../start-error.ts";
 import { encodeRequest, MemoryResponse, type TestRequest } from "./memory-client.ts";
 import { keepingLog } from "./keeping-log.ts";
@@ -39,6 +39,10 @@ export interface MemoryGatewayOptions extends MemoryPipeline {
   readonly path: string;
   /** The slots whose values answers contain. */
   readonly slots?: readonly SlotName[];
+  /** The threads of the process, of which this gateway is one. Default: the process has one thread. */
+  readonly threads?: Threads;
+  /** Services that do not run. */
+  readonly without?: readonly string[];
 }
 
 /** How the gateway answered a request, and how the exchange ended. */
@@ -107,13 +111,13 @@ async function assemble(
   lines: string[],
   stack: ClosingStack,
 ): Promise<MemoryGateway> {
-  const { clock, env = {}, path, slots = [] } = options;
+  const { clock, env = {}, path, slots = [], threads, without = [] } = options;
   // One list for all loads, because the schema of the file is compiled once per list.
   const all = await shippedServices();
   const isReplaced = all.some(({ name }) => options.plugins.has(name));
   const shipped = isReplaced ? all.filter(({ name }) => !options.plugins.has(name)) : all;
   const load = (pipeline: MemoryPipeline): Promise<ValidatedConfig> =>
-    validated(pipeline, folder, env, shipped);
+    validated(pipeline, folder, env, { shipped, without });
   const first = await load(options);
   let loaded = first;
   const waiting = new Map<ExchangeRecord, () => void>();
@@ -124,7 +128,11 @@ async function assemble(
     observers,
     () => undefined,
   );
-  const resources = await openHostResources(first.config, { clock, log, gateway: info }, stack);
+  const resources = await openHostResources(
+    first.config,
+    { clock, log, gateway: info, threads },
+    stack,
+  );
   const core = coreMetrics(resources.metrics);
   const start = async (config: ValidatedConfig, previous?: Generation): Promise<Generation> => {
     const { generation, faults } = await provision(config, resources, core, previous, true);
@@ -199,12 +207,15 @@ async function validated(
   { file, plugins }: MemoryPipeline,
   folder: string,
   env: Readonly<Record<string, string>>,
-  shipped: readonly Service<never>[],
+  {
+    shipped,
+    without,
+  }: { readonly shipped: readonly Service<never>[]; readonly without: readonly string[] },
 ): Promise<ValidatedConfig> {
   const whole = { version: 1, store: { data: join(folder, "data") }, ...file };
   const text = JSON.stringify(whole).replaceAll("${", () => "$${");
   const parsed = parseConfig(text, join(folder, "pipeline.yaml"), env, shipped);
-  const checked = await checkParsed(parsed, { given: plugins });
+  const checked = await checkParsed(parsed, { given: plugins, without });
   if (checked.validated === undefined) throw new StartError(checked.faults);
   return checked.validated;
 }

@@ -10,6 +10,7 @@ test(
     const { faults, book, reloads, samples } = await soak({
       seconds: 15,
       seed: 1,
+      threads: 1,
       sampleSeconds: 5,
     });
     assert.deepEqual(faults, []);

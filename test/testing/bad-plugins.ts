@@ -362,6 +362,82 @@ export const badPlugins: readonly BadPlugin[] = [
     }),
   },
   {
+    rule: "threads",
+    problem: /^body 2 is 1 instead of 2 if two threads take turns; .*`needsOneThread`/,
+    plugin: defineSurface({
+      ...about,
+      name: "counting-surface",
+      start() {
+        let requests = 0;
+        return { answer: () => ({ status: 200, body: String(++requests) }) };
+      },
+    }),
+  },
+  {
+    rule: "threads",
+    problem: /^result 2 is 1 instead of 2/,
+    example: { use: (service: { next(): number }) => service.next() },
+    plugin: defineService({
+      ...about,
+      name: "counting-service",
+      start() {
+        let calls = 0;
+        return { service: { next: () => ++calls } };
+      },
+    }),
+  },
+  {
+    rule: "threads",
+    problem:
+      /^a reload leaves 3 receivers .*\n12 receivers .* remain after the stop of all threads$/,
+    plugin: defineStep({
+      ...about,
+      name: "receiving-step",
+      start(_, { threads }) {
+        threads?.receive("x", () => {});
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "threads",
+    problem: /^the plugin sends "seen" to threads that do not receive it$/,
+    plugin: defineStep({
+      ...about,
+      name: "unheard-step",
+      start: (_, { threads }) => ({ requestHeaders: () => threads?.send("seen", 1) }),
+    }),
+  },
+  {
+    rule: "threads",
+    problem: /SLUICE_PLUGIN_START.*not in thread 2/,
+    plugin: defineStep({
+      ...about,
+      name: "fixed-step",
+      start(_, { threads }) {
+        if (threads?.index === 2) throw new Error("not in thread 2");
+        return {};
+      },
+    }),
+  },
+  {
+    rule: "threads",
+    problem: /^a message of a thread failed: no such number$/,
+    plugin: defineStep({
+      ...about,
+      name: "fragile-receiver",
+      start(_, { threads }) {
+        const receiving = threads?.receive("number", () => {
+          throw new Error("no such number");
+        });
+        return {
+          requestHeaders: () => threads?.send("number", 1),
+          stop: () => receiving?.[Symbol.dispose](),
+        };
+      },
+    }),
+  },
+  {
     rule: "frees",
     problem: /1 timers of `host\.clock`/,
     plugin: defineStep({

@@ -7,7 +7,7 @@ import type { TestGateway } from "../../plugins/contracts/testing.ts";
 
 /** Each request has a connection of its own, so it is unlikely that so many of them reach the same thread. */
 const times = 10;
-const pipeline = mcpPipeline("{}", mcpTools).replace("server: {", "server: { threads: 2,");
+const pipeline = mcpPipeline("{}", mcpTools).replace("server: {", "server: { threads: 3,");
 
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
 

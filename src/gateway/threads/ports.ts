@@ -60,10 +60,14 @@ export class MainThreads extends Messages implements Threads {
     return { [Symbol.dispose]: () => void this.#ended.delete(ended) };
   }
 
-  connect(index: number, { messages, memory }: ThreadPorts): void {
+  /** `memory` is missing if the caller of `joinThreads` has the memory of this object. */
+  connect(
+    index: number,
+    { messages, memory }: Partial<ThreadPorts> & Pick<ThreadPorts, "messages">,
+  ): void {
     this.#ports.set(index, messages);
     messages.on("message", (message: ThreadMessage) => this.#route(message));
-    memory.on("message", ({ name, bytes, done }: MemoryRequest) => {
+    memory?.on("message", ({ name, bytes, done }: MemoryRequest) => {
       try {
         memory.postMessage(this.memory(name, bytes), []);
       } finally {
@@ -96,24 +100,20 @@ export class MainThreads extends Messages implements Threads {
   }
 }
 
-/** Returns the other end of the ports, in a thread. */
+/** Returns the other end of the port for messages, in a thread. */
 export function joinThreads(
   { index, count }: Pick<Threads, "index" | "count">,
-  { messages: port, memory }: ThreadPorts,
+  port: MessagePort,
+  memory: Threads["memory"],
   deps: Deps,
 ): Threads {
   const messages = new Messages(index, (message) => port.postMessage(message), deps);
   port.on("message", (message: ThreadMessage) => messages.arrived(message));
-  const known = new Map<string, SharedArrayBuffer>();
   return {
     index,
     count,
     slots: slotsOf(count),
-    memory(name, bytes) {
-      const shared = known.get(name) ?? askForMemory(memory, name, bytes);
-      known.set(name, shared);
-      return shared;
-    },
+    memory,
     call: (name, value, to) => messages.call(name, value, to),
     serve: (name, answer) => messages.serve(name, answer),
     send: (topic, value, to) => messages.send(topic, value, to),
@@ -121,6 +121,16 @@ export function joinThreads(
     onEnded() {
       throw new Error("only the main thread knows which threads have ended");
     },
+  };
+}
+
+/** Returns the memory that all threads share. `port`: the port for memory, in a thread. */
+export function memoryOver(port: MessagePort): Threads["memory"] {
+  const known = new Map<string, SharedArrayBuffer>();
+  return (name, bytes) => {
+    const shared = known.get(name) ?? askForMemory(port, name, bytes);
+    known.set(name, shared);
+    return shared;
   };
 }
 

@@ -18,7 +18,7 @@ import type { BackendStatus, Clock, Log, Threads } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { explainEverywhere } from "../explain-everywhere.ts";
 import { openHostResources } from "../open-host-resources.ts";
-import { joinThreads } from "./ports.ts";
+import { joinThreads, memoryOver } from "./ports.ts";
 import { forwardSettled } from "./settled.ts";
 import { threadLog } from "./thread-log.ts";
 import { threadName } from "./thread-replicas.ts";
@@ -55,9 +55,11 @@ export interface ServingThread {
 /** Returns undefined if the thread could not start, which the main thread then knows. */
 export async function runThread(start: ThreadStart): Promise<ServingThread | undefined> {
   const clock = systemClock;
-  const ports = { messages: start.messages, memory: start.memory };
   const early = createLog({ level: "warn" }).child({ thread: start.index });
-  const threads = joinThreads(start, ports, { clock, log: early });
+  const threads = joinThreads(start, start.messages, memoryOver(start.memory), {
+    clock,
+    log: early,
+  });
   const send = (started: Started): void => threads.send(startedTopic, started, 0);
   let stack: ClosingStack | undefined;
   try {

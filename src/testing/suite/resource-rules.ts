@@ -53,13 +53,9 @@ function processListeners(): number {
 /** Starts the plugin, sends a request and stops it. Returns the number of its timers that still run. */
 async function timersLeft(subject: Subject): Promise<number> {
   const running = new Set<object>();
-  const plugin = withHost(subject.plugin, (host) => {
-    const clock = countingClock(host.clock, running);
-    return new Proxy(host, {
-      get: (target, name) =>
-        name === "clock" ? clock : (Reflect.get(target, name, target) as unknown),
-    });
-  });
+  const plugin = withHost(subject.plugin, (host) =>
+    withMembers(host, { clock: countingClock(host.clock, running) }),
+  );
   const gateway = await openFor({ ...subject, plugin });
   try {
     if (plugin.kind === "step" || plugin.kind === "surface") await oneRequest(gateway, subject);
@@ -69,24 +65,22 @@ async function timersLeft(subject: Subject): Promise<number> {
   return running.size;
 }
 
+/** Returns the host with some members replaced. */
+export function withMembers(host: Host, members: Partial<Host>): Host {
+  return new Proxy(host, {
+    get: (target, name): unknown => Reflect.get(name in members ? members : target, name),
+  });
+}
+
 /** Returns a clock that keeps its running timers in a set. */
-function countingClock(clock: Clock, running: Set<object>): Clock {
-  const counted = (timer: Disposable): Disposable => {
-    const handle = {
-      [Symbol.dispose]() {
-        running.delete(handle);
-        timer[Symbol.dispose]();
-      },
-    };
-    running.add(handle);
-    return handle;
-  };
+export function countingClock(clock: Clock, running: Set<object>): Clock {
   return {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
-    every: (ms, task) => counted(clock.every(ms, task)),
+    every: (ms, task) => keptIn(running, clock.every(ms, task)),
     after(ms, task) {
-      const handle = counted(
+      const handle = keptIn(
+        running,
         clock.after(ms, () => {
           running.delete(handle);
           task();
@@ -95,6 +89,18 @@ function countingClock(clock: Clock, running: Set<object>): Clock {
       return handle;
     },
   };
+}
+
+/** Keeps a handle in a set until it is disposed of. */
+export function keptIn(open: Set<object>, handle: Disposable): Disposable {
+  const kept = {
+    [Symbol.dispose]() {
+      open.delete(kept);
+      handle[Symbol.dispose]();
+    },
+  };
+  open.add(kept);
+  return kept;
 }
 
 async function oneRequest(gateway: SubjectGateway, subject: Subject): Promise<void> {
@@ -155,7 +161,7 @@ export const heapRule: Rule = {
 };
 
 /** Returns the plugin with a `start` that gets another host. */
-function withHost(plugin: Plugin, change: (host: Host) => Host): Plugin {
+export function withHost(plugin: Plugin, change: (host: Host) => Host): Plugin {
   const start = (options: never, host: Host, context: never): unknown =>
     plugin.start(options, change(host), context);
   // The function has the signature of `start` of every kind.

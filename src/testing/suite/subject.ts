@@ -1,7 +1,12 @@
 /** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
 import { isObject } from "../../base/is-object.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
-import { openMemoryGateway, type MemoryGateway, type MemoryPipeline } from "../memory-gateway.ts";
+import {
+  openMemoryGateway,
+  type MemoryGateway,
+  type MemoryGatewayOptions,
+  type MemoryPipeline,
+} from "../memory-gateway.ts";
 import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
 import type { Plugin, SlotName } from "../../plugin.ts";
 
@@ -28,10 +33,11 @@ export interface SubjectGateway extends MemoryGateway {
   readonly clock: ManualClock;
 }
 
-/** Starts the plugin of the subject. `more`: changes the pipeline. */
+/** Starts the plugin of the subject. `more`: changes the pipeline. `thread`: the thread that the gateway is. */
 export async function openFor(
   { plugin, example }: Subject,
   more: (pipeline: MemoryPipeline) => MemoryPipeline = (pipeline) => pipeline,
+  thread: Pick<MemoryGatewayOptions, "threads" | "without"> = {},
 ): Promise<SubjectGateway> {
   const clock = manualClock();
   const { path = "/*" } = example;
@@ -41,6 +47,7 @@ export async function openFor(
   try {
     const gateway = await openMemoryGateway({
       ...more(pipelineOf(plugin, example)),
+      ...thread,
       clock,
       path: requestPath(path),
       // The manifest has been checked, so these are names of slots.

@@ -8,6 +8,7 @@ import { manifestRule, operationRule, optionsRule } from "./manifest-rules.ts";
 import { freesRule, heapRule } from "./resource-rules.ts";
 import { settlesRule } from "./settles-rule.ts";
 import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
+import { threadsRule } from "./threads-rule.ts";
 
 const startsRule: Rule = {
   name: "starts",
@@ -32,6 +33,7 @@ const rules: readonly Rule[] = [
   settlesRule,
   chunksRule,
   freesRule,
+  threadsRule,
   heapRule,
 ];
 
