@@ -4,14 +4,7 @@ import { defineTools } from "../../src/plugin.ts";
 
 /** Events that the tools report to the test, which runs in the same process. */
 export const seen = {
-  /** Number of calls of `hangs` that have begun, and that were aborted. */
-  hanging: 0,
-  aborted: 0,
   writes: [] as unknown[],
-  /** Called when `hangs` begins, and when it is aborted. */
-  onChange: undefined as (() => void) | undefined,
-  /** Makes the last call of `hangs` return. */
-  finish: (): void => {},
 };
 
 export default defineTools({
@@ -110,25 +103,6 @@ export default defineTools({
         price: 100,
         capability: undefined,
         call: () => ({ ok: true, json: JSON.stringify('é"'.repeat(5 << 20).slice(0, 10 << 20)) }),
-      },
-      {
-        name: "hangs",
-        description: "Answers when it is aborted.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
-        call: (_input: object, { signal }: { readonly signal: AbortSignal }) => {
-          seen.hanging++;
-          seen.onChange?.();
-          const { promise, resolve } = Promise.withResolvers<{ ok: true; value: object }>();
-          seen.finish = () => resolve({ ok: true, value: {} });
-          signal.addEventListener("abort", () => {
-            seen.aborted++;
-            seen.onChange?.();
-            resolve({ ok: true, value: {} });
-          });
-          return promise;
-        },
       },
       {
         name: "counts",
