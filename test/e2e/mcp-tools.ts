@@ -2,9 +2,13 @@
 import { toolFailure, type ToolContext } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
-/** Events that the tools report to the test, which runs in the same process. */
-export const seen = {
-  writes: [] as unknown[],
+/** What the tools report to the test, which runs in the same process. */
+export const seen = { writes: [] as unknown[] };
+
+const plain = {
+  inputSchema: { type: "object", properties: {} },
+  price: 100,
+  capability: undefined,
 };
 
 export default defineTools({
@@ -30,9 +34,8 @@ export default defineTools({
         name: "infer",
         description: "Pretends to have asked a model.",
         annotations: { readOnlyHint: false },
-        inputSchema: { type: "object", properties: {} },
+        ...plain,
         price: 0,
-        capability: undefined,
         call: () => ({
           ok: true,
           json: '{"answer":1.0}',
@@ -42,9 +45,8 @@ export default defineTools({
       {
         name: "linked",
         description: "Speaks of a document.",
-        inputSchema: { type: "object", properties: {} },
+        ...plain,
         price: 0,
-        capability: undefined,
         call: () => ({
           ok: true,
           value: [],
@@ -81,9 +83,7 @@ export default defineTools({
       {
         name: "broken",
         description: "Throws.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => {
           throw new Error("secret of the upstream");
         },
@@ -91,17 +91,13 @@ export default defineTools({
       {
         name: "failing",
         description: "Its upstream is away.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the node did not answer"),
       },
       {
         name: "large",
         description: "Answers 10 MiB.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => ({ ok: true, json: JSON.stringify('é"'.repeat(5 << 20).slice(0, 10 << 20)) }),
       },
       {
@@ -128,9 +124,7 @@ export default defineTools({
       {
         name: "logs",
         description: "Tells what it does.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: (_input: object, context: ToolContext) => {
           context.log("debug", "looking");
           context.log("warning", { late: true });
