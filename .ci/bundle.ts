@@ -209,12 +209,13 @@ const schemas: Plugin = {
 /**
  * When an ES module imports a module of Node, Node reads all its exports, also those that load much more code, such as
  * the WebSocket client of `node:http`. `getBuiltinModule` reads none. Packages that npm installs are loaded with the
- * first module that imports them, not with the bundle.
+ * first module that imports them, not with the bundle, except for one that is small and that every start needs.
  */
 const externalModules: Plugin = {
   name: "external-modules",
   setup(bundler) {
-    const packages = new RegExp(`^(node:|(${installed.join("|")})(/|$))`);
+    const loaded = installed.filter((name) => name !== "@noble/hashes");
+    const packages = new RegExp(`^(node:|(${loaded.join("|")})(/|$))`);
     bundler.onResolve({ filter: packages }, ({ path, kind }) => {
       if (kind === "import-statement") return { path, namespace: "external" };
       return { path, external: true };
