@@ -1,6 +1,6 @@
 /** Service `sealed-networks`: networks of kind `sealed`, the encrypted networks of another gateway. */
 import { defineService } from "sluice-gateway/plugin";
-import { sealedFaults, streamSchema, type Options } from "./options.ts";
+import { sealedConfigs, sealedFaults, streamSchema, type Options } from "./options.ts";
 import type { SealedNetworks } from "./sealed-networks.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -24,14 +24,17 @@ export default defineService<Options, SealedNetworks>({
   },
   uses: ["networks"],
   checkSections: sealedFaults,
-  dryRun: () => ({
-    verifications: () => [],
-    requests: () => [],
-    listFault: undefined,
-    verify: () => Promise.resolve(undefined),
-  }),
+  dryRun: () => withoutNetworks,
   async start(options, host, context) {
+    if (sealedConfigs(options).size === 0) return { service: withoutNetworks };
     const { openSealedNetworks } = await import("./sealed-networks.ts");
     return { service: openSealedNetworks(options, host, context) };
   },
 });
+
+const withoutNetworks: SealedNetworks = {
+  verifications: () => [],
+  requests: () => [],
+  listFault: undefined,
+  verify: () => Promise.resolve(undefined),
+};
