@@ -66,7 +66,7 @@ export default {
     usage: { load: async () => (await import("./commands/usage.ts")).usage },
   },
   store: async () => (await import("./commands/replicas.ts")).replicaCommands,
-  firstSteps: async () => (await import("./commands/first-steps.ts")).firstSteps,
+  firstSteps: async () => (await import("./templates/init.ts")).firstSteps,
   init: async () => (await import("./templates/init.ts")).init,
   demo: async () => (await import("./demo/demo.ts")).demo,
 } satisfies Module;

@@ -133,6 +133,7 @@ describe("work", () => {
     assert.deepEqual(broken({ calls: [callOf("a")], charges }), {});
     const cut = { ...logged, isWhole: false, milliCu: 0 };
     assert.deepEqual(broken({ calls: [cut], charges }), { work: 1 });
+    assert.deepEqual(broken({ calls: [{ ...cut, hasLeft: true }], charges }), {});
     assert.deepEqual(broken({ calls: [cut] }), {});
     assert.deepEqual(broken({ calls: [logged] }), { lost: 1, work: 1 });
   });

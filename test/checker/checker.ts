@@ -87,7 +87,10 @@ function checkCharges(
   return { lost, doubled, wrong };
 }
 
-/** A refused call must not reach a worker, and nothing is answered or charged without work. */
+/**
+ * A refused call must not reach a worker, and nothing is answered or charged without work. An exception: a gateway cuts
+ * its connection to the worker when the client leaves, and a worker that is busy has then not read what was sent.
+ */
 function checkWork(
   { calls, worked }: History,
   byRequest: ReadonlyMap<string, readonly Charge[]>,
@@ -101,7 +104,7 @@ function checkWork(
         const isRefused = call.isWhole && [401, 403, 429].includes(status);
         return isRefused ? [`${id} was answered ${status}, and a worker has received it`] : [];
       }
-      if (byRequest.has(id)) {
+      if (byRequest.has(id) && call.hasLeft !== true) {
         const ms = Math.round(call.end - call.start);
         const answer = `status ${status}, whole: ${call.isWhole}, after ${ms} ms`;
         return [`${id} was charged (${answer}), and no worker has received it`];

@@ -17,6 +17,8 @@ export interface Call {
   readonly status: number;
   /** True if the complete answer arrived. */
   readonly isWhole: boolean;
+  /** True if the client has left before, by itself. */
+  readonly hasLeft?: boolean;
   /** The price that the answer states. */
   readonly milliCu: number;
   /** The most that the call may have reserved. */

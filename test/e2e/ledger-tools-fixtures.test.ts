@@ -14,8 +14,6 @@ import {
   type ExpectedBlock,
 } from "./ledger-tools-node.ts";
 
-const unknownHash = `0x${"9".repeat(64)}`;
-
 function eventsOf({ events }: ExpectedBlock): unknown[] {
   return events.map(({ index, phase, extrinsicIndex, palletName, event, data }) => ({
     index,
@@ -97,51 +95,6 @@ for (const set of chainSets) {
         assert.deepEqual(stored, { key, value });
       }
     });
-
-    it("report an unknown block", async () => {
-      await using node = await startRecordedNode(set);
-      await using tools = await startToolsGateway(node.url);
-      const address = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
-      const calls: readonly (readonly [string, object])[] = [
-        ["ledger_getBlock", { height: 1000 }],
-        ["ledger_getBlock", { hash: unknownHash }],
-        ["ledger_getBlockDecoded", { height: 1000 }],
-        ["ledger_getBlockDecoded", { hash: unknownHash }],
-        ["ledger_getEvents", { blockHash: unknownHash }],
-        ["ledger_getAccount", { address, blockHash: unknownHash }],
-        ["ledger_getStorage", { key: "0x00", blockHash: unknownHash }],
-        ["ledger_queryStorage", { keys: ["0x00"], blockHash: unknownHash }],
-      ];
-      for (const [tool, params] of calls) {
-        const { error } = await tools.call(tool, params);
-        const { code, data } = error ?? {};
-        assert.deepEqual([code, data?.errorCode], [-32004, "GATEWAY_NOT_FOUND"], tool);
-      }
-    });
-
-    it("return names, health and statistics", async () => {
-      await using node = await startRecordedNode(set);
-      await using tools = await startToolsGateway(node.url);
-      const chain = recordedChain(set);
-      const head = chain.blocks.at(-1);
-      const health = await tools.ask("ledger_getHealth", {});
-      assert.deepEqual(health, chain["system_health"]);
-      assert.deepEqual(await tools.ask("ledger_getNodeInfo", {}), {
-        chain: chain["system_chain"],
-        name: chain["system_name"],
-        version: chain["system_version"],
-      });
-      const properties = chain["system_properties"] as Readonly<Record<string, unknown>>;
-      assert.deepEqual(await tools.ask("ledger_getChainStats", {}), {
-        chain: chain["system_chain"],
-        chainType: chain["system_chainType"],
-        finalizedHash: head?.hash,
-        finalizedNumber: head?.number,
-        latestNumber: head?.number,
-        health,
-        properties: { tokenDecimals: 0, tokenSymbol: "", isEthereum: false, ...properties },
-      });
-    });
   });
 }
 
@@ -165,72 +118,3 @@ function accountIn(state: string | null): unknown {
     },
   };
 }
-
-describe("a block that upgrades the runtime", { skip: withoutFixtures }, () => {
-  it("is decoded with the old runtime, and the block after it with the new one", async () => {
-    await using node = await startRecordedNode("midnight-stub");
-    await using tools = await startToolsGateway(node.url);
-    const namesAt = async (height: number): Promise<readonly string[]> => {
-      const { decodedExtrinsics, events } = (await tools.ask("ledger_getBlockDecoded", {
-        height,
-      })) as {
-        decodedExtrinsics: { pallet: string; method: string }[];
-        events: { pallet: string; event: string }[];
-      };
-      return [
-        ...decodedExtrinsics.map(({ pallet, method }) => `${pallet}.${method}`),
-        ...events.map(({ pallet, event }) => `${pallet}.${event}`),
-      ];
-    };
-    const upgrade = await namesAt(8);
-    for (const name of ["Timestamp.set", "Sudo.sudo", "System.CodeUpdated"]) {
-      assert(upgrade.includes(name), `${name} is not among ${upgrade.join()}`);
-    }
-    for (const names of [upgrade, await namesAt(9), await namesAt(10)]) {
-      assert(names.includes("System.ExtrinsicSuccess"), names.join());
-      assert(!names.includes("unknown.unknown"), names.join());
-    }
-  });
-});
-
-describe("the tools with a node that answers incorrectly", { skip: withoutFixtures }, () => {
-  it("fail without the node's text and without a charge", async () => {
-    await using node = await startRecordedNode("polkadot-coretime", {
-      system_properties: () => "secret",
-      state_getMetadata: () => "0x6d6574610e00secret",
-    });
-    await using tools = await startToolsGateway(node.url);
-    for (const [tool, params] of [
-      ["ledger_getChainStats", {}],
-      ["ledger_getBlockDecoded", { height: 3 }],
-      ["ledger_rpc", { method: "grandpa_roundState" }],
-    ] as const) {
-      const { status, error } = await tools.call(tool, params);
-      assert.equal(status, 200);
-      assert.equal(error?.code, -32603);
-      assert.equal(error.data.errorCode, "GATEWAY_TOOL_EXECUTION_ERROR");
-      assert(!JSON.stringify(error).includes("secret"));
-    }
-  });
-
-  it("run in a batch, and are charged separately", async () => {
-    await using node = await startRecordedNode("polkadot-coretime");
-    await using tools = await startToolsGateway(node.url);
-    const calls = [
-      { tool: "ledger_getHealth", params: {} },
-      { tool: "ledger_getBlock", params: { height: 1000 } },
-      { tool: "ledger_queryStorage", params: { keys: ["0x00", "0x01"] } },
-    ];
-    const { result } = await tools.call("gateway_batch", { calls });
-    assert.equal(result?.usedCUMilli, 500);
-    const items = result.content as { tool: string; usedCUMilli: number }[];
-    assert.deepEqual(
-      items.map(({ tool, usedCUMilli }) => [tool, usedCUMilli]),
-      [
-        ["ledger_getHealth", 100],
-        ["ledger_getBlock", 0],
-        ["ledger_queryStorage", 400],
-      ],
-    );
-  });
-});

@@ -2,16 +2,13 @@
 import { toolFailure, type ToolContext } from "sluice-gateway/services";
 import { defineTools } from "../../src/plugin.ts";
 
-/** Events that the tools report to the test, which runs in the same process. */
-export const seen = {
-  /** Number of calls of `hangs` that have begun, and that were aborted. */
-  hanging: 0,
-  aborted: 0,
-  writes: [] as unknown[],
-  /** Called when `hangs` begins, and when it is aborted. */
-  onChange: undefined as (() => void) | undefined,
-  /** Makes the last call of `hangs` return. */
-  finish: (): void => {},
+/** What the tools report to the test, which runs in the same process. */
+export const seen = { writes: [] as unknown[] };
+
+const plain = {
+  inputSchema: { type: "object", properties: {} },
+  price: 100,
+  capability: undefined,
 };
 
 export default defineTools({
@@ -37,9 +34,8 @@ export default defineTools({
         name: "infer",
         description: "Pretends to have asked a model.",
         annotations: { readOnlyHint: false },
-        inputSchema: { type: "object", properties: {} },
+        ...plain,
         price: 0,
-        capability: undefined,
         call: () => ({
           ok: true,
           json: '{"answer":1.0}',
@@ -49,9 +45,8 @@ export default defineTools({
       {
         name: "linked",
         description: "Speaks of a document.",
-        inputSchema: { type: "object", properties: {} },
+        ...plain,
         price: 0,
-        capability: undefined,
         call: () => ({
           ok: true,
           value: [],
@@ -88,9 +83,7 @@ export default defineTools({
       {
         name: "broken",
         description: "Throws.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => {
           throw new Error("secret of the upstream");
         },
@@ -98,37 +91,14 @@ export default defineTools({
       {
         name: "failing",
         description: "Its upstream is away.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "the node did not answer"),
       },
       {
         name: "large",
         description: "Answers 10 MiB.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: () => ({ ok: true, json: JSON.stringify('é"'.repeat(5 << 20).slice(0, 10 << 20)) }),
-      },
-      {
-        name: "hangs",
-        description: "Answers when it is aborted.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
-        call: (_input: object, { signal }: { readonly signal: AbortSignal }) => {
-          seen.hanging++;
-          seen.onChange?.();
-          const { promise, resolve } = Promise.withResolvers<{ ok: true; value: object }>();
-          seen.finish = () => resolve({ ok: true, value: {} });
-          signal.addEventListener("abort", () => {
-            seen.aborted++;
-            seen.onChange?.();
-            resolve({ ok: true, value: {} });
-          });
-          return promise;
-        },
       },
       {
         name: "counts",
@@ -154,9 +124,7 @@ export default defineTools({
       {
         name: "logs",
         description: "Tells what it does.",
-        inputSchema: { type: "object", properties: {} },
-        price: 100,
-        capability: undefined,
+        ...plain,
         call: (_input: object, context: ToolContext) => {
           context.log("debug", "looking");
           context.log("warning", { late: true });

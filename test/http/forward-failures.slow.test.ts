@@ -33,21 +33,13 @@ test("an upstream that does not listen gives 503 with Retry-After and without th
   assert.deepEqual(gateway.outcomes, ["complete"]);
 });
 
-const unusable: Readonly<Record<string, string>> = {
-  "bytes that are not HTTP": "SSH-2.0-OpenSSH_9.7\r\n",
-  "a 100 that nobody waits for": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
-  "a switch of protocols that nobody asked for":
-    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-  "half a head, then the end": "HTTP/1.1 200 OK\r\nContent-Le",
-};
-for (const [name, bytes] of Object.entries(unusable)) {
-  test(`if an upstream answers with ${name}, the client gets a 503`, async () => {
-    await using upstream = await rawUpstream((socket) => void socket.end(bytes, "latin1"));
-    await using gateway = await startForwardingGateway(upstream.port);
-    await assertUnavailable(gateway.port);
-    assert.deepEqual(gateway.served.errors, []);
-  });
-}
+test("if an upstream answers with a 100 that nobody waits for, the client gets a 503", async () => {
+  const bytes = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n";
+  await using upstream = await rawUpstream((socket) => void socket.end(bytes, "latin1"));
+  await using gateway = await startForwardingGateway(upstream.port);
+  await assertUnavailable(gateway.port);
+  assert.deepEqual(gateway.served.errors, []);
+});
 
 test("an upstream that sends no head in time results in a 503, and its connection is closed", async () => {
   const { promise: closed, resolve } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
-/** Makes a copy of the product without one module: without its folder and its lines in pipeline.yaml. */
-import { cpSync, globSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+/** Deletes one module from a copy of the product: its folder, and its lines in pipeline.yaml. */
+import { cpSync, globSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
@@ -13,17 +13,23 @@ export const modules = globSync("plugins/*/", { cwd: root })
   .map((path) => relative("plugins", path).replace(/\/$/, ""))
   .filter((folder) => folder !== "contracts");
 
-/** Copies the product without the module to `folder`, which is empty. The build of the site is not part of the product. */
-export async function copyWithout(module: string, folder: string): Promise<void> {
-  const left = [join(root, "docs/.vitepress"), join(root, "plugins", module)];
-  const filter = (path: string): boolean =>
-    !left.includes(path) && basename(path) !== "node_modules";
+/** Copies the product to `folder`, which is empty. The build of the site is not part of the product. */
+export function copyProduct(folder: string): void {
+  const site = join(root, "docs/.vitepress");
+  const filter = (path: string): boolean => path !== site && basename(path) !== "node_modules";
   for (const path of copied) {
     cpSync(join(root, path), join(folder, path), { recursive: true, filter });
   }
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+}
+
+/** Deletes a module from a copy of the product. Its folder is put back when the result is disposed of. */
+export async function deleteModule(folder: string, module: string): Promise<Disposable> {
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));
+  const deleted = join(folder, "deleted");
+  renameSync(join(folder, "plugins", module), deleted);
+  return { [Symbol.dispose]: () => renameSync(deleted, join(folder, "plugins", module)) };
 }
 
 /** Removes the lines of a module, and those that need what only this module provides. */

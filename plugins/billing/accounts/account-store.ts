@@ -64,7 +64,7 @@ export interface Follower {
   readonly name: string;
   /** Number of the last change that the gateway has applied. */
   readonly seenChange: number;
-  /** Time since it was last heard. A gateway is heard every second. */
+  /** Time since its last message. A gateway sends one every second. */
   readonly silentMs: number;
 }
 

@@ -1,8 +1,9 @@
 /**
  * Shared by `keys`, `workspaces` and `audit`: opens the accounts of pipeline.yaml, finds the user who runs
- * the command, and prints records.
+ * the command, waits for the running gateways, and prints records.
  */
 import { userInfo } from "node:os";
+import { setTimeout as wait } from "node:timers/promises";
 import { systemClock, type CommandContext } from "sluice-gateway/internal/module";
 import {
   openCommandStore,
@@ -14,11 +15,16 @@ import {
 } from "sluice-gateway/internal/process";
 import type { ChangeAuthor, Failed, Metering, Workspace } from "sluice-gateway/services";
 import { explain } from "sluice-gateway/internal/store";
-import type { AccountStore } from "../accounts/account-store.ts";
+import type { AccountStore, Follower } from "../accounts/account-store.ts";
 import { refuseUnmoved, openAccountStore } from "../accounts/sql-account-store.ts";
 import { joinTransactions } from "../accounts/joined-sql.ts";
 import { createUsageQueries } from "../leases/usage-queries.ts";
 import { readPurchasedDrawn } from "../metering/usage/folder-charges.ts";
+
+const maxWaitMs = 2_000;
+const askEveryMs = 50;
+/** A gateway that has been silent for this time has ended, or refuses every key because it cannot read the database. */
+const endedAfterMs = 10_000;
 
 /** A record to print: flat, without members that have no value. */
 export type Flat = Readonly<Record<string, string | number | readonly string[] | undefined>>;
@@ -145,4 +151,46 @@ function actor(): string {
     // In a container, the user id may not have a name.
     return `cli:${process.getuid?.() ?? "unknown"}`;
   }
+}
+
+/** Names of gateways. */
+export interface Confirmations {
+  readonly confirmed_by: readonly string[];
+  readonly not_confirmed_by: readonly string[];
+}
+
+/**
+ * Waits up to 2 s for all gateways to apply the changes that are committed, and prints which have not. Returns undefined
+ * if gateways do not report it.
+ */
+export async function waitForGateways(
+  context: CommandContext,
+  store: AccountStore,
+): Promise<Confirmations | undefined> {
+  const end = performance.now() + maxWaitMs;
+  let target: number | undefined;
+  for (;;) {
+    const found = await store.followers();
+    if (found === undefined) return undefined;
+    target ??= found.newestChange;
+    const running = found.followers.filter(({ silentMs }) => silentMs < endedAfterMs);
+    const [late, confirmed] = [namesOf(running, target, false), namesOf(running, target, true)];
+    if (late.length > 0 && performance.now() < end) {
+      await wait(askEveryMs);
+      continue;
+    }
+    if (late.length > 0) {
+      const names = late.join(", ");
+      context.printToStderr(
+        `Not confirmed within 2 s by: ${names}. A gateway that cannot read the database refuses every key after 5 s.`,
+      );
+    }
+    return { confirmed_by: confirmed, not_confirmed_by: late };
+  }
+}
+
+function namesOf(followers: readonly Follower[], change: number, hasSeen: boolean): string[] {
+  return followers
+    .filter(({ seenChange }) => seenChange >= change === hasSeen)
+    .map(({ name }) => name);
 }

@@ -18,8 +18,7 @@ import { capabilities, type Capability, type IssuedKey } from "sluice-gateway/se
 import { keyJson } from "../accounts/json.ts";
 import { defaultCapabilities } from "../accounts/principal.ts";
 import { notFound } from "../accounts/decision.ts";
-import { printRecord, printRecords, withAccounts, type Flat } from "./accounts.ts";
-import { waitForGateways } from "./confirmations.ts";
+import { printRecord, printRecords, waitForGateways, withAccounts, type Flat } from "./accounts.ts";
 import { addresses, duration, milliCu, orNone, rate } from "./limits.ts";
 
 const defaultOverlapMs = 24 * 3_600_000;

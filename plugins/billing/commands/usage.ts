@@ -24,7 +24,7 @@ import { csvLine } from "sluice-gateway/internal/toolkit";
 import { parseTime } from "sluice-gateway/services";
 import { databasePages, parsePosition } from "../metering/export/database-pages.ts";
 import { type ChargePages, type PageRange, folderPages } from "../metering/export/batch.ts";
-import type { UsageJson } from "../metering/usage-json.ts";
+import type { UsageJson } from "../metering/charge-text.ts";
 
 /** A signal can end a long export between two pages. */
 const chargesPerPage = 500;

@@ -13,7 +13,7 @@ const startedSql = `coalesce(nullif(current_setting('sluice.started_ms', true), 
  * its row. So a replica whose leases this statement does not see is not silent. A replica does not fence itself.
  */
 const changes = `
-  heard AS (
+  asking AS (
     UPDATE sluice.replicas SET heard_at = sluice.now_ms()
     WHERE id = ANY ($1::bigint[]) AND state = 'live' RETURNING id
   ), silent AS (
@@ -32,14 +32,14 @@ const changes = `
 const feeds = `(
   SELECT coalesce(jsonb_agg(jsonb_build_object(
     'replica', asked.id,
-    'state', CASE WHEN EXISTS (SELECT FROM heard WHERE heard.id = asked.id) THEN 'live'
+    'state', CASE WHEN EXISTS (SELECT FROM asking WHERE asking.id = asked.id) THEN 'live'
       WHEN r.state = 'live' THEN 'fenced' ELSE coalesce(r.state, 'unknown') END,
     'posted', coalesce(r.posted, 0),
     'leaseNo', coalesce(r.lease_no, 0),
     'time', sluice.now_ms(),
     'epochs', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', s.id, 'epoch', s.epoch)), '[]')
-      FROM heard JOIN sluice.leases l ON l.replica = heard.id JOIN sluice.scopes s ON s.id = l.scope
-      WHERE heard.id = asked.id AND l.epoch < s.epoch AND ${heldSql("l")} > 0))), '[]')
+      FROM asking JOIN sluice.leases l ON l.replica = asking.id JOIN sluice.scopes s ON s.id = l.scope
+      WHERE asking.id = asked.id AND l.epoch < s.epoch AND ${heldSql("l")} > 0))), '[]')
   FROM unnest($1::bigint[]) AS asked (id) LEFT JOIN sluice.replicas r USING (id))`;
 
 const fenced = "(SELECT coalesce(jsonb_agg(id ORDER BY id), '[]') FROM ended)";

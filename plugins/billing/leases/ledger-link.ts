@@ -193,7 +193,7 @@ export class LedgerLink implements CreditLink {
     metrics.wentBack.add(seen.wentBack - before.wentBack);
     metrics.fenced.add(seen.fenced - before.fenced);
     if (seen.fenced > before.fenced) {
-      log.warn({}, `${place} had not heard from this gateway, and gave its credit to others`);
+      log.warn({}, `${place} had no message from this gateway, and gave its credit to others`);
     }
     if (seen.wentBack > before.wentBack) {
       log.warn({}, `${place} has lost charges that it had committed: sending them again`);

@@ -32,7 +32,7 @@ interface ReplicaRow {
   readonly mode: ReplicaMode;
   readonly registeredAt: number;
   state: ReplicaState;
-  heardAt: number;
+  lastMessageAt: number;
   posted: number;
   leaseNo: number;
 }
@@ -76,7 +76,7 @@ export class MemoryLedger implements CreditLedger {
   register(name: string, mode: ReplicaMode = "settled"): Registered {
     const now = this.#now();
     const replica = this.replicas.size + 1;
-    const times = { registeredAt: now, heardAt: now };
+    const times = { registeredAt: now, lastMessageAt: now };
     const row: ReplicaRow = { name, mode, ...times, state: "live", posted: 0, leaseNo: 0 };
     this.replicas.set(replica, row);
     return { replica, ...this.#standing(row) };
@@ -84,7 +84,7 @@ export class MemoryLedger implements CreditLedger {
 
   feed(replica: number): FeedReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.#hear(row)) return { ...this.#standing(row), epochs: [] };
+    if (row === undefined || !this.#touch(row)) return { ...this.#standing(row), epochs: [] };
     const epochs: { scope: string; epoch: number }[] = [];
     for (const [scope, { epoch, leases }] of this.scopes) {
       const lease = leases.get(replica);
@@ -97,7 +97,7 @@ export class MemoryLedger implements CreditLedger {
 
   post({ replica, first, last, charges }: PostRequest): Standing {
     const row = this.replicas.get(replica);
-    if (row === undefined || row.posted !== first - 1 || !this.#hear(row)) {
+    if (row === undefined || row.posted !== first - 1 || !this.#touch(row)) {
       return this.#standing(row);
     }
     row.posted = last;
@@ -129,7 +129,7 @@ export class MemoryLedger implements CreditLedger {
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || row.leaseNo >= leaseNo || !this.#hear(row)) {
+    if (row === undefined || row.leaseNo >= leaseNo || !this.#touch(row)) {
       return { ...this.#standing(row), granted: undefined };
     }
     row.leaseNo = leaseNo;
@@ -170,7 +170,7 @@ export class MemoryLedger implements CreditLedger {
     if (caller?.state !== "live" || now - heardSince < silenceMs) return [];
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
-      if (row.state !== "live" || now - row.heardAt <= silenceMs) continue;
+      if (row.state !== "live" || now - row.lastMessageAt <= silenceMs) continue;
       this.#end(each, row, "fenced");
       fenced.push(each);
     }
@@ -179,7 +179,7 @@ export class MemoryLedger implements CreditLedger {
 
   leave(replica: number): Standing {
     const row = this.replicas.get(replica);
-    if (row !== undefined && this.#hear(row)) this.#end(replica, row, "gone");
+    if (row !== undefined && this.#touch(row)) this.#end(replica, row, "gone");
     return this.#standing(row);
   }
 
@@ -205,9 +205,9 @@ export class MemoryLedger implements CreditLedger {
   }
 
   /** Returns true if the replica may post, and records the time of its message. */
-  #hear(row: ReplicaRow): boolean {
+  #touch(row: ReplicaRow): boolean {
     if (row.state !== "live") return false;
-    row.heardAt = this.#now();
+    row.lastMessageAt = this.#now();
     return true;
   }
 

@@ -13,8 +13,8 @@ interface Batch extends PostBatch {
 
 /** After this number of charges, no further reservation is added to the batch. */
 const maxCharges = 1_000;
-/** Posted batches are kept for this time, because a failover of the ledger may lose them. */
-const keptMs = 60_000;
+/** Interval at which the posted batches are checked for those that need not be kept. */
+const sweepMs = 1_000;
 
 interface Queued {
   readonly settled: LeasedReservation;
@@ -30,7 +30,14 @@ export class PostLane {
   /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];
   #kept: Batch[] = [];
+  readonly #keptMs: number;
+  #sweepAt = 0;
   #posted = 0;
+
+  /** `keptMs`: minimum time for which posted batches are kept. */
+  constructor(keptMs: number) {
+    this.#keptMs = keptMs;
+  }
 
   /** True if all charges are posted. */
   get isEmpty(): boolean {
@@ -112,9 +119,17 @@ export class PostLane {
     }
     batch.postedAt = now;
     this.#posted = Math.max(this.#posted, batch.last);
-    this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < keptMs);
-    this.#kept.push(batch);
+    this.#keep(batch, now);
     return batch.settled;
+  }
+
+  #keep(batch: Batch, now: number): void {
+    if (this.#keptMs === 0) return;
+    this.#kept.push(batch);
+    // There are thousands of them.
+    if (now < this.#sweepAt) return;
+    this.#sweepAt = now + sweepMs;
+    this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < this.#keptMs);
   }
 
   /**

@@ -6,8 +6,13 @@
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/internal/store";
-import { chargeText, readChargeText, withPricing } from "../metering/charge-text.ts";
-import { chargeColumns, storableJson } from "../metering/usage-json.ts";
+import {
+  chargeColumns,
+  chargeText,
+  readChargeText,
+  storableJson,
+  withPricing,
+} from "../metering/charge-text.ts";
 import { windowOf } from "../metering/windows.ts";
 import { grant, limitReached, type Decision, type LeaseRow, type ScopeView } from "./authority.ts";
 import { joinLooks } from "./feeds.ts";

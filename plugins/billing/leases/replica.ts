@@ -23,6 +23,9 @@ const unsentMs = 5_000;
 const maxQueued = 50_000;
 /** After a message with more charges or scopes, the next one of its kind waits, so that batches are large. */
 const few = 3;
+const batchMs = 5;
+/** Posted charges are kept for this time, because a failover of the ledger may lose them. */
+const keptMs = 60_000;
 
 /**
  * | state      | meaning                                                                      | next       |
@@ -38,13 +41,14 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
+  /** Time for which a message waits after a large one. */
   readonly #batchMs: number;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
-  readonly #lane = new PostLane();
+  readonly #lane: PostLane;
   /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
-  #heardAt = -Infinity;
+  #lastFeedAt = -Infinity;
   /** The newest charge and lease request that the ledger has confirmed. */
   #posted = 0;
   #leaseNo = 0;
@@ -56,10 +60,11 @@ export class LedgerReplica {
   /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
 
-  /** `batchMs`: time for which a message waits after a large one. 0 if messages are cheap. */
-  constructor(name: string, mode: ReplicaMode, batchMs = 5) {
+  /** `isInProcess`: true if the ledger is in this process: messages are cheap, and it never loses a commit. */
+  constructor(name: string, mode: ReplicaMode, isInProcess = false) {
     this.#name = name;
-    this.#batchMs = batchMs;
+    this.#batchMs = isInProcess ? 0 : batchMs;
+    this.#lane = new PostLane(isInProcess ? 0 : keptMs);
     this.#mode = mode;
   }
 
@@ -92,7 +97,7 @@ export class LedgerReplica {
     const { queuedCharges, queuedSince = now } = this.#lane;
     if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
-    return now - this.#heardAt <= unavailableMs && now - queuedSince <= unavailableMs;
+    return now - this.#lastFeedAt <= unavailableMs && now - queuedSince <= unavailableMs;
   }
 
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
@@ -134,7 +139,7 @@ export class LedgerReplica {
     this.#credit.sweep(now);
     const messages: Message[] = [];
     const replica = this.#replica;
-    if (replica !== undefined) this.#speak(now, replica, messages);
+    if (replica !== undefined) this.#addMessages(now, replica, messages);
     else if (this.#inFlight.maySend("register", now)) {
       const no = this.#send("register", now);
       messages.push({ no, kind: "register", name: this.#name, mode: this.#mode });
@@ -149,13 +154,13 @@ export class LedgerReplica {
     for (const late of this.#lane.removeQueued(now - unsentMs)) this.#credit.takeBack(late);
   }
 
-  #speak(now: number, replica: number, messages: Message[]): void {
+  #addMessages(now: number, replica: number, messages: Message[]): void {
     for (const kind of ["feed", "fence"] as const) {
       if (!this.#inFlight.maySend(kind, now)) continue;
       this.#inFlight.wait(kind, now + (kind === "feed" ? feedMs : fenceMs));
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#heardAt <= staleMs;
+    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#lastFeedAt <= staleMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
@@ -191,7 +196,7 @@ export class LedgerReplica {
     this.#moveTo(now);
     if (kind === "register") this.#register(now, reply);
     else if (reply.state === "gone") this.#state = "gone";
-    else if (reply.state === "live") this.#hear(now, sent, message);
+    else if (reply.state === "live") this.#receiveLive(now, sent, message);
     else this.#startAgain(now, reply.posted);
   }
 
@@ -210,7 +215,7 @@ export class LedgerReplica {
     this.#replica = reply.replica;
   }
 
-  #hear(
+  #receiveLive(
     now: number,
     sent: Confirmed,
     { kind, reply }: Exclude<Reply, { kind: "register" | "fence" }>,
@@ -234,7 +239,7 @@ export class LedgerReplica {
     this.#posted = reply.posted;
     if (kind === "lease") this.#credit.receive(now, reply.granted);
     if (kind !== "feed") return;
-    this.#heardAt = now;
+    this.#lastFeedAt = now;
     this.seen.epochs += reply.epochs.length;
     this.#credit.sawEpochs(reply.epochs);
   }

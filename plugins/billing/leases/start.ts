@@ -113,7 +113,7 @@ const countGateways = `
 
 interface Gateways {
   readonly live: number;
-  /** Number of the gateways that PostgreSQL has not heard from for 2 seconds. They may still serve requests. */
+  /** Number of the gateways without a message to PostgreSQL for 2 seconds. They may still serve requests. */
   readonly silent: number;
   /** Credit of silent gateways, in milli-CU. */
   readonly stranded: number;

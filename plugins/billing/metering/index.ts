@@ -1,7 +1,12 @@
 /** Service `metering`: reserves and charges credit, and keeps the journal of charges. */
-import { defineService } from "sluice-gateway/plugin";
+import {
+  defineService,
+  type Host,
+  type ServiceContext,
+  type ServiceHooks,
+} from "sluice-gateway/plugin";
 import type { Metering } from "sluice-gateway/services";
-import { sections, type Options } from "./options.ts";
+import { exportOf, sections, type Options } from "./options.ts";
 
 export default defineService<Options, Metering>({
   name: "metering",
@@ -11,8 +16,18 @@ export default defineService<Options, Metering>({
   permissions: { deployment: ["store"] },
   dryRun: () => withoutJournal,
   async start(options, host, context) {
-    const { startMetering } = await import("./start.ts");
-    return startMetering(options, host, context);
+    const started = await startMeter(options, host, context);
+    const settings = exportOf(options);
+    const isMain = host.threads === undefined || host.threads.index === 0;
+    if (settings !== undefined && isMain) {
+      const { openUsageExport } = await import("./export/open.ts");
+      context.keep(
+        "export",
+        () => openUsageExport(host, settings),
+        (usageExport) => usageExport.close(),
+      );
+    }
+    return started;
   },
 });
 
@@ -43,3 +58,23 @@ const withoutJournal: Metering = {
     spend: () => Promise.resolve({ kind: "unavailable" }),
   },
 };
+
+/** The driver of PostgreSQL and the journal are imported only where they are used. */
+async function startMeter(
+  options: Options,
+  host: Host,
+  context: ServiceContext,
+): Promise<ServiceHooks<Metering>> {
+  const database = host.store.postgres;
+  if (database !== undefined) {
+    const { startLeased } = await import("../leases/start.ts");
+    return startLeased(options, database, host, context);
+  }
+  const { threads } = host;
+  if (threads !== undefined && threads.index > 0) {
+    const { startInThread } = await import("./start-thread.ts");
+    return startInThread(options, threads, host, context);
+  }
+  const { startEmbedded } = await import("./start-embedded.ts");
+  return startEmbedded(options, host, context);
+}

@@ -94,7 +94,7 @@ export function leaseMetrics(metrics: Metrics) {
   const { gauge, counter, histogram } = withoutLabels(metrics);
   const replicas = metrics.gauge(
     "sluice_replicas",
-    "Gateways that share the budgets of the PostgreSQL database. Silent: not heard for 2 seconds.",
+    "Gateways that share the budgets of the PostgreSQL database. Silent: no message for 2 seconds.",
     ["state"],
   );
   return {
@@ -136,7 +136,7 @@ export function leaseMetrics(metrics: Metrics) {
     ),
     fenced: counter(
       "sluice_fenced_total",
-      "Times at which PostgreSQL had not heard from this gateway for 10 seconds and gave its credit to others.",
+      "Times at which PostgreSQL had no message from this gateway for 10 seconds and gave its credit to others.",
     ),
     clockOffsetSeconds: gauge(
       "sluice_clock_offset_seconds",
@@ -145,7 +145,7 @@ export function leaseMetrics(metrics: Metrics) {
     replicas: (state: "live" | "silent"): Gauge => replicas.with({ state }),
     strandedMilliCu: gauge(
       "sluice_stranded_cu_milli",
-      "Milli-CU held by gateways that PostgreSQL has not heard from for 2 seconds. They are free after 10 seconds.",
+      "Milli-CU held by gateways without a message to PostgreSQL for 2 seconds. They are free after 10 seconds.",
     ),
   };
 }

@@ -62,7 +62,7 @@ async function openMeter(
   const metrics = leaseMetrics(registry);
   const link = new LedgerLink({
     ledger: ledgerOfMain(threads),
-    replica: new LedgerReplica(`thread ${threads.index}`, mode, 0),
+    replica: new LedgerReplica(`thread ${threads.index}`, mode, true),
     place: "the main thread",
     clock,
     log,

@@ -1,5 +1,6 @@
-/** The part of `sluice init` that is about workspaces and keys. */
-import type { InitParts } from "sluice-gateway/internal/module";
+/** What `sluice init` and the first `sluice start` say about workspaces and keys. */
+import type { FirstSteps, InitParts } from "sluice-gateway/internal/module";
+import { orElse } from "sluice-gateway/internal/toolkit";
 
 export const init: InitParts = {
   templates: {
@@ -19,4 +20,25 @@ export const init: InitParts = {
 
   npx sluice workspaces create --name acme --plan developer --env-file .env
   npx sluice keys create --workspace ws_… --env-file .env`,
+};
+
+/** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
+export const firstSteps: FirstSteps = async (gateway, commonArguments) => {
+  const admin = gateway.use("accounts")?.admin;
+  // A store that cannot be read is reported by the accounts themselves.
+  const workspaces = await orElse(
+    () => admin?.listWorkspaces(1),
+    () => undefined,
+  );
+  if (workspaces?.length !== 0) return undefined;
+  return {
+    message: "there is no workspace yet, so no API key is valid",
+    next: "sluice workspaces create, then sluice keys create",
+    text: `There is no workspace yet. Create one with API keys, in a second terminal with the same environment variables:
+
+  npx sluice workspaces create --name acme --plan developer${commonArguments}
+  npx sluice keys create --workspace ws_…${commonArguments}
+  npx sluice keys create --workspace ws_… --capability platform:admin${commonArguments}     # for the dashboard
+`,
+  };
 };

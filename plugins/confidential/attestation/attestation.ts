@@ -23,7 +23,7 @@ import type { ProviderDeps } from "../evidence/open-provider.ts";
 import { readContent, whenAborted } from "../evidence/provider.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
-import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
+import { simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
 declare module "sluice-gateway/services" {
   interface Attestation {
@@ -45,14 +45,17 @@ type Quoted = Awaited<ReturnType<Evidence["quote"]>>;
 const hashedLabel = label("platform-quote/1");
 const timeoutMs = 20_000;
 
-export function openAttestation({ collateral }: Options, host: Host): Attestation {
-  const { clock, log, environment, folder } = host;
+export function openAttestation(
+  { collateral }: Options,
+  { clock, log, folder }: Host,
+  mayUseSimulation: boolean,
+): Attestation {
   const { file, pccs, kds } = collateral;
   const service = pccs === undefined ? undefined : collateralService(pccs, clock);
   return createAttestation({
     clock,
     log,
-    simulatedAllowed: simulatedAllowed(environment, host.use("gateway")),
+    simulatedAllowed: mayUseSimulation,
     collateral: file === undefined ? service : collateralFile(resolve(folder, file)),
     revocationLists: kds === undefined ? undefined : revocationListService(kds, clock),
   });

@@ -1,6 +1,7 @@
 /** Service `attestation`: attestation evidence of the machine on which this gateway runs. */
-import { defineService, type JsonSchema } from "sluice-gateway/plugin";
+import { defineService, type Host, type JsonSchema } from "sluice-gateway/plugin";
 import type { Attestation } from "sluice-gateway/services";
+import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 import type { Options } from "./attestation.ts";
 
 /**
@@ -40,8 +41,23 @@ export default defineService<Options, Attestation>({
   description: "Attests the machine on which this gateway runs.",
   sections: { collateral: collateralSchema },
   uses: ["gateway"],
-  async start(options, host) {
-    const { openAttestation } = await import("./attestation.ts");
-    return { service: openAttestation(options, host) };
-  },
+  start: (options, host) => Promise.resolve({ service: openAtFirstUse(options, host) }),
 });
+
+/** Loads the code of evidence and certificates with the first quote, because few gateways create one. */
+function openAtFirstUse(options: Options, host: Host): Attestation {
+  const mayUseSimulation = simulatedAllowed(host.environment, host.use("gateway"));
+  let opening: Promise<Attestation> | undefined;
+  const opened = (): Promise<Attestation> =>
+    (opening ??= import("./attestation.ts").then(({ openAttestation }) =>
+      openAttestation(options, host, mayUseSimulation),
+    ));
+  return {
+    provider: async (source) => (await opened()).provider(source),
+    simulatedRoot: async () => (await opened()).simulatedRoot(),
+    evidence(source) {
+      if (source === "simulated" && !mayUseSimulation) throw new Error(simulatedRefusal);
+      return { quote: async (...given) => (await opened()).evidence(source).quote(...given) };
+    },
+  };
+}

@@ -5,7 +5,7 @@
 import type { HeldBytes } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceSource, Offer, OpenNetwork } from "sluice-gateway/services";
-import { createEnclaveIdentity, type EnclaveIdentity } from "../enclave/identity.ts";
+import type { EnclaveIdentity } from "../enclave/identity.ts";
 import type { EvidenceProvider } from "../evidence/provider.ts";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
@@ -54,6 +54,8 @@ export function openOwnEnclaves(
     if (provider.simulated) {
       log.warn({}, "this gateway's evidence is SIMULATED - NOT A TEE");
     }
+    // Only an enclave needs the code of evidence and certificates.
+    const { createEnclaveIdentity } = await import("../enclave/identity.ts");
     if (isClosed) return;
     for (const { name } of networks.map(({ config }) => config)) {
       identities.set(

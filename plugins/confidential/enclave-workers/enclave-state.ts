@@ -2,7 +2,7 @@
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { EvidenceCache } from "../confidential-relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
-import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
+import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 
 export interface EnclaveState {
   readonly verifier: EvidenceVerifier;
@@ -12,9 +12,22 @@ export interface EnclaveState {
 
 export function createEnclaveState(): EnclaveState {
   return {
-    verifier: createEvidenceVerifier({ entries: 512 }),
+    verifier: openAtFirstUse(),
     evidenceCache: new EvidenceCache(),
     counters: createSeenCounters(),
+  };
+}
+
+/** Loads the code of evidence and certificates with the first enclave. */
+function openAtFirstUse(): EvidenceVerifier {
+  let opening: Promise<EvidenceVerifier> | undefined;
+  return {
+    async verify(...given) {
+      opening ??= import("../verify/evidence-verifier.ts").then(({ createEvidenceVerifier }) =>
+        createEvidenceVerifier({ entries: 512 }),
+      );
+      return (await opening).verify(...given);
+    },
   };
 }
 

@@ -13,4 +13,6 @@ export interface Bucket {
   microsToNext(now: number): number;
   /** Returns true if the bucket is full, so that a new one would behave in the same way. */
   isFull(now: number): boolean;
+  /** Called when the bucket is removed from its table. */
+  remove?(): void;
 }

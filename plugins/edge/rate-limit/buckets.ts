@@ -49,7 +49,7 @@ export class Buckets<B extends Bucket = Bucket> {
     for (const [caller, bucket] of this.#buckets) {
       this.#buckets.delete(caller);
       look++;
-      if (look === maxChecked || look === this.#max || bucket.isFull(now)) return;
+      if (look === maxChecked || look === this.#max || bucket.isFull(now)) return bucket.remove?.();
       this.#buckets.set(caller, bucket);
     }
   }

@@ -3,19 +3,13 @@
  * address without a valid key.
  */
 import { addressKey } from "sluice-gateway/internal/http";
-import {
-  defineStep,
-  refuse,
-  type Awaitable,
-  type Exchange,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { KeyPrincipal } from "sluice-gateway/services";
 import { andThen, stableJson } from "sluice-gateway/internal/toolkit";
 import type { Bucket } from "./bucket.ts";
 import { Buckets, type CreateBucket } from "./buckets.ts";
-import { askedBuckets, serveBuckets } from "./asked-buckets.ts";
 import { leasedBuckets } from "./leased-buckets.ts";
+import { createSharedBucket, joinedBuckets, serveBuckets } from "./shared-buckets.ts";
 import { createTerms, limitField, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
@@ -95,16 +89,17 @@ export default defineStep<Options>({
     const name = `${mode} ${stableJson(options)}`;
     const create = (): CreateBucket => {
       if (redis !== undefined) return leasedBuckets(redis, clock, name);
-      if (threads !== undefined && threads.index > 0) return askedBuckets(threads, name);
+      if (threads !== undefined) return joinedBuckets(threads, name);
       return (_, terms, now) => new TokenBucket(terms, now);
     };
     const limiter = new Limiter(options, create());
-    const serving =
-      threads?.index === 0
-        ? serveBuckets(threads, name, (kind) => limiter.bucketsOf(kind), clock)
-        : undefined;
+    let serving: Disposable | undefined;
+    if (threads?.index === 0) {
+      const shared = new Limiter(options, createSharedBucket);
+      serving = serveBuckets(threads, name, (kind) => shared.bucketsOf(kind), clock);
+    }
     const refusal = refuse("GATEWAY_RATE_LIMITED");
-    const take = (x: Exchange, arrivedMonotonic: number): Awaitable<Reply | undefined> => {
+    const take = (x: Exchange, arrivedMonotonic: number) => {
       const now = micros(arrivedMonotonic);
       const bucket = limiter.bucketOf(x, now);
       const taken = bucket.take(now);
@@ -140,14 +135,14 @@ function micros(monotonicMs: number): number {
   return Math.floor(monotonicMs * 1000);
 }
 
-class Limiter {
+class Limiter<B extends Bucket> {
   readonly #options: Options;
-  readonly #keys: Buckets;
-  readonly #addresses: Buckets;
+  readonly #keys: Buckets<B>;
+  readonly #addresses: Buckets<B>;
   readonly #addressTerms: BucketTerms;
   readonly #keyTerms = new Map<number, BucketTerms>();
 
-  constructor(options: Options, create: CreateBucket) {
+  constructor(options: Options, create: CreateBucket<B>) {
     const { rps = addressRps, burst = rps, maxBuckets } = options;
     this.#options = options;
     this.#keys = new Buckets(maxBuckets, create);
@@ -156,11 +151,11 @@ class Limiter {
   }
 
   /** `name`: that of the terms. */
-  bucketsOf(name: string): Buckets {
+  bucketsOf(name: string): Buckets<B> {
     return name === this.#addressTerms.name ? this.#addresses : this.#keys;
   }
 
-  bucketOf(x: Exchange, now: number): Bucket {
+  bucketOf(x: Exchange, now: number): B {
     const principal = this.#options.by === "address" ? undefined : x.peek("principal");
     if (principal?.kind === "key") {
       return this.#keys.of(principal.key.id, this.#termsOf(principal), now);

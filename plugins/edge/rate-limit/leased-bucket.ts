@@ -25,7 +25,7 @@ export interface LeasedBucketDeps {
 
 interface WaitingRequest {
   readonly now: number;
-  readonly resolve: (taken: Awaitable<boolean>) => void;
+  readonly resolve: PromiseWithResolvers<boolean>["resolve"];
 }
 
 export class LeasedBucket implements Bucket {

@@ -18,6 +18,21 @@ export class TokenBucket implements Bucket {
     this.#at = now;
   }
 
+  get level(): number {
+    return this.#level;
+  }
+
+  /** Time of the level in microseconds. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Continues with the state of another bucket. */
+  restore(level: number, at: number): void {
+    this.#level = level;
+    this.#at = at;
+  }
+
   get terms(): BucketTerms {
     return this.#terms;
   }

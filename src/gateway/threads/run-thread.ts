@@ -52,7 +52,7 @@ export interface ServingThread {
   readonly ended: Promise<void>;
 }
 
-/** Returns undefined if the thread could not start, which the main thread has been told. */
+/** Returns undefined if the thread could not start, which the main thread then knows. */
 export async function runThread(start: ThreadStart): Promise<ServingThread | undefined> {
   const clock = systemClock;
   const early = createLog({ level: "warn" }).child({ thread: start.index });

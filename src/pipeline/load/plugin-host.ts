@@ -8,7 +8,7 @@ import {
 } from "../../contract/permissions.ts";
 import { guarded, runGuarded } from "../../base/guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
-import type { Awaitable, Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../base/version.ts";
@@ -167,7 +167,7 @@ class PluginTimers {
     const failed = (error: unknown): void =>
       this.#log.error({ err: error }, "a timer of the plugin failed");
     const counts = this.#counts("timer");
-    const run = (): Awaitable<void> => counts.call(() => task(signal));
+    const run = () => counts.call(() => task(signal));
     const timer = this.#clock.every(ms, () => {
       if (isRunning) return;
       const result = runGuarded(run, failed);

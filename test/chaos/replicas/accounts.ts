@@ -1,5 +1,5 @@
 /** The workspaces and keys of a campaign. */
-import { waitForGateways } from "../../../plugins/billing/commands/confirmations.ts";
+import { waitForGateways } from "../../../plugins/billing/commands/accounts.ts";
 import { createMetrics } from "../../../src/base/metrics.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
 import type { LimitedScope, Revocation } from "../../checker/history.ts";

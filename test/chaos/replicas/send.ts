@@ -44,10 +44,11 @@ export function createSender(slots: readonly Slot[]): Sender {
       const { url, name } = slots[slot] ?? { url: "", name: "" };
       const id = `call-${++sent}`;
       const start = now();
+      const signal = AbortSignal.timeout(timeoutMs);
       const options = {
         method: body === undefined ? "GET" : "POST",
         agent,
-        signal: AbortSignal.timeout(timeoutMs),
+        signal,
         headers: {
           authorization: `Bearer ${key.text}`,
           "x-request-id": id,
@@ -67,6 +68,7 @@ export function createSender(slots: readonly Slot[]): Sender {
         end: now(),
         status,
         isWhole,
+        hasLeft: !isWhole && signal.aborted,
         milliCu: isWhole ? priceOf(head, text) : 0,
         maxMilliCu,
         isLogged,

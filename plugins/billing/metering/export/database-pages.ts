@@ -5,7 +5,7 @@
 import type { RunSql } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/internal/store";
 import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
-import type { UsageJson } from "../usage-json.ts";
+import type { UsageJson } from "../charge-text.ts";
 import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
 /** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */

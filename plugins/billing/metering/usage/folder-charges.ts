@@ -15,7 +15,7 @@ import {
 } from "../journal-reader.ts";
 import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
-import { usageJson } from "../usage-json.ts";
+import { usageJson } from "../charge-text.ts";
 import { type ChargeBounds, type ReadCharges, type ReadMonths, usageReport } from "./report.ts";
 import { transferredResult } from "sluice-gateway/internal/compute";
 import type { SpendQuery, UsageRange } from "sluice-gateway/services";

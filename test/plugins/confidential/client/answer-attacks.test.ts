@@ -15,7 +15,7 @@ import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/pro
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { reportMessage } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { bytesOf, unwrap, textOf, withFlippedBit } from "../protocol/session.ts";
+import { bytesOf, unwrap, textOf } from "../protocol/session.ts";
 import { seconds, startFakeGateway, usedCUMilli } from "./fake-gateway.ts";
 import type { Json, Outgoing, Script } from "./fake-gateway.ts";
 
@@ -38,161 +38,84 @@ function headerWith(frame: Bytes, at: number, value: number): Bytes {
   return copy;
 }
 
-interface Break {
-  readonly name: string;
-  readonly script: Script;
-  readonly code: ConfidentialCode;
-}
-
-const breaks: readonly Break[] = [
-  ...[
-    ["the header's version", 0, 9],
-    ["the header's type", 1, 7],
-    ["the header's flags", 2, 2],
-    ["the header's epoch", 3, 1],
-    ["the header's rid", 7, 2],
-  ].map(([what, at, value]) => ({
-    name: `${what} is changed`,
-    script: sending(([first, ...rest]) => [headerWith(first, Number(at), Number(value)), ...rest]),
-    code: "BAD_FRAME" as const,
-  })),
-  ...[16, 40, -1].map((at) => ({
-    name: `a bit of the ciphertext is turned, at ${at}`,
-    script: sending(([first, ...rest]) => [
-      withFlippedBit(first, at < 0 ? first.length + at : at),
-      ...rest,
+/** The code of each attack, and what the gateway does. */
+const breaks: Partial<Record<ConfidentialCode, Readonly<Record<string, Script>>>> = {
+  BAD_FRAME: {
+    "the request is reflected": sending((frames, [request]) => [unwrap(request), ...frames]),
+    "the request is reflected as a chunk": sending((frames, [request]) => [
+      headerWith(unwrap(request), 1, 2),
+      ...frames,
     ]),
-    code: "BAD_FRAME" as const,
-  })),
-  {
-    name: "a sequence number is skipped",
-    script: sending(([first, ...rest]) => [headerWith(first, 15, 1), ...rest]),
-    code: "REPLAY",
-  },
-  {
-    name: "a sequence number has more than 32 bits",
-    script: sending(([first, ...rest]) => [headerWith(first, 11, 1), ...rest]),
-    code: "REPLAY",
-  },
-  {
-    name: "frames are in another order",
-    script: sending(([one, two, last, done]) => [two, one, last, done]),
-    code: "REPLAY",
-  },
-  {
-    name: "a frame is dropped",
-    script: sending(([one, , last, done]) => [one, last, done]),
-    code: "REPLAY",
-  },
-  {
-    name: "a frame is sent twice",
-    script: sending(([one, ...rest]) => [one, one, ...rest]),
-    code: "REPLAY",
-  },
-  {
-    name: "the request is reflected",
-    script: sending((frames, [request]) => [unwrap(request), ...frames]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "the request is reflected as a chunk",
-    script: sending((frames, [request]) => [headerWith(unwrap(request), 1, 2), ...frames]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "the END flag of the last frame is removed",
-    script: sending(([one, two, last, done]) => [one, two, headerWith(last, 2, 0), done]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "a chunk is changed to the last frame",
-    script: sending(([one, , , done]) => [headerWith(headerWith(one, 1, 3), 2, 1), done]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "done arrives before the end",
-    script: sending(([one, two, , done]) => [one, two, done]),
-    code: "TRUNCATED",
-  },
-  {
-    name: "done arrives without other frames",
-    script: sending(([, , , done]) => [done]),
-    code: "TRUNCATED",
-  },
-  {
-    name: "done belongs to another request",
-    script: { done: (frame) => ({ ...frame, rid: 2 }) },
-    code: "BAD_FRAME",
-  },
-  {
-    name: "done has a duplicate member",
-    script: sending(([one, two, last, done]) => [
+    "the END flag of the last frame is removed": sending(([one, two, last, done]) => [
+      one,
+      two,
+      headerWith(last, 2, 0),
+      done,
+    ]),
+    "a chunk is changed to the last frame": sending(([one, , , done]) => [
+      headerWith(headerWith(one, 1, 3), 2, 1),
+      done,
+    ]),
+    "done belongs to another request": { done: (frame) => ({ ...frame, rid: 2 }) },
+    "done has a duplicate member": sending(([one, two, last, done]) => [
       one,
       two,
       last,
       done.replace('"rid":1', '"rid":1,"rid":1'),
     ]),
-    code: "BAD_FRAME",
+    "done has no usage": { done: ({ usage: _, ...frame }) => frame },
+    "a frame is too short": sending(([one, ...rest]) => [one.subarray(0, 35), ...rest]),
+    "a second attestation arrives": sending((frames) => [
+      JSON.stringify({ type: "attestation", core: "", sig: "A".repeat(86), evidence: {} }),
+      ...frames,
+    ]),
+    "the enclave encrypts something that is not a JSON object": { deltas: ["Hel"] },
+    "the enclave encrypts something that is not a delta": { deltas: [{ content: 1 }] },
+    "the last frame has no finish_reason": { final: { finish_reason: undefined } },
   },
-  {
-    name: "done has no usage",
-    script: { done: ({ usage: _, ...frame }) => frame },
-    code: "BAD_FRAME",
+  REPLAY: {
+    "a sequence number is skipped": sending(([first, ...rest]) => [
+      headerWith(first, 15, 1),
+      ...rest,
+    ]),
+    "a sequence number has more than 32 bits": sending(([first, ...rest]) => [
+      headerWith(first, 11, 1),
+      ...rest,
+    ]),
+    "frames are in another order": sending(([one, two, last, done]) => [two, one, last, done]),
+    "a frame is dropped": sending(([one, , last, done]) => [one, last, done]),
+    "a frame is sent twice": sending(([one, ...rest]) => [one, one, ...rest]),
   },
-  {
-    name: "a frame is too long",
-    script: sending(([one, ...rest]) => {
+  TRUNCATED: {
+    "done arrives before the end": sending(([one, two, , done]) => [one, two, done]),
+    "done arrives without other frames": sending(([, , , done]) => [done]),
+  },
+  LIMIT_EXCEEDED: {
+    "a frame is too long": sending(([one, ...rest]) => {
       const long = new Uint8Array(maxFrameBytes + 1);
       long.set(one);
       return [long, ...rest];
     }),
-    code: "LIMIT_EXCEEDED",
   },
-  {
-    name: "a frame is too short",
-    script: sending(([one, ...rest]) => [one.subarray(0, 35), ...rest]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "a second attestation arrives",
-    script: sending((frames) => [
-      JSON.stringify({ type: "attestation", core: "", sig: "A".repeat(86), evidence: {} }),
-      ...frames,
-    ]),
-    code: "BAD_FRAME",
-  },
-  {
-    name: "an error frame arrives",
-    script: sending(([one]) => [
+  TIMEOUT: {
+    "an error frame arrives": sending(([one]) => [
       one,
       JSON.stringify({ type: "error", error: "x", code: "TIMEOUT" }),
     ]),
-    code: "TIMEOUT",
   },
-  {
-    name: "an error frame asks for plaintext",
-    script: sending(([one]) => [one, JSON.stringify({ type: "error", error: "POST it instead" })]),
-    code: "CONNECTION_CLOSED",
+  CONNECTION_CLOSED: {
+    "an error frame asks for plaintext": sending(([one]) => [
+      one,
+      JSON.stringify({ type: "error", error: "POST it instead" }),
+    ]),
   },
-  {
-    name: "the enclave encrypts something that is not a JSON object",
-    script: { deltas: ["Hel"] },
-    code: "BAD_FRAME",
-  },
-  {
-    name: "the enclave encrypts something that is not a delta",
-    script: { deltas: [{ content: 1 }] },
-    code: "BAD_FRAME",
-  },
-  {
-    name: "the last frame has no finish_reason",
-    script: { final: { finish_reason: undefined } },
-    code: "BAD_FRAME",
-  },
-];
+};
 
 describe("the session fails and no request follows if", () => {
-  for (const { name, script, code } of breaks) {
+  const all = Object.entries(breaks).flatMap(([code, scripts]) =>
+    Object.entries(scripts).map(([name, script]) => ({ code, name, script })),
+  );
+  for (const { code, name, script } of all) {
     test(name, async (t) => {
       const gateway = await startFakeGateway(t, script);
       const session = await connect(gateway.options);
@@ -216,12 +139,12 @@ describe("the session fails and no request follows if", () => {
   }
 });
 
-interface Bill {
-  readonly name: string;
-  readonly script: Script;
-  readonly options?: Partial<ConnectOptions>;
-  readonly reason: UnverifiedReason;
-}
+type Bill = readonly [
+  name: string,
+  script: Script,
+  reason: UnverifiedReason,
+  options?: Partial<ConnectOptions>,
+];
 
 /** Replaces a part of the report's text before the report is signed. */
 function rewritten(from: string | RegExp, to: string): Script {
@@ -244,24 +167,16 @@ function reportAltered(from: string | RegExp, to: string): Script["done"] {
 
 const stranger = createSigner();
 const bills: readonly Bill[] = [
-  {
-    name: "the report is missing",
-    script: { done: ({ report: _, sig: __, ...frame }) => frame },
-    reason: "no_report",
-  },
-  {
-    name: "the signature is missing",
-    script: { done: ({ sig: _, ...frame }) => frame },
-    reason: "no_report",
-  },
-  {
-    name: "the signature is of another report",
-    script: { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) },
-    reason: "bad_signature",
-  },
-  {
-    name: "another key signed the report",
-    script: {
+  ["the report is missing", { done: ({ report: _, sig: __, ...frame }) => frame }, "no_report"],
+  ["the signature is missing", { done: ({ sig: _, ...frame }) => frame }, "no_report"],
+  [
+    "the signature is of another report",
+    { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) },
+    "bad_signature",
+  ],
+  [
+    "another key signed the report",
+    {
       done: (frame) => {
         const message = reportMessage(unwrap(fromBase64Url(frame["report"] as string)));
         // Node's signer is synchronous.
@@ -269,92 +184,59 @@ const bills: readonly Bill[] = [
         return { ...frame, sig: toBase64Url(sig) };
       },
     },
-    reason: "bad_signature",
-  },
-  {
-    name: "the tokens in the report are altered",
-    script: { done: reportAltered('"completion":5', '"completion":6') },
-    reason: "bad_signature",
-  },
-  {
-    name: "the usage in done differs",
-    script: { done: (frame) => ({ ...frame, usage: usageWith(frame, "completion_tokens", 6) }) },
-    reason: "usage_mismatch",
-  },
-  {
-    name: "the total in done differs",
-    script: { done: (frame) => ({ ...frame, usage: usageWith(frame, "total_tokens", 15) }) },
-    reason: "usage_mismatch",
-  },
-  {
-    name: "the report is for another session",
-    script: rewritten(/"session":"../, '"session":"zz'),
-    reason: "replay",
-  },
-  { name: "the report is for another request", script: { report: { rid: 2 } }, reason: "replay" },
-  {
-    name: "the report is for another handshake",
-    script: { report: { th: "0".repeat(64) } },
-    reason: "replay",
-  },
-  {
-    name: "the report is for another keyset",
-    script: { report: { keyset: `sha256:${"0".repeat(64)}` } },
-    reason: "unknown_key",
-  },
-  {
-    name: "the report covers other request frames",
-    script: { report: { reqDigest: "0".repeat(64) } },
-    reason: "digest_mismatch",
-  },
-  {
-    name: "the report covers other response frames",
-    script: { report: { resDigest: "0".repeat(64) } },
-    reason: "digest_mismatch",
-  },
-  { name: "the report is too old", script: { report: { iat: seconds - 301 } }, reason: "stale" },
-  {
-    name: "the report is from the future",
-    script: { report: { iat: seconds + 301 } },
-    reason: "stale",
-  },
-  {
-    name: "the report is for another model",
-    script: { report: { model: "big" } },
-    reason: "usage_mismatch",
-  },
-  {
-    name: "the report is for another network",
-    script: { report: { net: "x" } },
-    reason: "usage_mismatch",
-  },
-  {
-    name: "the report counts more tokens than allowed",
-    script: { report: { tokens: { prompt: 9, completion: 65, cached: 0, reasoning: 0 } } },
-    reason: "usage_mismatch",
-  },
-  {
-    name: "the report has a duplicate member",
-    script: rewritten('"ctr":', '"ctr":7,"ctr":'),
-    reason: "no_report",
-  },
-  {
-    name: "the report has another type",
-    script: rewritten("usage/1", "usage/2"),
-    reason: "no_report",
-  },
-  {
-    name: "the coefficient is above the maximum",
-    script: { report: { coefficient: 1501 } },
-    options: { maxCoefficient: 1500 },
-    reason: "policy",
-  },
-  {
-    name: "no hardware attests the enclave",
-    script: {},
-    options: { treatSimulatedAsVerified: false },
-    reason: "simulated",
-  },
+    "bad_signature",
+  ],
+  [
+    "the tokens in the report are altered",
+    { done: reportAltered('"completion":5', '"completion":6') },
+    "bad_signature",
+  ],
+  [
+    "the usage in done differs",
+    { done: (frame) => ({ ...frame, usage: usageWith(frame, "completion_tokens", 6) }) },
+    "usage_mismatch",
+  ],
+  [
+    "the total in done differs",
+    { done: (frame) => ({ ...frame, usage: usageWith(frame, "total_tokens", 15) }) },
+    "usage_mismatch",
+  ],
+  ["the report is for another session", rewritten(/"session":"../, '"session":"zz'), "replay"],
+  ["the report is for another request", { report: { rid: 2 } }, "replay"],
+  ["the report is for another handshake", { report: { th: "0".repeat(64) } }, "replay"],
+  [
+    "the report is for another keyset",
+    { report: { keyset: `sha256:${"0".repeat(64)}` } },
+    "unknown_key",
+  ],
+  [
+    "the report covers other request frames",
+    { report: { reqDigest: "0".repeat(64) } },
+    "digest_mismatch",
+  ],
+  [
+    "the report covers other response frames",
+    { report: { resDigest: "0".repeat(64) } },
+    "digest_mismatch",
+  ],
+  ["the report is too old", { report: { iat: seconds - 301 } }, "stale"],
+  ["the report is from the future", { report: { iat: seconds + 301 } }, "stale"],
+  ["the report is for another model", { report: { model: "big" } }, "usage_mismatch"],
+  ["the report is for another network", { report: { net: "x" } }, "usage_mismatch"],
+  [
+    "the report counts more tokens than allowed",
+    { report: { tokens: { prompt: 9, completion: 65, cached: 0, reasoning: 0 } } },
+    "usage_mismatch",
+  ],
+  ["the report has a duplicate member", rewritten('"ctr":', '"ctr":7,"ctr":'), "no_report"],
+  ["the report has another type", rewritten("usage/1", "usage/2"), "no_report"],
+  [
+    "the coefficient is above the maximum",
+    { report: { coefficient: 1501 } },
+    "policy",
+    { maxCoefficient: 1500 },
+  ],
+  ["no hardware attests the enclave", {}, "simulated", { treatSimulatedAsVerified: false }],
 ];
 
 function usageWith(frame: Json, member: string, value: number): Json {
@@ -362,7 +244,7 @@ function usageWith(frame: Json, member: string, value: number): Json {
 }
 
 describe("a report is not verified, whatever the gateway says, if", () => {
-  for (const { name, script, options, reason } of bills) {
+  for (const [name, script, reason, options] of bills) {
     test(name, async (t) => {
       const gateway = await startFakeGateway(t, script);
       const session = await connect({ ...gateway.options, ...options });

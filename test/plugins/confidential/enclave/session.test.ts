@@ -401,58 +401,20 @@ describe("faults that end a session", () => {
     return { enclave, wire, frames: client.request(1, long) };
   }
 
-  test("a repeated, reordered or missing frame ends the session", async () => {
-    for (const order of [
-      [0, 0],
-      [1, 0],
-      [0, 2],
-    ]) {
-      const { wire, frames, enclave } = await asking();
-      for (const at of order) wire.binary(frames[at] ?? new Uint8Array());
-      assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" });
-      assert.equal(enclave.model.asked.length, 0);
-    }
-  });
-
   test("a flipped bit anywhere in a frame ends the session", async () => {
     const { frames } = await asking();
     const length = frames[0]?.length ?? 0;
     for (const at of [0, 1, 2, 3, 4, 7, 16, 40, length - 1]) {
-      const { wire, frames: sent } = await asking();
+      const { enclave, wire, frames: sent } = await asking();
       wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" }, `byte ${at}`);
+      assert.equal(enclave.model.asked.length, 0);
     }
     for (const at of [8, 11, 12, 15]) {
       const { wire, frames: sent } = await asking();
       wire.binary(withFlippedBit(sent[0] ?? new Uint8Array(), at));
       assert.deepEqual(await ending(wire), { code: 4409, error: "REPLAY" }, `byte ${at}`);
     }
-  });
-
-  test("a reflected frame ends the session", async () => {
-    const { enclave, wire, frames } = await asking();
-    for (const frame of frames) wire.binary(frame);
-    enclave.model.asked[0]?.say("The");
-    const event = await wire.next();
-    assert.ok(event.kind === "binary");
-    wire.binary(event.frame);
-    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
-    assert.equal(enclave.model.asked[0]?.isAborted, true);
-  });
-
-  test("a rid that is not the next one ends the session", async () => {
-    const { enclave } = await asking();
-    const { wire, client } = await enclave.connect();
-    const frame = Uint8Array.from(client.request(1, params)[0] ?? []);
-    frame[7] = 2;
-    wire.binary(frame);
-    assert.deepEqual(await ending(wire), { code: 4400, error: "BAD_FRAME" });
-  });
-
-  test("a frame above 64 KiB ends the session", async () => {
-    const { wire } = await asking();
-    wire.binary(new Uint8Array(70_000).fill(1));
-    assert.deepEqual(await ending(wire), { code: 4413, error: "LIMIT_EXCEEDED" });
   });
 
   test("the running answer is reported first, so that breaking a session does not make answers free", async () => {

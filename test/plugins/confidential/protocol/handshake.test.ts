@@ -13,18 +13,13 @@ import {
   clientKeys,
   readAnswer,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
-import {
-  clientSubprotocol,
-  readHello,
-  workerSubprotocol,
-} from "../../../../plugins/confidential/protocol/hello.ts";
+import { readHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import {
   readCore,
   readKeyset,
   writeCore,
 } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import * as limits from "../../../../plugins/confidential/protocol/limits.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
@@ -389,22 +384,6 @@ describe("faults", () => {
       error: "again",
       code: "REPLAY",
     });
-  });
-});
-
-describe("the specification's numbers", () => {
-  test("limits of a session", () => {
-    const { maxSessionMs, idleMs, handshakeMs, maxRequests, maxFrames } = limits;
-    assert.deepEqual([maxSessionMs, idleMs, handshakeMs], [3_600_000, 120_000, 10_000]);
-    assert.deepEqual([maxRequests, maxFrames, limits.maxPlaintextBytes], [256, 2 ** 20, 2 ** 32]);
-    assert.deepEqual([limits.maxFrameDataBytes, limits.maxRequestBytes], [2 ** 16, 2 ** 23]);
-    // The validity of new keysets is below the maximum that a verifier accepts.
-    assert.ok(limits.keysetSeconds < limits.maxKeysetSeconds);
-  });
-
-  test("subprotocols", () => {
-    assert.equal(clientSubprotocol, "confidential.v1");
-    assert.equal(workerSubprotocol, "cstream.worker.v1");
   });
 });
 

@@ -21,56 +21,43 @@ import {
 
 const inTime = { timeout: 30_000 };
 
-interface Lie extends LocalOptions {
-  readonly name: string;
-  /** Pattern of the message. */
-  readonly says: RegExp;
-}
-
-const before: readonly Lie[] = [
-  {
-    name: "another image",
-    evidence: { ...simulated, image_hashes: ["ab".repeat(32)] },
-    says: /image_hash: /,
-  },
-  {
-    name: "another root",
-    evidence: { ...simulated, roots: [otherPlatform.root] },
-    says: /evidence: |pck_chain: /,
-  },
-  { name: "hardware that simulates", evidence: { image_hashes: "any" }, says: /not_simulated: / },
-  {
-    name: "old firmware",
-    script: { state: { tcbStatus: "OutOfDate" } },
-    says: /tcb_status: |dcap_qvl: /,
-  },
-  {
-    name: "a swapped key",
-    script: { handshakeSigner: createSigner() },
-    says: /handshake: /,
-  },
-  { name: "replayed evidence", script: { ignoresNonce: true }, says: /report_data: / },
-  {
-    name: "a price above the maximum",
-    env: { SLUICE_MAX_PRICE: "18.74" },
-    says: /price: the price of a token, 12\.5 nano × 1500\/1000, is above the maximum of 18\.74 nano/,
-  },
-  {
-    name: "no policy document",
-    env: { SLUICE_POLICY_KEY: "A".repeat(43) },
-    says: /policy: the policy document cannot be fetched/,
-  },
-  { name: "plain HTTP instead of the stream", script: { status: 200 }, says: /connection: / },
-  {
-    name: "plain text instead of the attestation",
-    script: { attestation: () => 'data: {"choices":[]}' },
-    says: /answer: /,
-  },
-  { name: "another subprotocol", script: { protocol: "" }, says: /connection: / },
+/** The name of each lie, how the gateway tells it, and the pattern of the message. */
+const before: readonly (readonly [name: string, options: LocalOptions, says: RegExp])[] = [
+  [
+    "another image",
+    { evidence: { ...simulated, image_hashes: ["ab".repeat(32)] } },
+    /image_hash: /,
+  ],
+  [
+    "another root",
+    { evidence: { ...simulated, roots: [otherPlatform.root] } },
+    /evidence: |pck_chain: /,
+  ],
+  ["hardware that simulates", { evidence: { image_hashes: "any" } }, /not_simulated: /],
+  ["old firmware", { script: { state: { tcbStatus: "OutOfDate" } } }, /tcb_status: |dcap_qvl: /],
+  ["a swapped key", { script: { handshakeSigner: createSigner() } }, /handshake: /],
+  ["replayed evidence", { script: { ignoresNonce: true } }, /report_data: /],
+  [
+    "a price above the maximum",
+    { env: { SLUICE_MAX_PRICE: "18.74" } },
+    /price: the price of a token, 12\.5 nano × 1500\/1000, is above the maximum of 18\.74 nano/,
+  ],
+  [
+    "no policy document",
+    { env: { SLUICE_POLICY_KEY: "A".repeat(43) } },
+    /policy: the policy document cannot be fetched/,
+  ],
+  ["plain HTTP instead of the stream", { script: { status: 200 } }, /connection: /],
+  [
+    "plain text instead of the attestation",
+    { script: { attestation: () => 'data: {"choices":[]}' } },
+    /answer: /,
+  ],
+  ["another subprotocol", { script: { protocol: "" } }, /connection: /],
 ];
 
 describe("before a request", () => {
-  for (const { name, says, ...options } of before) {
+  for (const [name, options, says] of before) {
     test(name, inTime, async (t) => {
       const local = await startLocalGateway(t, options);
       for (const body of [question, { ...question, stream: true }]) {
@@ -140,62 +127,50 @@ function usageWith(frame: Json, member: string): Json {
 
 const classes = { prompt: "12.5", cached: "1", completion: "12.5", reasoning: "12.5" };
 
-const after: readonly { name: string; script: Script; says: RegExp }[] = [
-  {
-    name: "a wrong bill",
-    script: { done: (frame) => ({ ...frame, usedCUMilli: 67 }) },
-    says: /bill: 67 milli-CU were charged, but the counts and prices give 66/,
-  },
-  {
-    name: "a price that was not offered",
-    script: { done: (frame) => ({ ...frame, pricing: { ...pricing, pricePerTokenNano: "13" } }) },
-    says: /price: 12\.5 nano × 1500\/1000 was offered, and 13 nano × 1500\/1000 was billed/,
-  },
-  {
-    name: "prices of classes that were not offered",
-    script: { done: (frame) => ({ ...frame, pricing: { ...pricing, classes } }) },
-    says: /price: /,
-  },
-  {
-    name: "no price",
-    script: { done: ({ pricing: _, ...frame }) => frame },
-    says: /price: the bill has no price/,
-  },
-  {
-    name: "a wrong count",
-    script: { done: (frame) => usageWith(frame, "completion_tokens") },
-    says: /usage/,
-  },
-  {
-    name: "a wrong signature",
-    script: { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) },
-    says: /signature/,
-  },
-  {
-    name: "a cut answer",
-    script: { outgoing: (frames) => [...frames.slice(0, 1), ...frames.slice(-1)] },
-    says: /answer: the frame done arrived before the end/,
-  },
-  {
-    name: "an answer that the enclave has cancelled",
-    script: { final: { finish_reason: "cancel" } },
-    says: /answer: it was cut before its end/,
-  },
-  {
-    name: "a report of a cancelled answer",
-    script: { report: { finish: "cancel" } },
-    says: /answer: it was cut before its end/,
-  },
-  {
-    name: "a chunk in plain text",
-    script: { outgoing: ([first = "", ...rest]) => [first, '{"content":"lie"}', ...rest] },
-    says: /answer: the text frame is unknown or/,
-  },
-  {
-    name: "a changed chunk",
-    script: { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
-    says: /answer: the frame cannot be opened/,
-  },
+const after: readonly (readonly [name: string, script: Script, says: RegExp])[] = [
+  [
+    "a wrong bill",
+    { done: (frame) => ({ ...frame, usedCUMilli: 67 }) },
+    /bill: 67 milli-CU were charged, but the counts and prices give 66/,
+  ],
+  [
+    "a price that was not offered",
+    { done: (frame) => ({ ...frame, pricing: { ...pricing, pricePerTokenNano: "13" } }) },
+    /price: 12\.5 nano × 1500\/1000 was offered, and 13 nano × 1500\/1000 was billed/,
+  ],
+  [
+    "prices of classes that were not offered",
+    { done: (frame) => ({ ...frame, pricing: { ...pricing, classes } }) },
+    /price: /,
+  ],
+  ["no price", { done: ({ pricing: _, ...frame }) => frame }, /price: the bill has no price/],
+  ["a wrong count", { done: (frame) => usageWith(frame, "completion_tokens") }, /usage/],
+  ["a wrong signature", { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) }, /signature/],
+  [
+    "a cut answer",
+    { outgoing: (frames) => [...frames.slice(0, 1), ...frames.slice(-1)] },
+    /answer: the frame done arrived before the end/,
+  ],
+  [
+    "an answer that the enclave has cancelled",
+    { final: { finish_reason: "cancel" } },
+    /answer: it was cut before its end/,
+  ],
+  [
+    "a report of a cancelled answer",
+    { report: { finish: "cancel" } },
+    /answer: it was cut before its end/,
+  ],
+  [
+    "a chunk in plain text",
+    { outgoing: ([first = "", ...rest]) => [first, '{"content":"lie"}', ...rest] },
+    /answer: the text frame is unknown or/,
+  ],
+  [
+    "a changed chunk",
+    { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
+    /answer: the frame cannot be opened/,
+  ],
 ];
 
 function flipped(frame: string | Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
@@ -205,7 +180,7 @@ function flipped(frame: string | Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffe
 }
 
 describe("in an answer", () => {
-  for (const { name, script, says } of after) {
+  for (const [name, script, says] of after) {
     test(name, inTime, async (t) => {
       const local = await startLocalGateway(t, { script });
       const whole = await local.ask();

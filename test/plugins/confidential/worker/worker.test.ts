@@ -3,17 +3,14 @@ import { once } from "node:events";
 import { connect as dial } from "node:net";
 import type { ServerResponse } from "node:http";
 import { describe, test, type TestContext } from "node:test";
-import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
-import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { sessionReportData } from "../../../../plugins/confidential/protocol/report-data.ts";
-import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
 import { readStatus } from "../../../../plugins/inference/networks/status-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ending, prepare } from "../enclave/client.ts";
-import { codeOf, unwrap, withFlippedBit } from "../protocol/session.ts";
+import { unwrap } from "../protocol/session.ts";
 import {
   chunk,
   connectTo,
@@ -132,52 +129,6 @@ describe("a worker", () => {
 });
 
 describe("a worker ends the connection or refuses it for", () => {
-  test("a hello that was rewritten on its way: the client notices it", async (t) => {
-    const worker = await startTestWorker(t);
-    const wire = await openSocket(t, worker.url);
-    const { bytes } = await prepare();
-    wire.text(Buffer.from(JSON.stringify(JSON.parse(Buffer.from(bytes).toString()), null, 1)));
-    const event = await wire.next();
-    assert.ok(event.kind === "text");
-    const frame = readTextFrame(Buffer.from(event.text));
-    assert.ok(!isFault(frame) && frame.kind === "attestation");
-    const expected = { net: "confidential-alpha", role: "worker", now: Date.now() / 1000 } as const;
-    const read = await readAnswer(nodeSuite, bytes, frame.core, frame.sig, expected);
-    assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
-  });
-
-  test("tampered, replayed or reordered frames", async (t) => {
-    const worker = await startTestWorker(t);
-    const long = { ...params, messages: [{ role: "user", content: "x".repeat(80_000) }] };
-    const cases: readonly [
-      string,
-      (frames: readonly Uint8Array[]) => readonly Uint8Array[],
-      number,
-    ][] = [
-      ["flipped", ([one = new Uint8Array()]) => [withFlippedBit(one, 30)], 4400],
-      ["flipped in the header", ([one = new Uint8Array()]) => [withFlippedBit(one, 2)], 4400],
-      ["twice", ([one = new Uint8Array()]) => [one, one], 4409],
-      ["out of order", ([one = new Uint8Array(), two = new Uint8Array()]) => [two, one], 4409],
-      [
-        "a frame is left out",
-        ([one = new Uint8Array(), , three = new Uint8Array()]) => [one, three],
-        4409,
-      ],
-      ["cut short", ([one = new Uint8Array()]) => [one.subarray(0, 20)], 4400],
-    ];
-    for (const [what, change, code] of cases) {
-      const { wire, client } = await connectTo(t, worker.url);
-      for (const frame of change(client.request(1, long))) wire.binary(frame);
-      const end = await ending(wire);
-      assert.equal(end.code, code, what);
-      assert.notEqual(end.error, undefined, what);
-    }
-    // The frames of one session are invalid in another.
-    const [one, other] = [await connectTo(t, worker.url), await connectTo(t, worker.url)];
-    for (const frame of one.client.request(1, params)) other.wire.binary(frame);
-    assert.deepEqual(await ending(other.wire), { code: 4400, error: "BAD_FRAME" });
-  });
-
   test("a message of more than 1 MiB", async (t) => {
     const worker = await startTestWorker(t);
     const { wire } = await connectTo(t, worker.url);

@@ -129,27 +129,3 @@ test("a tool's own error is content and costs nothing; the error of a server tha
   assert.deepEqual(await errorOf(), { code: -32_603, message: "the tool did not answer", data });
   assert.equal(await usedBy(gateway), 0);
 });
-
-test("a call whose caller leaves is completed and charged, as that of every tool", async () => {
-  const { promise, resolve } = Promise.withResolvers<UpstreamReply>();
-  const calls = Promise.withResolvers<void>();
-  const state = {
-    isUnavailable: false,
-    call: () => {
-      calls.resolve();
-      return promise;
-    },
-  };
-  await using upstream = await weather(state);
-  await using gateway = await started(upstream);
-  await untilListed(gateway);
-  const leaving = new AbortController();
-  const answer = post(gateway, "/rpc", call, leaving.signal);
-  await calls.promise;
-  leaving.abort();
-  await assert.rejects(answer);
-  resolve(sunny);
-  await until(async () => (await usedBy(gateway)) === 500);
-  const sent = upstream.requests.map(({ body }) => body).join();
-  assert.doesNotMatch(sent, /notifications\/cancelled/);
-});

@@ -327,29 +327,19 @@ describe("two workers", () => {
 });
 
 describe("a worker that fails after the first byte", inTime, () => {
+  const threeThen =
+    (...texts: string[]): Script =>
+    async (exchange) => {
+      await streamed({ stop: { after: 3, how: "silence" } })(exchange);
+      for (const text of texts) await exchange.push(text);
+      if (texts.length === 0) exchange.end();
+    };
   const cases: readonly [string, Script][] = [
     ["cuts the connection", streamed({ stop: { after: 3, how: "cut" } })],
-    [
-      "sends garbage",
-      async (exchange) => {
-        await streamed({ stop: { after: 3, how: "silence" } })(exchange);
-        await exchange.push("data: {nonsense\n\n");
-      },
-    ],
-    [
-      "ends without a reason to",
-      async (exchange) => {
-        await streamed({ stop: { after: 3, how: "silence" } })(exchange);
-        exchange.end();
-      },
-    ],
-    [
-      "sends an error",
-      async (exchange) => {
-        await streamed({ stop: { after: 3, how: "silence" } })(exchange);
-        await exchange.push(`data: {"error":{"message":"${workerSecret}"}}\n\n`);
-      },
-    ],
+    ["sends garbage", threeThen("data: {nonsense\n\n")],
+    ["ends without a reason to", threeThen()],
+    ["sends an error", threeThen(`data: {"error":{"message":"${workerSecret}"}}\n\n`)],
+    ["sends an endless event", threeThen(`data: ${"x".repeat(1_500_000)}`)],
   ];
   for (const [how, script] of cases) {
     it(`a worker that ${how} leads to an error event without [DONE], and the part that arrived is charged as estimated`, async () => {

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import type { KeyWindows } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
 import type { TestKey } from "../../../../plugins/contracts/testing.ts";
-import type { UsageJson } from "../../../../plugins/billing/metering/usage-json.ts";
+import type { UsageJson } from "../../../../plugins/billing/metering/charge-text.ts";
 import { sluiceLines } from "../../../e2e/gateway-process.ts";
 import { startChat, type ChatGateway } from "../chat/gateway.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";

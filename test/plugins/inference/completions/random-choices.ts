@@ -2,7 +2,10 @@
  * Random answers of models as streams of chat completions, with what they mean, for tests of what an API makes of them.
  * An answer is planned first and then cut into deltas, so nothing here reads a stream.
  */
-import type { Random } from "../../../../bench/soak/random.ts";
+import assert from "node:assert/strict";
+import type { InferenceResult } from "sluice-gateway/services";
+import { createRandom, type Random } from "../../../../bench/soak/random.ts";
+import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 import { chunkOf, commentOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import { usageOf } from "../networks/worker-scripts.ts";
 
@@ -189,5 +192,68 @@ function messageOf(parts: readonly Part[]): object {
     tool_calls: calls.map(({ id, name, arguments: text }) => {
       return { id, type: "function", function: { name, arguments: text } };
     }),
+  };
+}
+
+/** What an API makes of the choices of a stream. */
+interface ChoiceReader {
+  choice(bytes: Uint8Array, start: number, end: number): string;
+}
+
+/** Checks that many random answers; an error names the seed and the answer. */
+export function forRandomAnswers(
+  count: number,
+  check: (answer: RandomAnswer, random: Random) => void,
+): void {
+  const seed = Date.now() | 0;
+  const random = createRandom(seed);
+  for (let at = 0; at < count; at++) {
+    const answer = randomAnswer(random);
+    try {
+      check(answer, random);
+    } catch (error) {
+      const message = `seed ${seed}, answer ${at}: ${answer.stream.toString()}`;
+      throw new Error(message, { cause: error });
+    }
+  }
+}
+
+/** Reads the beginning of an answer in random pieces. Returns the text that the stream made of it, and the reader. */
+export function readPieces(
+  stream: ChoiceReader,
+  bytes: Buffer,
+  random: Random,
+): { readonly text: string; readonly reader: StreamedAnswer } {
+  let text = "";
+  const reader = new StreamedAnswer({
+    onChoice: (choice, start, end) => (text += stream.choice(choice, start, end)),
+    onEnd: () => {},
+    onError: () => assert.fail("the answer broke"),
+  });
+  for (const piece of randomPieces(bytes, random)) reader.write(piece, 0, piece.length);
+  return { text, reader };
+}
+
+/** Gives the stream up to eleven choices of any shape, and returns what it makes of them. */
+export function readJunk(stream: ChoiceReader, random: Random): string {
+  let text = "";
+  for (let at = random.int(12); at > 0; at--) {
+    const choice = random.int(9) === 0 ? randomJunk(random) : { delta: randomJunk(random) };
+    const bytes = Buffer.from(random.int(20) === 0 ? '{"delta":' : JSON.stringify(choice));
+    text += stream.choice(bytes, 0, bytes.length);
+  }
+  return text;
+}
+
+export function resultOf({
+  promptTokens,
+  completionTokens,
+}: Pick<RandomAnswer, "promptTokens" | "completionTokens">): InferenceResult {
+  const usage = { promptTokens, completionTokens, cachedTokens: undefined };
+  return {
+    worker: { network: "n", id: "w", pricing: {} as InferenceResult["worker"]["pricing"] },
+    usage: { ...usage, reasoningTokens: undefined, estimated: false },
+    costMilliCu: 1,
+    finishReason: "stop",
   };
 }

@@ -1,13 +1,11 @@
 /** A message costs the tokens that the worker counts, whole, streamed, cut or abandoned. Workers may lie. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { request, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { eventsFor } from "../networks/native-events.ts";
 import { raw, usageOf } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents } from "./check-stream.ts";
-import { deltas, eventsOf, message, messagesBody, networks, startMessages } from "./gateway.ts";
+import { deltas, eventsOf, message, networks, startMessages } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const tool = { name: "edit", input_schema: { type: "object" } };
@@ -70,28 +68,6 @@ function testCharges(network: string): void {
     assert.equal(row?.outputTokens, (begin.name.length + text.length) / 4);
     assert.deepEqual([row.estimated, row.outcome], [true, "upstreamFailed"]);
     assert.equal(row.usedMilliCu, (row.inputTokens + row.outputTokens) * tokenMilli);
-  });
-
-  it("of a client that leaves is what was produced until then", async () => {
-    await using gateway = await startMessages({ network });
-    const held = gateway.worker.hold();
-    const { url, key } = gateway.gateway;
-    const sent = request(`${url}/v1/messages`, {
-      method: "POST",
-      agent: false,
-      headers: { "x-api-key": key, "content-type": "application/json" },
-    });
-    sent.end(JSON.stringify(messagesBody({ stream: true })));
-    const worker = await held;
-    worker.begin();
-    await worker.push(eventsFor(worker).delta({ content: "x" }));
-    const [answer] = (await once(sent, "response")) as [IncomingMessage];
-    answer.destroy();
-    await worker.left;
-    const [row, ...more] = await gateway.charged(1);
-    assert.deepEqual(more, []);
-    // "Hi" makes one token, and so does one chunk with content.
-    assert.deepEqual([row?.usedMilliCu, row?.outcome], [2 * tokenMilli, "clientLeft"]);
   });
 
   it("is an estimate if the report of the worker is impossible", async () => {

@@ -1,8 +1,6 @@
 /** A gateway with a scripted worker, asked over the Messages API. */
 import assert from "node:assert/strict";
-import { streamedDeltas, wholeMessage } from "../networks/native-events.ts";
-import type { Script } from "../networks/scripted-worker.ts";
-import { usageOf } from "../networks/worker-scripts.ts";
+import { hello } from "../networks/native-events.ts";
 import {
   model,
   startChat,
@@ -50,11 +48,6 @@ export async function startMessages(options: ChatOptions = {}): Promise<Messages
   };
 }
 
-const hello: Script = (exchange) =>
-  exchange.body["stream"] === true
-    ? deltas([{ content: "Hello" }, { content: " world" }])(exchange)
-    : message({ content: "Hello world" })(exchange);
-
 export function messagesBody(members: object = {}): object {
   return { model, max_tokens: 100, messages: [{ role: "user", content: "Hi" }], ...members };
 }
@@ -75,20 +68,4 @@ export function eventsOf(text: string): MessagesEvent[] {
     });
 }
 
-/** Streams these deltas of chat completions, or what they are in the API that the worker is asked for. */
-export function deltas(
-  given: readonly object[],
-  finishReason = "stop",
-  usage: unknown = usageOf(5, 2),
-): Script {
-  return streamedDeltas(given, finishReason, usage);
-}
-
-/** Answers in one piece with this message of chat completions. */
-export function message(
-  given: object,
-  finishReason = "stop",
-  usage: unknown = usageOf(5, 2),
-): Script {
-  return wholeMessage(given, finishReason, usage);
-}
+export { streamedDeltas as deltas, wholeMessage as message } from "../networks/native-events.ts";

@@ -7,13 +7,13 @@ import { wholeMessage, type Rendering } from "../../../../plugins/inference/mess
 import { MessagesStream } from "../../../../plugins/inference/messages/stream.ts";
 import type { Charged, Completion } from "../../../../plugins/inference/completions/api.ts";
 import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
-import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { fakeExchange } from "../../fakes.ts";
 import {
-  randomAnswer,
-  randomJunk,
-  randomPieces,
+  forRandomAnswers,
+  readJunk,
+  readPieces,
+  resultOf,
   type Part,
   type RandomAnswer,
 } from "../completions/random-choices.ts";
@@ -24,24 +24,13 @@ import { eventsOf } from "./gateway.ts";
 const seal = createReasoningSeal(createSeal("secret"));
 
 test("10,000 random answers arrive whole and in order, streamed and in one piece", () => {
-  const seed = Date.now() | 0;
-  const random = createRandom(seed);
-  for (let count = 0; count < 10_000; count++) {
-    const answer = randomAnswer(random);
-    try {
-      check(answer, random);
-    } catch (error) {
-      const message = `seed ${seed}, answer ${count}: ${answer.stream.toString()}`;
-      throw new Error(message, { cause: error });
-    }
-  }
+  forRandomAnswers(10_000, check);
 });
 
 function check(answer: RandomAnswer, random: Random): void {
   const rendering = renderingOf(random);
   const stream = new MessagesStream(completion, rendering);
-  let text = "";
-  const reader = feed(stream, randomPieces(answer.stream, random), (more) => (text += more));
+  const { text, reader } = readPieces(stream, answer.stream, random);
   const usage = reader.reported ?? assert.fail("no usage");
   const charged = chargedFor({ ...resultOf(answer), usage, finishReason: reader.finishReason });
   const { blocks, end } = assertEvents(eventsOf(text + stream.end(charged)));
@@ -70,24 +59,16 @@ function check(answer: RandomAnswer, random: Random): void {
 }
 
 test("a stream that is cut ends with an error, and what came before is the beginning of the answer", () => {
-  const seed = Date.now() | 0;
-  const random = createRandom(seed);
-  for (let count = 0; count < 1_000; count++) {
-    const answer = randomAnswer(random);
+  forRandomAnswers(1_000, (answer, random) => {
     const stream = new MessagesStream(completion, { thinking: "shown", seal });
-    let text = "";
-    const cutAt = random.int(answer.stream.length);
-    feed(stream, randomPieces(answer.stream.subarray(0, cutAt), random), (more) => (text += more));
+    const cut = answer.stream.subarray(0, random.int(answer.stream.length));
+    const { text } = readPieces(stream, cut, random);
     const error = { code: "UPSTREAM_ERROR", status: 503, message: "broken" } as const;
     const read = assertEvents(eventsOf(text + stream.failed(error)));
     assert.equal(read.error?.["error"].type, "api_error");
     const parts = read.blocks.map((block) => partOf(block, { thinking: "shown", seal }, true));
-    assert.deepEqual(
-      parts.slice(0, -1),
-      answer.parts.slice(0, Math.max(parts.length - 1, 0)),
-      `seed ${seed}`,
-    );
-  }
+    assert.deepEqual(parts.slice(0, -1), answer.parts.slice(0, Math.max(parts.length - 1, 0)));
+  });
 });
 
 test("choices of any shape never throw, and the events stay in order", () => {
@@ -95,12 +76,7 @@ test("choices of any shape never throw, and the events stay in order", () => {
   const random = createRandom(seed);
   for (let count = 0; count < 5_000; count++) {
     const stream = new MessagesStream(completion, renderingOf(random));
-    let text = "";
-    for (let at = random.int(12); at > 0; at--) {
-      const choice = random.int(9) === 0 ? randomJunk(random) : { delta: randomJunk(random) };
-      const bytes = Buffer.from(random.int(20) === 0 ? '{"delta":' : JSON.stringify(choice));
-      text += stream.choice(bytes, 0, bytes.length);
-    }
+    let text = readJunk(stream, random);
     const finishReason = random.pick(["", "stop", "length", "x"]);
     const result = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), finishReason };
     text += stream.end(chargedFor(result));
@@ -116,20 +92,6 @@ const completion = {
 
 function renderingOf(random: Random): Rendering {
   return { thinking: random.pick(["none", "sealed", "shown"] as const), seal };
-}
-
-function feed(
-  stream: MessagesStream,
-  pieces: readonly Buffer[],
-  onText: (text: string) => void,
-): StreamedAnswer {
-  const reader = new StreamedAnswer({
-    onChoice: (bytes, start, end) => onText(stream.choice(bytes, start, end)),
-    onEnd: () => {},
-    onError: () => assert.fail("the answer broke"),
-  });
-  for (const piece of pieces) reader.write(piece, 0, piece.length);
-  return reader;
 }
 
 /** Without the reasoning between them, two texts are one block. */
@@ -158,24 +120,6 @@ function partOf(
   }
   assert.equal(text, "");
   return { kind: "reasoning", text: seal.open(signature) ?? assert.fail("not sealed") };
-}
-
-function resultOf({
-  promptTokens,
-  completionTokens,
-}: Pick<RandomAnswer, "promptTokens" | "completionTokens">): InferenceResult {
-  return {
-    worker: { network: "n", id: "w", pricing: {} as InferenceResult["worker"]["pricing"] },
-    usage: {
-      promptTokens,
-      completionTokens,
-      cachedTokens: undefined,
-      reasoningTokens: undefined,
-      estimated: false,
-    },
-    costMilliCu: 1,
-    finishReason: "stop",
-  };
 }
 
 function chargedFor(result: InferenceResult): Charged {

@@ -36,27 +36,6 @@ test("a whole answer has a longer time limit for its head", inTime, async () => 
   assert.deepEqual(await failureOf(asked), { failure: "timedOut", result: undefined });
 });
 
-test(
-  "a worker that is silent after the first chunk times out, and the part that arrived is charged",
-  inTime,
-  async () => {
-    await using worker = await startWorker();
-    await using opened = await openNetwork(worker.url);
-    const held = worker.hold();
-    const asked = opened.ask();
-    const exchange = await held;
-    exchange.begin();
-    const arrived = asked.arrived();
-    await exchange.push(firstEvent);
-    await arrived;
-    opened.seen.clock.advance(11_000);
-    const { failure, result } = await failureOf(asked);
-    assert.equal(failure, "timedOut");
-    assert.equal(result?.usage.completionTokens, 2);
-    await exchange.left;
-  },
-);
-
 /** Starts a stream and waits for the first token of its answer. */
 async function running(
   opened: Opened,

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { AnswerReader, NetworkKind } from "sluice-gateway/services";
 import { fakeRoute } from "./fake-route.ts";
 import { failureOf, model, openNetwork, resultOf } from "./network-harness.ts";
-import { costOf, error, estimated, firstEvent, streamOf, openTwoWorkers } from "./call-fixtures.ts";
+import { error, openTwoWorkers, streamOf } from "./call-fixtures.ts";
 import { cutImmediately, failing, raw, streamed, whole } from "./worker-scripts.ts";
 import { startWorker, type Script } from "./scripted-worker.ts";
 
@@ -102,14 +102,6 @@ for (const [name, script] of unanswered) {
       assert.deepEqual([first.received.length, second.received.length], [1, 1]);
     },
   );
-
-  test(`the call is unavailable if every worker ${name}`, inTime, async () => {
-    await using worker = await startWorker({ otherwise: script });
-    await using opened = await openTwoWorkers(worker, worker);
-    const failed = await failureOf(opened.ask());
-    assert.deepEqual(failed, { failure: "unavailable", result: undefined });
-    assert.equal(worker.received.length, 2);
-  });
 }
 
 for (const [name, text] of [
@@ -153,44 +145,6 @@ test("at most three workers are tried", inTime, async () => {
   await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
   assert.equal((await failureOf(opened.ask())).failure, "unavailable");
   assert.equal(worker.received.length, 3);
-});
-
-for (const [name, script] of [
-  ["is cut", streamed({ stop: { after: 2, how: "cut" } })],
-  ["ends too early", streamOf(firstEvent)],
-  ["turns into garbage", streamOf(firstEvent, "data: {\n\n")],
-  ["turns into an error", streamOf(firstEvent, `data: ${error}\n\n`)],
-  ["turns into an endless event", streamOf(firstEvent, `data: ${"x".repeat(1_500_000)}`)],
-] satisfies [string, Script][]) {
-  test(
-    `a stream that ${name} after the first chunk is broken, and the part that arrived is charged`,
-    inTime,
-    async () => {
-      await using worker = await startWorker({ otherwise: script });
-      await using second = await startWorker({ otherwise: streamed() });
-      await using opened = await openTwoWorkers(worker, second);
-      const asked = opened.ask();
-      const { failure, result } = await failureOf(asked);
-      assert.equal(failure, "broken");
-      assert.equal(asked.text, "Hello");
-      assert.ok(result);
-      // One chunk of five bytes: two tokens.
-      assert.deepEqual(costOf(result), estimated);
-      assert.equal(second.received.length, 0);
-    },
-  );
-}
-
-test("a worker that breaks three answers in a row is ejected", inTime, async () => {
-  await using worker = await startWorker({ otherwise: failing(500) });
-  await using opened = await openNetwork(worker.url);
-  for (const ready of [true, true, false]) {
-    assert.equal((await failureOf(opened.ask())).failure, "unavailable");
-    assert.equal(opened.network.ready, ready);
-  }
-  worker.script(streamed());
-  await resultOf(opened.ask());
-  assert.ok(opened.network.ready, "asked for want of another, it served");
 });
 
 test(

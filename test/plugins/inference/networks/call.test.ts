@@ -2,58 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { failureOf, openNetwork, resultOf } from "./network-harness.ts";
 import { costOf, estimated, reported, streamOf } from "./call-fixtures.ts";
-import { raw, streamed, whole, type Streamed } from "./worker-scripts.ts";
+import { raw, streamed } from "./worker-scripts.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
 import { startWorker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
-
-for (const [name, said] of [
-  ["event by event", {}],
-  ["by the byte", { pieces: "byte" }],
-  ["at once", { pieces: "whole" }],
-  ["in lines that end with CRLF", { newline: "\r\n" }],
-  ["on several lines", { multiline: true }],
-  ["with comments between", { pings: true }],
-  ["compressed", { gzip: true }],
-  ["compressed, by the byte", { gzip: true, pieces: "byte" }],
-  ["without [DONE]", { done: false }],
-] satisfies [string, Streamed][]) {
-  test(`a stream that arrives ${name} is reported with its cost`, inTime, async () => {
-    await using worker = await startWorker({ otherwise: streamed(said) });
-    await using opened = await openNetwork(worker.url);
-    const asked = opened.ask();
-    const result = await resultOf(asked);
-    assert.equal(asked.text, "Hello world");
-    assert.deepEqual(costOf(result), reported);
-    assert.equal(result.finishReason, "stop");
-    assert.deepEqual(result.worker, {
-      network: "net",
-      id: "Test/Model-1",
-      pricing: {
-        network: "net",
-        coefficient: 1000,
-        pricePerTokenNano: "12",
-        tokenUsdRate: "0.25",
-        asOf: new Date(opened.seen.clock.now()).toISOString(),
-      },
-    });
-  });
-}
-
-test("a whole answer is reported in one piece", inTime, async () => {
-  await using worker = await startWorker({ otherwise: whole({ reasoning: ["hm"], gzip: true }) });
-  await using opened = await openNetwork(worker.url);
-  const ending = await opened.ask({ streamed: false }).ending;
-  assert.ok(ending.kind === "ended");
-  assert.deepEqual(ending.message, {
-    content: "Hello world",
-    reasoningContent: "hm",
-    toolCalls: [],
-    logprobs: undefined,
-  });
-  assert.deepEqual(costOf(ending.result), { ...reported, completionTokens: 3, costMilliCu: 24 });
-});
 
 test("`reasoning` is reported as `reasoning_content`, streamed and whole", inTime, async () => {
   await using worker = await startWorker();
@@ -104,18 +57,6 @@ test(
     assert.deepEqual(asked.choices, []);
   },
 );
-
-for (const usage of ["none", -1, {}, { prompt_tokens: -5, completion_tokens: 2 }, "7"]) {
-  test(`a usage of ${JSON.stringify(usage)} is replaced by an estimate`, inTime, async () => {
-    await using worker = await startWorker({ otherwise: streamed({ usage }) });
-    await using opened = await openNetwork(worker.url);
-    // Eleven bytes are three tokens, in two chunks or in one piece.
-    const counted = { ...estimated, completionTokens: 3, costMilliCu: 24 };
-    assert.deepEqual(costOf(await resultOf(opened.ask())), counted);
-    worker.script(whole({ usage }));
-    assert.deepEqual(costOf(await resultOf(opened.ask({ streamed: false }))), counted);
-  });
-}
 
 test("the last valid report of a stream is used", inTime, async () => {
   const says = (usage: unknown): string => eventOf(chunkOf({ content: "x" }, { extra: { usage } }));

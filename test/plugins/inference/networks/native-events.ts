@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { chunkOf, eventOf, usageChunkOf } from "./chat-events.ts";
 import type { ChatReceived, Script } from "./scripted-worker.ts";
-import { raw } from "./worker-scripts.ts";
+import { raw, usageOf } from "./worker-scripts.ts";
 
 // Deltas and usage of tests may have any shape.
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -30,7 +30,11 @@ export function eventsFor({ path }: Pick<ChatReceived, "path">): AnswerEvents {
 }
 
 /** Streams an answer in the API that the worker is asked for. */
-export function streamedDeltas(list: readonly Any[], finishReason: string, usage: Any): Script {
+export function streamedDeltas(
+  list: readonly Any[],
+  finishReason = "stop",
+  usage: Any = usageOf(5, 2),
+): Script {
   return (exchange) => {
     const events = eventsFor(exchange);
     const pieces = [...list.map((delta) => events.delta(delta)), events.end(finishReason, usage)];
@@ -42,7 +46,7 @@ export function streamedDeltas(list: readonly Any[], finishReason: string, usage
  * Answers in the API that the worker is asked for: in one piece, or with one delta if a stream is asked for. `said`: a
  * message of chat completions.
  */
-export function wholeMessage(said: Any, finishReason: string, usage: Any): Script {
+export function wholeMessage(said: Any, finishReason = "stop", usage: Any = usageOf(5, 2)): Script {
   return (exchange) => {
     if (exchange.body["stream"] === true) {
       const calls = said.tool_calls?.map((call: object, index: number) => ({ index, ...call }));
@@ -56,6 +60,12 @@ export function wholeMessage(said: Any, finishReason: string, usage: Any): Scrip
     return raw(200, headers, [JSON.stringify(events.whole)])(exchange);
   };
 }
+
+/** Answers "Hello world" in the form and the API that the worker is asked for. */
+export const hello: Script = (exchange) =>
+  exchange.body["stream"] === true
+    ? streamedDeltas([{ content: "Hello" }, { content: " world" }])(exchange)
+    : wholeMessage({ content: "Hello world" })(exchange);
 
 class ChatEvents implements AnswerEvents {
   whole: object = {};

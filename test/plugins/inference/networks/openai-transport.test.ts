@@ -213,49 +213,6 @@ test("an idle connection is closed before the server closes it", inTime, async (
   await worker.deserted();
 });
 
-test("a connection with `Connection: close` is not used again", inTime, async () => {
-  const closing = `HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: ${stream.length}\r\n\r\n${stream}`;
-  await using worker = await connectionsOf([
-    (socket) => void socket.write(closing),
-    (socket) => void socket.end(`HTTP/1.1 200 OK\r\n\r\n${stream.replace("data: [DONE]", "")}`),
-  ]);
-  await using opened = await openNetwork(worker.url);
-  await resultOf(opened.ask());
-  assert.equal((await resultOf(opened.ask())).finishReason, "stop");
-  assert.deepEqual(worker.requests, [1, 2]);
-});
-
-test("a connection with bytes after the answer is not used again", inTime, async () => {
-  const surplus = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-  const length = `Content-Length: ${Buffer.byteLength(stream)}`;
-  await using worker = await connectionsOf([
-    (socket) => socket.write(`HTTP/1.1 200 OK\r\n${length}\r\n\r\n${stream}${surplus}`),
-    chunked(200, [stream]),
-  ]);
-  await using opened = await openNetwork(worker.url);
-  await resultOf(opened.ask());
-  await resultOf(opened.ask());
-  assert.deepEqual(worker.requests, [1, 2]);
-});
-
-test(
-  "a connection whose answer came before the whole request was sent is not used again",
-  inTime,
-  async () => {
-    const early: Reply = (socket) => {
-      socket.pause();
-      withLength(400, "{}")(socket);
-    };
-    await using worker = await connectionsOf([early, chunked(200, [stream])]);
-    await using opened = await openNetwork(worker.url);
-    // More bytes than the kernel buffers for a reader that does not read.
-    const body = Buffer.alloc(32 * mebibyte, " ");
-    assert.equal((await failureOf(opened.ask({ body }))).failure, "rejected");
-    await resultOf(opened.ask());
-    assert.deepEqual(worker.requests, [1, 2]);
-  },
-);
-
 test("all chunks of one read are passed on together", inTime, async () => {
   const events = [1, 2, 3].map((n) => eventOf(chunkOf({ content: `${n}` })));
   await using worker = await connectionsOf([chunked(200, [...events, stream])]);
@@ -264,50 +221,6 @@ test("all chunks of one read are passed on together", inTime, async () => {
   await resultOf(asked);
   assert.equal(asked.text, "123Hello world");
   assert.equal(asked.arrivals, 1);
-});
-
-test("interim heads before the answer are skipped", inTime, async () => {
-  const interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
-  await using worker = await connectionsOf([
-    (socket) => {
-      socket.write(interim);
-      chunked(200, [stream])(socket);
-    },
-  ]);
-  await using opened = await openNetwork(worker.url);
-  await resultOf(opened.ask());
-});
-
-for (const [name, text] of [
-  ["no HTTP", "hello\r\n\r\n"],
-  ["two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx"],
-  [
-    "a length beside chunks",
-    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-  ],
-  ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"y".repeat(100_000)}`],
-  ["a switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"],
-]) {
-  test(`an answer that is ${name} is rejected`, inTime, async () => {
-    await using worker = await connectionsOf([(socket) => void socket.write(text ?? "")]);
-    await using opened = await openNetwork(worker.url);
-    assert.equal((await failureOf(opened.ask())).failure, "unavailable");
-    await worker.deserted();
-  });
-}
-
-test("unrequested bytes close an idle connection", inTime, async () => {
-  const sockets: net.Socket[] = [];
-  await using worker = await connectionsOf([
-    (socket) => {
-      sockets.push(socket);
-      chunked(200, [stream])(socket);
-    },
-  ]);
-  await using opened = await openNetwork(worker.url);
-  await resultOf(opened.ask());
-  sockets[0]?.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-  await worker.deserted();
 });
 
 test(

@@ -1,13 +1,11 @@
 /** A response costs the tokens that the worker counts, whole, streamed, cut or abandoned. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { request, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { eventsFor } from "../networks/native-events.ts";
 import { usageOf } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
 import { assertEvents } from "./check-stream.ts";
-import { callDelta, deltas, message, model, networks, startResponses } from "./gateway.ts";
+import { callDelta, deltas, message, networks, startResponses } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const begin = { id: "call_1", name: "edit" };
@@ -77,30 +75,6 @@ function testCharges(network: string): void {
       row.usedMilliCu,
       (row.inputTokens ?? 0) * tokenMilli + row.outputTokens * tokenMilli,
     );
-  });
-
-  it("of a client that leaves is what was produced until then", async () => {
-    await using gateway = await startResponses({ network });
-    const held = gateway.worker.hold();
-    const sent = request(`${gateway.gateway.url}/v1/responses`, {
-      method: "POST",
-      agent: false,
-      headers: {
-        authorization: `Bearer ${gateway.gateway.key}`,
-        "content-type": "application/json",
-      },
-    });
-    sent.end(JSON.stringify({ model, input: "Hi", stream: true }));
-    const worker = await held;
-    worker.begin();
-    await worker.push(eventsFor(worker).delta({ content: "x" }));
-    const [answer] = (await once(sent, "response")) as [IncomingMessage];
-    answer.destroy();
-    await worker.left;
-    const [row, ...more] = await gateway.charged(1);
-    assert.deepEqual(more, []);
-    // "Hi" makes one token, and so does one chunk with content.
-    assert.deepEqual([row?.usedMilliCu, row?.outcome], [2 * tokenMilli, "clientLeft"]);
   });
 
   it("is an estimate if the report of the worker is impossible", async () => {

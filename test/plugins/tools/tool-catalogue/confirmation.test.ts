@@ -115,24 +115,6 @@ describe("a write tool", () => {
     assert.equal(caller.open(), 0);
   });
 
-  it("runs with the token in its input, which the tool does not get", async () => {
-    const { catalogue, inputs } = startCatalogue();
-    const confirmation_token = await tokenFor(catalogue, input);
-    const caller = toolCaller();
-    const done = await catalogue.call("send", { ...input, confirmation_token }, caller);
-    assert.equal(codeOf(done), "ok");
-    assert.deepEqual(inputs, [input]);
-    assert.deepEqual(caller.charged, ["send 10000"]);
-  });
-
-  it("runs with the token next to its input", async () => {
-    const { catalogue, inputs } = startCatalogue();
-    const confirmationToken = await tokenFor(catalogue, input);
-    const done = await catalogue.call("send", input, toolCaller({ confirmationToken }));
-    assert.equal(codeOf(done), "ok");
-    assert.deepEqual(inputs, [input]);
-  });
-
   it("runs once if two calls with its token wait for the claim at the same time", async () => {
     const { catalogue, inputs } = startCatalogue();
     const confirmationToken = await tokenFor(catalogue, input);
@@ -232,14 +214,6 @@ describe("a confirmation token is refused", () => {
     assert.equal(codeOf(outcome), "GATEWAY_CONFIRMATION_EXPIRED");
     assert.deepEqual(caller.charged, []);
   };
-
-  it("after five minutes", async () => {
-    const { catalogue, clock, inputs } = startCatalogue();
-    const confirmation_token = await tokenFor(catalogue, input);
-    clock.advance(5 * minute);
-    await refused(catalogue, { ...input, confirmation_token });
-    assert.deepEqual(inputs, []);
-  });
 
   it("with other arguments, with one more, with another key", async () => {
     const { catalogue, inputs } = startCatalogue();

@@ -120,7 +120,7 @@ class Client {
     this.#node = node;
     this.follow = node.follow.join();
     this.follow.start({
-      onNotification: (text) => this.#hear(JSON.parse(text) as Event),
+      onNotification: (text) => this.#receive(JSON.parse(text) as Event),
       onEnd: () => assert.fail("stopped"),
     });
   }
@@ -134,7 +134,7 @@ class Client {
     assert.equal(this.follow.unpin([hash]), false);
   }
 
-  #hear(event: Event): void {
+  #receive(event: Event): void {
     const { parents } = this.#node;
     switch (event.event) {
       case "initialized":

@@ -51,15 +51,6 @@ for (const [name, complaint, sick, well] of ejections) {
   });
 }
 
-test("a node exactly maxLag behind is healthy", async () => {
-  await using a = await startChainNode("a", { best: 110 });
-  await using b = await startChainNode("b", { best: 100 });
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
-  assert.equal(under.pool.best, 110);
-});
-
 test("a node that should have no peers, writes padded numbers, and sends errors without a code is healthy", async () => {
   const chain = createChain({ peers: 0, shouldHavePeers: false });
   const answers: Record<string, string> = {
@@ -106,6 +97,7 @@ const nonsense: readonly [name: string, method: string, text: string][] = [
   ["a number beyond measure", "chain_getHeader", '{"number":"0xffffffffffffffff"}'],
   ["a negative number", "chain_getHeader", '{"number":-1}'],
   ["no genesis", "chain_getBlockHash", "null"],
+  ["a genesis that is no hash", "chain_getBlockHash", '"secret text of a node"'],
 ];
 for (const [name, method, text] of nonsense) {
   test(`a node that answers a probe with ${name} is not usable`, async () => {
@@ -150,19 +142,6 @@ for (const [name, answer, detail] of badAnswers) {
     assert.ok(!JSON.stringify(under.lines).includes("secret"));
   });
 }
-
-test("a genesis hash that is not a hash is a bad answer and is never logged", async () => {
-  const chain = createChain();
-  await using node = await startNode((received) => {
-    const call = received.call();
-    if (call.method !== "chain_getBlockHash") onChain(chain)(received);
-    else received.socket.write(response(`{"id":${call.id},"result":"secret text of a node"}`));
-  });
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
-  assert.deepEqual(under.exclusionReasons(), ["bad_answer"]);
-  assert.ok(!JSON.stringify(under.lines).includes("secret"));
-});
 
 test("a node of another chain than the first node's is never used, even if the others fail", async () => {
   await using a = await startChainNode("a");

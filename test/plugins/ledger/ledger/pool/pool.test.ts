@@ -33,16 +33,6 @@ test("a call ends once, and never before send has returned", async () => {
   assert.equal(asked.endings, 1);
 });
 
-test("calls are distributed over the usable nodes in turn", async () => {
-  await using a = await startChainNode("a");
-  await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  const answers: string[] = [];
-  for (let i = 0; i < 6; i++) answers.push(await under.outcome());
-  assert.deepEqual(answers.toSorted(), ['"a"', '"a"', '"a"', '"b"', '"b"', '"b"']);
-});
-
 test("a node that is busy with other calls gets fewer", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
