@@ -1,7 +1,7 @@
 /** Tests the contract suite: each rule finds a plugin that breaks it, and a good plugin breaks none. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { defineStep } from "sluice-gateway/plugin";
+import { defineStep, defineSurface } from "sluice-gateway/plugin";
 import { judge, ruleNames } from "../../src/testing/suite/suite.ts";
 import { badPlugins, leftovers } from "./bad-plugins.ts";
 
@@ -60,4 +60,32 @@ test("a good step breaks no rule", async () => {
     findings.map(({ rule }) => rule),
     ruleNames,
   );
+});
+
+test("the threads of the rule share memory, and the instances that run hear each other", async () => {
+  const heard = new Set<string>();
+  const plugin = defineSurface({
+    name: "sharing-surface",
+    description: "Counts requests in all threads.",
+    start(_, { threads }) {
+      const count = new Int32Array(threads?.memory("count", 4) ?? new SharedArrayBuffer(4));
+      let state = "running";
+      const receiving = threads?.receive("asked", (_value, from) => {
+        heard.add(`${from} to ${threads.index}, ${state}`);
+      });
+      return {
+        answer() {
+          threads?.send("asked", undefined);
+          return { status: 200, body: String(Atomics.add(count, 0, 1)) };
+        },
+        stop() {
+          state = "stopped";
+          receiving?.[Symbol.dispose]();
+        },
+      };
+    },
+  });
+  assert.deepEqual(await judge(plugin, { only: ["threads"] }), [{ rule: "threads", problems: [] }]);
+  const expected = ["1 to 0", "1 to 2", "2 to 0", "2 to 1"].map((each) => `${each}, running`);
+  assert.deepEqual(heard, new Set(expected));
 });

@@ -10,12 +10,13 @@ export interface Answer {
 
 /**
  * Sends GET requests with a key, one after the other, while `answered` returns true. Resolves then, or when the server
- * closes the connection.
+ * closes the connection. `nextId`: called before each request, returns its X-Request-Id.
  */
 export async function askWith(
   url: string,
   key: string,
   answered: (answer: Answer) => boolean,
+  nextId?: () => string,
 ): Promise<void> {
   const { hostname, port, pathname } = new URL(url);
   const socket = connect(Number(port), hostname).setEncoding("utf8");
@@ -25,7 +26,10 @@ export async function askWith(
     socket.on("error", () => {}).on("close", () => resolve());
   });
   const next = (): void => {
-    socket.write(`GET ${pathname} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    const id = nextId === undefined ? "" : `x-request-id: ${nextId()}\r\n`;
+    socket.write(
+      `GET ${pathname} HTTP/1.1\r\nhost: x\r\n${id}authorization: Bearer ${key}\r\n\r\n`,
+    );
   };
   let text = "";
   socket.on("data", (chunk: string) => {

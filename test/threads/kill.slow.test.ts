@@ -1,13 +1,14 @@
 /** A process with three threads is killed with SIGKILL while it charges: every answer that it has sent is a charge. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { issueKey } from "../../bench/load/key.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
+import { check } from "../checker/checker.ts";
+import { nothing, type Call, type Charge } from "../checker/history.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { askWith } from "./ask.ts";
 
@@ -24,21 +25,24 @@ routes:
 `;
 const main = join(import.meta.dirname, "../../src/main.ts");
 
-test("after kills of a process with three threads, every answer is a charge, once", async (t) => {
+/** Of the second key. It is used up in the first rounds. */
+const limitMilliCu = 3_000;
+
+type OpenCall = { -readonly [Member in keyof Call]: Call[Member] };
+
+test("after kills of a process with three threads, every answer is a charge, once, and no limit is exceeded", async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, "pipeline.yaml");
   const data = join(folder, "data");
   mkdirSync(data);
   writeFileSync(file, pipeline);
-  const env = { DATA_DIR: data, PORT: "0", ADMIN_PORT: "0" };
-  const key = issueKey(file, env);
-  const answered = new Set<string>();
+  const env = { ...process.env, DATA_DIR: data, PORT: "0", ADMIN_PORT: "0" };
+  const keys = issueKeys(file, env);
+  const calls: OpenCall[] = [];
+  let answers = 0;
   for (let round = 0; round < rounds; round++) {
     const args = [main, "start", "--json", "--config", file];
-    const child = spawn(process.execPath, args, {
-      env: { ...process.env, ...env },
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
     const exit = once(child, "exit");
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     createInterface(child.stdout).on("line", (line) => {
@@ -46,22 +50,77 @@ test("after kills of a process with three threads, every answer is a charge, onc
     });
     child.once("exit", () => reject(new Error("the gateway ended before it listened")));
     const url = await promise;
-    const enough = answered.size + answersPerRound;
-    await Promise.all(
-      Array.from({ length: 24 }, () =>
-        askWith(url, key, ({ status, requestId }) => {
-          assert.equal(status, 200);
-          answered.add(requestId);
-          if (answered.size >= enough) child.kill("SIGKILL");
-          return answered.size < enough;
-        }),
-      ),
-    );
+    const enough = answers + answersPerRound;
+    const client = (key: IssuedKey): Promise<void> => {
+      let call: OpenCall | undefined;
+      return askWith(
+        url,
+        key.key,
+        ({ status, requestId }) => {
+          assert.equal(requestId, call?.id);
+          const isAnswered = status === 200;
+          assert.ok(isAnswered || (status === 429 && key === keys[1]), `${key.id}: ${status}`);
+          const end = { end: Date.now(), status, isWhole: true, milliCu: isAnswered ? price : 0 };
+          if (call !== undefined) Object.assign(call, end);
+          if (isAnswered) answers++;
+          if (answers >= enough) child.kill("SIGKILL");
+          return answers < enough && isAnswered;
+        },
+        () => {
+          call = sentCall(`${round}-${calls.length}`, key.id);
+          calls.push(call);
+          return call.id;
+        },
+      );
+    };
+    await Promise.all(Array.from({ length: 12 }, () => keys.map(client)).flat());
     assert.deepEqual(await exit, [null, "SIGKILL"]);
   }
-  const charged = Array.from(readUsage(data), (row) => row.requestId);
-  assert.equal(new Set(charged).size, charged.length, "a request was charged twice");
-  const missing = [...answered].filter((id) => !charged.includes(id));
-  assert.deepEqual(missing, []);
-  assert.ok(charged.length <= answered.size + rounds * 24, `${charged.length} charges`);
+  const charges = Array.from(readUsage(data), (row): Charge => ({
+    requestId: row.requestId,
+    keyId: row.keyId,
+    workspaceId: "",
+    milliCu: row.usedMilliCu,
+  }));
+  const [, limited] = keys;
+  const scopes = [{ kind: "key", id: limited.id, limitMilliCu, isFixed: true }] as const;
+  const violations = check({ ...nothing, calls, charges, scopes });
+  assert.deepEqual(
+    Object.fromEntries(Object.entries(violations).filter(([, all]) => all.length)),
+    {},
+  );
+  assert.ok(calls.some(({ status }) => status === 429));
 });
+
+/** A call whose answer has not arrived. */
+function sentCall(id: string, keyId: string): OpenCall {
+  return {
+    id,
+    replica: "",
+    keyId,
+    workspaceId: "",
+    start: Date.now(),
+    end: Infinity,
+    status: 0,
+    isWhole: false,
+    milliCu: 0,
+    maxMilliCu: price,
+  };
+}
+
+interface IssuedKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+function issueKeys(file: string, env: NodeJS.ProcessEnv): [IssuedKey, IssuedKey] {
+  const run = (...args: string[]): IssuedKey => {
+    const all = [main, ...args, "--json", "--config", file];
+    const { status, stdout, stderr } = spawnSync(process.execPath, all, { env, encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+    return JSON.parse(stdout) as IssuedKey;
+  };
+  const { id } = run("workspaces", "create", "--name", "x", "--plan", "enterprise");
+  const issue = (...more: string[]): IssuedKey => run("keys", "create", "--workspace", id, ...more);
+  return [issue(), issue("--cu-24h", String(limitMilliCu))];
+}

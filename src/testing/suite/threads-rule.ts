@@ -3,7 +3,7 @@
  * of them, and shares what must be one for the process. The threads of the rule are three pipelines in one thread, which
  * share `host.threads`: the main thread, and two that serve.
  */
-import { inspect } from "node:util";
+import { inspect, isDeepStrictEqual } from "node:util";
 import { MessageChannel } from "node:worker_threads";
 import { joinThreads, MainThreads } from "../../gateway/threads/ports.ts";
 import { serveThreadList } from "../../gateway/threads/thread-replicas.ts";
@@ -42,7 +42,7 @@ export const threadsRule: Rule = {
     const { plugin } = subject;
     if (plugin.needsOneThread === true) return [];
     if (plugin.kind === "service" && plugin.runsOnce === true) return [];
-    return [...(await differences(subject)), ...(await leftovers(subject))];
+    return problemsOf(subject);
   },
 };
 
@@ -77,23 +77,24 @@ async function used(gateway: SubjectGateway, { plugin, example }: Subject): Prom
   return { result: inspect(result, { depth: 6 }), body: "", slots: "" };
 }
 
-/** Compares the results of one thread with those of two threads that take turns. */
-async function differences(subject: Subject): Promise<string[]> {
+/** Returns the first result in which two threads that take turns differ from one thread. */
+async function differences(found: readonly Result[], subject: Subject): Promise<string[]> {
   const alone = async (): Promise<Result[]> => {
     await using gateway = await openFor(subject);
     return await results([gateway], subject);
   };
-  const [first, second] = [await alone(), await alone()];
-  await using threads = await openThreads(subject);
-  const shared = await results(threads.serving, subject);
+  const expected = await alone();
+  if (isDeepStrictEqual(expected, found)) return [];
+  const repeated = await alone();
   for (const part of ["result", "body", "slots"] as const) {
-    const textsOf = (all: readonly Result[]): string[] => all.map((each) => each[part]);
-    const [expected, repeated, found] = [textsOf(first), textsOf(second), textsOf(shared)];
-    if (expected.some((text, at) => text !== repeated[at])) continue;
-    const at = expected.findIndex((text, index) => text !== found[index]);
+    // A part that differs from run to run cannot be compared.
+    if (expected.some((each, at) => each[part] !== repeated[at]?.[part])) continue;
+    const at = expected.findIndex((each, index) => each[part] !== found[index]?.[part]);
     if (at === -1) continue;
-    const what = `${part} ${at + 1} is ${shortened(found[at])} instead of ${shortened(expected[at])}`;
-    return [`${what} if two threads take turns; ${share}`];
+    const [text, wanted] = [found[at], expected[at]].map((each) => shortened(each?.[part]));
+    return [
+      `${part} ${at + 1} is ${text} instead of ${wanted} if two threads take turns; ${share}`,
+    ];
   }
   return [];
 }
@@ -110,8 +111,8 @@ function shortened(text = ""): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
-/** Starts, uses, reloads and stops the plugin in all threads, and returns what it leaves behind or does not receive. */
-async function leftovers(subject: Subject): Promise<string[]> {
+/** Starts, uses, reloads and stops the plugin in all threads. */
+async function problemsOf(subject: Subject): Promise<string[]> {
   const timers = new Set<object>();
   const receivers = new Receivers();
   const plugin = withHost(subject.plugin, (host) =>
@@ -124,6 +125,7 @@ async function leftovers(subject: Subject): Promise<string[]> {
   const open: number[] = [];
   {
     await using threads = await openThreads({ ...subject, plugin });
+    problems.push(...(await differences(await results(threads.serving, subject), subject)));
     for (let round = 0; round < rounds; round++) {
       for (const gateway of threads.serving) await use(gateway, subject);
       await threads.delivered();
