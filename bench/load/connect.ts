@@ -15,7 +15,7 @@ import { runStreams, type StreamsResult } from "./chat-client.ts";
 import { chatPipeline, pipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { startSluice } from "./start-sluice.ts";
-import { median, printTable } from "./table.ts";
+import { median, table } from "./table.ts";
 
 const { values } = parseArgs({
   options: {
@@ -192,5 +192,5 @@ function print(plain: readonly Figures[], connected: readonly Figures[]): void {
     const [a, b] = [median(plain.map(of)), median(connected.map(of))];
     return [title, ...[a, b, b / a, b - a].map((figure) => figure.toFixed(2))];
   });
-  printTable([`${streams} streams`, "plain", "connect", "ratio", "difference"], cells);
+  console.log(table([`${streams} streams`, "plain", "connect", "ratio", "difference"], cells));
 }

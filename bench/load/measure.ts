@@ -18,6 +18,8 @@ export interface Method {
   readonly streams: readonly number[];
   readonly tokens: number;
   readonly isAgent: boolean;
+  /** Pause before the memory is read for the last time. */
+  readonly restMs: number;
 }
 
 /** What all rows of a table have in common. */
@@ -38,8 +40,9 @@ export interface Row {
 export const tails = [1, 5, 10] as const;
 /** Requests per second, in thousands. */
 const rates = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40];
-/** After this time V8 has compiled most hot code. After 1.5 s its compiler still takes some µs of each request. */
-const warmUpSeconds = 4;
+/** After so many requests V8 has compiled most hot code. A busy machine needs longer for them. */
+const warmUpRequests = 40_000;
+const maxWarmUpSeconds = 10;
 const steadySeconds = 6;
 const sampleMs = 100;
 
@@ -51,13 +54,14 @@ export const columns = {
   perSecond: (connections: number) => `requests/s, ${connections} connections`,
   tail: (ms: number) => `best rate, p99 ≤ ${ms} ms`,
   atRate: (rate: number) => `p50 ms at ${rate}/s`,
-  first: (streams: number) => `first token p50 ms, ${streams} streams`,
-  firstTail: (streams: number) => `first token p99 ms, ${streams} streams`,
-  token: (streams: number) => `CPU µs/token, ${streams} streams`,
+  first: (streams: number) => `first token p50 ms, streams: ${streams}`,
+  firstTail: (streams: number) => `p99 ms, streams: ${streams}`,
+  token: (streams: number) => `CPU µs/token, streams: ${streams}`,
   idle: "idle MiB",
   loaded: "under load",
   after: "after",
   growth: "growth/min",
+  perStream: "KiB/stream",
   driver: "share of the load generator",
   backend: "share of the backend",
 };
@@ -92,7 +96,9 @@ async function measureRequests(measured: Measured, path: string): Promise<void> 
   const { seconds } = method;
   const base: RequestLoad = { port: peer.port, path, headers, bodies, connections: 32, seconds };
   const loads = async (): Promise<void> => {
-    await driver.requests({ ...base, seconds: warmUpSeconds });
+    for (let sent = 0, at = 0; sent < warmUpRequests && at < maxWarmUpSeconds; at++) {
+      sent += (await driver.requests({ ...base, seconds: 1 })).requests;
+    }
     await cell(measured, "1 connection", async () => {
       const { p50, p99 } = await driver.requests({ ...base, connections: 1 });
       figures.set(columns.p50, p50 * 1000).set(columns.p99, p99 * 1000);
@@ -155,6 +161,10 @@ async function measureStreams(measured: Measured): Promise<void> {
   await watchMemory(measured, loads, (time) =>
     driver.streams({ ...base, streams: 64, seconds: time }),
   );
+  const [idle = NaN, loaded = NaN] = [columns.idle, columns.loaded].map((name) =>
+    figures.get(name),
+  );
+  figures.set(columns.perStream, ((loaded - idle) * 1024) / Math.max(...method.streams));
 }
 
 /** `steady`: the load during which the growth is read. */
@@ -163,7 +173,7 @@ async function watchMemory(
   loads: () => Promise<void>,
   steady: (seconds: number) => Promise<unknown>,
 ): Promise<void> {
-  const { figures, peer } = measured;
+  const { figures, method, peer } = measured;
   figures.set(columns.idle, peer.rssMiB());
   const samples: number[] = [];
   const sampling = setInterval(() => samples.push(peer.rssMiB()), sampleMs);
@@ -180,7 +190,7 @@ async function watchMemory(
     clearInterval(sampling);
   }
   figures.set(columns.loaded, Math.max(...samples));
-  await sleep(1_000);
+  await sleep(method.restMs);
   figures.set(columns.after, peer.rssMiB());
 }
 

@@ -7,7 +7,7 @@ const here = import.meta.dirname;
 export interface Variant {
   /** Number of gateway threads. Default: 1. */
   readonly threads?: number;
-  /** What is left out: the charges, or also keys, limits and the access log. */
+  /** What is left out: the charges, or also keys (unless the surface needs one), limits and the access log. */
   readonly without?: "charges" | "all";
   readonly metering?: object;
   /** Stores that several gateways share. */
@@ -24,6 +24,8 @@ interface PipelineOptions extends Variant {
   readonly folder: string;
   /** What a key must be allowed. */
   readonly require: string;
+  /** Whether the surface needs a key, whatever is left out. Default: false. */
+  readonly needsKey?: boolean;
   /** The route, without its steps. */
   readonly route: object;
   readonly plugins?: object;
@@ -34,6 +36,7 @@ interface PipelineOptions extends Variant {
 /** Returns pipeline.yaml with one route. */
 export function pipeline(options: PipelineOptions): string {
   const { folder, threads, without, metering = {}, store, require, route, plugins } = options;
+  const fewest = options.needsKey === true ? ["authenticate"] : [];
   const log = { "access-log": { file: join(folder, "access.log") } };
   const key = [log, "authenticate", "rate-limit", { authorize: { require } }];
   const charge = without === undefined ? "meter" : "free";
@@ -51,7 +54,7 @@ export function pipeline(options: PipelineOptions): string {
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
     ...options.sections,
     unmatched: ["request-id"],
-    routes: [{ ...route, run: ["request-id", ...(without === "all" ? [] : key), charge] }],
+    routes: [{ ...route, run: ["request-id", ...(without === "all" ? fewest : key), charge] }],
   });
 }
 
@@ -82,6 +85,7 @@ export function mcpPipeline(variant: Variant, folder: string): string {
     ...variant,
     folder,
     require: "key",
+    needsKey: true,
     plugins: { "mcp-tools": join(here, "mcp-tools.ts") },
     sections: { tools: ["mcp-tools"] },
     route: {

@@ -102,6 +102,7 @@ defaults
   timeout client 60s
   timeout server 60s
   timeout connect 5s
+${path.buffering === "off" ? "  option http-no-delay" : ""}
 frontend all
   bind 127.0.0.1:${port} backlog 4096
   http-request deny deny_status 404 unless { path ${path.served} }
@@ -152,6 +153,7 @@ export function portkey(name: string, api: Api): Target {
   return {
     name,
     api,
+    isExtra: api !== "chat",
     missing: existsSync(portkeyEntry) ? undefined : "@portkey-ai/gateway is not installed",
     async start(model: Peer) {
       const port = await freePort();

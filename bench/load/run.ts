@@ -4,7 +4,8 @@
  * on core 0, and the backend and the load on the last core. Gateways with several threads may use as many cores.
  *
  *   npm run bench -- [--workload node] [--only sluice] [--rounds 3] [--seconds 1.5] [--connections 256] [--streams 1000]
- *                    [--tokens 50] [--agent]  (--only "API": the other APIs for models; --agent: traffic of agents)
+ *                    [--tokens 50] [--agent] [--write]  (--only "API": the other APIs for models; --agent: traffic of
+ *                    agents; --write: also writes the tables into bench/load/notes.md)
  *   npm run bench -- --start   (start, memory and size: bench/start/run.ts)
  *   npm run bench -- --replicas  (gateways that share PostgreSQL and Redis: bench/replicas/run.ts)
  *   npm run bench -- --follow  (many clients of chainHead_v1_follow: bench/ws/run.ts)
@@ -12,6 +13,7 @@
  *   npm run bench -- --dashboard  (10,000 keys and a year of charges: bench/dashboard/run.ts)
  *   npm run bench -- --plot    (measures nothing, and draws the plots of bench/README.md)
  */
+import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -24,7 +26,7 @@ import { measureFollows } from "../ws/run.ts";
 import { startDriver, type Driver } from "./driver.ts";
 import { columns, measureRow, tails, type Method, type Row } from "./measure.ts";
 import { startPeer } from "./process.ts";
-import { median, printTable } from "./table.ts";
+import { median, table } from "./table.ts";
 import { workloads, type Workload } from "./targets.ts";
 
 const { values } = parseArgs({
@@ -37,6 +39,7 @@ const { values } = parseArgs({
     streams: { type: "string", multiple: true, default: ["1", "64", "512"] },
     tokens: { type: "string", default: "50" },
     agent: { type: "boolean", default: false },
+    write: { type: "boolean", default: false },
     plot: { type: "boolean", default: false },
     start: { type: "boolean", default: false },
     replicas: { type: "boolean", default: false },
@@ -52,6 +55,7 @@ const method: Method = {
   streams: values.streams.map(Number),
   tokens: Number(values.tokens),
   isAgent: values.agent,
+  restMs: 1_000,
 };
 
 interface Column {
@@ -64,6 +68,7 @@ interface Column {
 const memoryColumns = [columns.idle, columns.loaded, columns.after, columns.growth].map(
   (title): Column => ({ title, digits: 0 }),
 );
+const streamMemory = [...memoryColumns, { title: columns.perStream, digits: 0 }];
 
 if (values.plot) writePlots();
 else if (values.start) await measureStarts();
@@ -79,23 +84,18 @@ async function main(): Promise<void> {
   for (const name of values.workload) {
     const workload = workloads[name];
     if (workload === undefined) throw new Error(`unknown workload ${name}`);
-    await measure(name, workload, driver, core);
+    await measure(workload, driver, core);
   }
 }
 
-async function measure(
-  name: string,
-  workload: Workload,
-  driver: Driver,
-  core: number,
-): Promise<void> {
+async function measure(workload: Workload, driver: Driver, core: number): Promise<void> {
   const wanted = workload.targets.filter((target) =>
     values.only === undefined
       ? target.isExtra !== true
       : [workload.direct, workload.yardstick].includes(target.name) ||
         values.only.some((part) => target.name.includes(part)),
   );
-  console.log(`\n## ${name}`);
+  console.log(`\n## ${workload.title}`);
   for (const target of wanted) {
     if (target.missing !== undefined) console.log(`${target.name}: skipped, ${target.missing}`);
   }
@@ -107,7 +107,9 @@ async function measure(
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const target of targets) rows.get(target.name)?.push(await measureRow(bench, target));
   }
-  print(workload, rows);
+  const text = report(workload, rows);
+  console.log(`\n${text}`);
+  if (values.write) write(workload.title, text);
 }
 
 function columnsOf({ path, rate }: Workload): readonly Column[] {
@@ -115,24 +117,26 @@ function columnsOf({ path, rate }: Workload): readonly Column[] {
     return method.streams.flatMap((streams): Column[] => [
       { title: columns.first(streams), digits: 2, kind: "added" },
       { title: columns.firstTail(streams), digits: 2, kind: "added" },
-      { title: columns.token(streams), digits: 1, kind: "ratio" },
+      // The kernel counts the time of a single stream too coarsely.
+      ...(streams === 1
+        ? []
+        : [{ title: columns.token(streams), digits: 1, kind: "ratio" } as const]),
     ]);
   }
   return [
     { title: columns.p50, digits: 0, kind: "added" },
     { title: columns.p99, digits: 0, kind: "added" },
-    ...method.connections.map((count): Column => ({
-      title: columns.cpu(count),
-      digits: 1,
-      kind: "ratio",
-    })),
+    ...method.connections.map((count): Column => {
+      return { title: columns.cpu(count), digits: 1, kind: "ratio" };
+    }),
     { title: columns.perSecond(Math.max(...method.connections)), digits: 0 },
     ...tails.map((ms) => ({ title: columns.tail(ms), digits: 0 })),
     { title: columns.atRate(rate), digits: 2 },
   ];
 }
 
-function print(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): void {
+/** Returns the tables of a workload in Markdown, and the conditions of the run. */
+function report(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): string {
   const figure = (name: string | undefined, column: string): number =>
     median(
       (rows.get(name ?? "") ?? []).flatMap(({ figures }) => {
@@ -154,24 +158,41 @@ function print(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): v
   const head = ({ title, kind }: Column): string =>
     kind === "added" && workload.direct !== undefined ? `added ${title}` : title;
   const names = [...rows.keys()];
-  for (const shown of [columnsOf(workload), memoryColumns]) {
+  const memory = workload.path === undefined ? streamMemory : memoryColumns;
+  const tables = [columnsOf(workload), memory].map((shown) => {
     const cells = names
       .filter((name) => name !== workload.direct)
       .map((name) => [name, ...shown.map((column) => text(name, column))]);
-    printTable(["", ...shown.map(head)], cells);
-  }
-  const alone = columnsOf(workload).map(
-    ({ title, digits }) => `${title}: ${figure(workload.direct, title).toFixed(digits)}`,
+    return table(["", ...shown.map(head)], cells);
+  });
+  const alone = columnsOf(workload)
+    .filter(({ title, kind }) => kind !== "ratio" && !Number.isNaN(figure(workload.direct, title)))
+    .map(({ title, digits }) => `${title} ${figure(workload.direct, title).toFixed(digits)}`);
+  const shares = [columns.driver, columns.backend].map((column) => {
+    const all = names.map((name) => figure(name, column) * 100).filter((n) => !Number.isNaN(n));
+    return `${column}: ${Math.min(...all).toFixed(0)} to ${Math.max(...all).toFixed(0)} %`;
+  });
+  const faults = [...rows].flatMap(([name, list]) =>
+    list.flatMap((row) => row.faults.map((fault) => `${name}: ${fault}`)),
   );
-  if (workload.direct !== undefined) console.log(`\n${workload.direct}: ${alone.join("; ")}`);
-  for (const column of [columns.driver, columns.backend]) {
-    const shares = names.map((name) => figure(name, column) * 100).filter((n) => !Number.isNaN(n));
-    const range = [Math.min(...shares), Math.max(...shares)].map((share) => share.toFixed(0));
-    if (shares.length > 0) console.log(`${column} of its core, %: ${range.join(" to ")}`);
-  }
-  for (const [name, list] of rows) {
-    for (const fault of list.flatMap(({ faults }) => faults)) console.log(`${name}: ${fault}`);
-  }
-  const [load] = loadavg();
-  console.log(`median of ${values.rounds} rounds; load average ${load?.toFixed(1)}`);
+  const [average = 0] = loadavg();
+  const conditions = [
+    `rounds: ${values.rounds}`,
+    `cells of ${values.seconds} s`,
+    `load average ${average.toFixed(1)} on ${availableParallelism()} cores`,
+    ...shares,
+  ];
+  const lines = [conditions.join("; "), ...faults];
+  if (alone.length > 0) lines.unshift(`${workload.direct}: ${alone.join("; ")}`);
+  return [...tables, lines.map((line) => `- ${line}`).join("\n")].join("\n\n");
+}
+
+/** Replaces a section of bench/load/notes.md. */
+function write(title: string, text: string): void {
+  const file = join(import.meta.dirname, "notes.md");
+  const sections = readFileSync(file, "utf8").split(/^(?=## )/m);
+  const index = sections.findIndex((section) => section.startsWith(`## ${title}\n`));
+  if (index === -1) throw new Error(`the notes have no section "${title}"`);
+  sections[index] = `## ${title}\n\n${text}\n\n`;
+  writeFileSync(file, `${sections.join("").trimEnd()}\n`);
 }

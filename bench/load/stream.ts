@@ -21,7 +21,7 @@ import {
   type Backends,
   type StreamTarget,
 } from "./stream-targets.ts";
-import { median, printTable } from "./table.ts";
+import { median, table } from "./table.ts";
 
 const { values } = parseArgs({
   options: {
@@ -175,7 +175,7 @@ function print(): void {
     });
     return [name, ...costs, ...times];
   });
-  printTable(titles, rows);
+  console.log(`\n${table(titles, rows)}`);
   console.log(
     `\nmedian of ${values.rounds} rounds; in brackets the ratio to the ${yardstick}; added: to ${direct}`,
   );

@@ -5,7 +5,8 @@ export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
-  console.log(`\n| ${head.join(" | ")} |\n|${"---|".repeat(head.length)}`);
-  for (const cells of rows) console.log(`| ${cells.join(" | ")} |`);
+/** Returns a table in Markdown. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rows.map(line)].join("\n");
 }

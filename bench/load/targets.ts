@@ -10,6 +10,8 @@ import { luaName, portkey, proxiedPaths, proxies } from "./proxies.ts";
 import { startSluice } from "./start-sluice.ts";
 
 export interface Workload {
+  /** Heading of the tables. */
+  readonly title: string;
   /** The script of the backend. */
   readonly backend: string;
   /** Path of the requests. Without it, the load consists of streams. */
@@ -46,8 +48,8 @@ const direct: Target = {
 /** The variants of Sluice that every workload has. `of` returns the target of a variant. */
 function variants(of: (name: string, variant: Variant) => Target): Target[] {
   return [
-    of("sluice without keys, limits, charges", { without: "all" }),
-    of("sluice without charges", { without: "charges" }),
+    of("sluice, everything off", { without: "all" }),
+    of("sluice, charges off", { without: "charges" }),
     of("sluice", {}),
     of("sluice, 2 threads", { threads: 2 }),
     of("sluice, 4 threads", { threads: 4 }),
@@ -113,6 +115,7 @@ const chatTarget =
 
 export const workloads: Readonly<Record<string, Workload>> = {
   node: {
+    title: "The node proxy",
     backend: "mock-node.ts",
     path: proxiedPaths.node.served,
     rate: 3_000,
@@ -126,6 +129,7 @@ export const workloads: Readonly<Record<string, Workload>> = {
     ],
   },
   mcp: {
+    title: "Model Context Protocol",
     backend: "mock-node.ts",
     path: "/mcp",
     rate: 1_000,
@@ -139,6 +143,7 @@ export const workloads: Readonly<Record<string, Workload>> = {
     ],
   },
   chat: {
+    title: "Chat completions",
     backend: "mock-model.ts",
     rate: 0,
     direct: direct.name,

@@ -14,6 +14,7 @@ import { load, type LoadResult } from "../load/client.ts";
 import { issueKey } from "../load/key.ts";
 import { nodePipeline, type NodeVariant } from "../load/pipelines.ts";
 import { startPeer, type Peer } from "../load/process.ts";
+import { median } from "../load/table.ts";
 import { requestBodies } from "../load/workload.ts";
 import { startCommitProbe } from "./commit-probe.ts";
 import { createKeys, secret, startStores, type SharedStores } from "./servers.ts";
@@ -242,5 +243,5 @@ async function coldLatency({ peer }: Gateway, keys: readonly string[]): Promise<
     await response.text();
     times.push(performance.now() - started);
   }
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
+  return median(times);
 }
