@@ -50,11 +50,8 @@ const plots: readonly Plot[] = [
     shownOn: "bench/README.md",
     section: "Chat completions",
     panels: [
+      { title: "CPU per token with 64 streams, µs", column: "CPU µs/token, streams: 64" },
       { title: "CPU per token with 512 streams, µs", column: "CPU µs/token, streams: 512" },
-      {
-        title: "latency added to the first token with 512 streams, p50, ms",
-        column: "added first token p50 ms, streams: 512",
-      },
     ],
   },
   {

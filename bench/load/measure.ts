@@ -43,6 +43,7 @@ const rates = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40];
 /** After so many requests V8 has compiled most hot code. A busy machine needs longer for them. */
 const warmUpRequests = 40_000;
 const maxWarmUpSeconds = 10;
+const streamWarmUpSeconds = 4;
 const steadySeconds = 6;
 const sampleMs = 100;
 
@@ -144,6 +145,7 @@ async function measureStreams(measured: Measured): Promise<void> {
   // This compiles the code before the measurement. So few streams do not change the memory of an idle process.
   await driver.streams({ ...base, streams: 10, seconds: 2, tokens: 25 });
   const loads = async (): Promise<void> => {
+    await driver.streams({ ...base, streams: 64, seconds: streamWarmUpSeconds });
     for (const streams of method.streams) {
       await cell(measured, `${streams} streams`, async () => {
         const before = peer.cpuMicros();

@@ -168,9 +168,10 @@ function report(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): 
   const alone = columnsOf(workload)
     .filter(({ title, kind }) => kind !== "ratio" && !Number.isNaN(figure(workload.direct, title)))
     .map(({ title, digits }) => `${title} ${figure(workload.direct, title).toFixed(digits)}`);
-  const shares = [columns.driver, columns.backend].map((column) => {
-    const all = names.map((name) => figure(name, column) * 100).filter((n) => !Number.isNaN(n));
-    return `${column}: ${Math.min(...all).toFixed(0)} to ${Math.max(...all).toFixed(0)} %`;
+  const shares = [columns.driver, columns.backend].flatMap((column) => {
+    const all = names.map((name) => figure(name, column) * 100).filter((share) => share > 0);
+    if (all.length === 0) return [];
+    return [`${column}: ${Math.min(...all).toFixed(0)} to ${Math.max(...all).toFixed(0)} %`];
   });
   const faults = [...rows].flatMap(([name, list]) =>
     list.flatMap((row) => row.faults.map((fault) => `${name}: ${fault}`)),
