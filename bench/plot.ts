@@ -1,6 +1,6 @@
 /**
- * Draws the plots of bench/README.md and docs/replicas.md from the tables of these pages: `npm run bench -- --plot`. Each
- * plot is an SVG that adapts to light and dark pages.
+ * Draws the plots of bench/README.md and docs/replicas.md from the tables of bench/load/notes.md and docs/replicas.md:
+ * `npm run bench -- --plot`. Each plot is an SVG that adapts to light and dark pages.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,6 +16,8 @@ interface Plot {
   /** Path from the root, like `page`. */
   readonly file: string;
   readonly page: string;
+  /** Path of the page that shows the plot. Default: `page`. */
+  readonly shownOn?: string;
   /** Heading of the section whose first table is drawn. */
   readonly section: string;
   readonly panels: readonly Panel[];
@@ -24,29 +26,32 @@ interface Plot {
 const plots: readonly Plot[] = [
   {
     file: "bench/plots/node-proxy.svg",
-    page: "bench/README.md",
+    page: "bench/load/notes.md",
+    shownOn: "bench/README.md",
     section: "The node proxy",
     panels: [
-      { title: "CPU per request, µs", column: "CPU µs/request" },
-      { title: "p99 latency at 3,000 requests/s, ms", column: "p99 ms" },
+      { title: "CPU per request with 32 connections, µs", column: "CPU µs, 32 connections" },
+      { title: "CPU per request with 256 connections, µs", column: "CPU µs, 256 connections" },
     ],
   },
   {
     file: "bench/plots/mcp.svg",
-    page: "bench/README.md",
+    page: "bench/load/notes.md",
+    shownOn: "bench/README.md",
     section: "Model Context Protocol",
     panels: [
-      { title: "CPU per call, µs", column: "CPU µs/call" },
-      { title: "p99 latency at 1,000 calls/s, ms", column: "p99 ms" },
+      { title: "CPU per call with 32 connections, µs", column: "CPU µs, 32 connections" },
+      { title: "CPU per call with 256 connections, µs", column: "CPU µs, 256 connections" },
     ],
   },
   {
     file: "bench/plots/chat.svg",
-    page: "bench/README.md",
+    page: "bench/load/notes.md",
+    shownOn: "bench/README.md",
     section: "Chat completions",
     panels: [
-      { title: "CPU per token, µs", column: "CPU µs/token" },
-      { title: "latency added to the first token, p50, ms", column: "added p50" },
+      { title: "CPU per token with 64 streams, µs", column: "CPU µs/token, streams: 64" },
+      { title: "CPU per token with 512 streams, µs", column: "CPU µs/token, streams: 512" },
     ],
   },
   {
@@ -82,10 +87,10 @@ export function drawPlots(
   read: (page: string) => string,
 ): ReadonlyMap<string, { readonly svg: string; readonly page: string }> {
   return new Map(
-    plots.map(({ file, page, section, panels }) => {
+    plots.map(({ file, page, shownOn = page, section, panels }) => {
       const rows = firstTable(read(page), section);
       const drawn = panels.map(({ title, column }) => ({ title, bars: barsOf(rows, column) }));
-      return [file, { svg: drawSvg(section, drawn), page }];
+      return [file, { svg: drawSvg(section, drawn), page: shownOn }];
     }),
   );
 }
@@ -108,10 +113,12 @@ function firstTable(page: string, section: string): string[][] {
 function barsOf([head = [], , ...rows]: readonly string[][], column: string): Bar[] {
   const position = head.indexOf(column);
   if (position === -1) throw new Error(`the table has no column "${column}"`);
-  return rows.map((cells) => {
-    const value = Number(cells[position]?.replaceAll(",", ""));
+  return rows.flatMap((cells) => {
+    // A ratio may follow in brackets. A cell with failed answers is empty.
+    const text = cells[position]?.replaceAll(",", "").split(" ")[0] ?? "";
+    const value = Number(text);
     if (!Number.isFinite(value)) throw new Error(`"${cells[position]}" is not a number`);
-    return { label: cells[0] ?? "", value };
+    return text === "" ? [] : [{ label: cells[0] ?? "", value }];
   });
 }
 

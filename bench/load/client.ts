@@ -1,8 +1,8 @@
 /**
  * A load generator that needs little CPU: it uses raw sockets, prepares the requests in advance, and splits answers by
  * Content-Length or chunks. `closed`: each connection sends its next request as soon as it has an answer. `open`:
- * requests have a fixed rate, and their latency begins when they are due, so that a stall is not hidden (coordinated
- * omission).
+ * requests have a fixed rate, and their latency begins when they are due, even if all connections are busy, so that a
+ * stall of the peer is not hidden (coordinated omission).
  */
 import { connect, type Socket } from "node:net";
 
@@ -75,7 +75,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   for (const connection of connections) {
     connection.socket.on("data", (chunk: Buffer) => read(connection, chunk, answered));
     connection.socket.on("close", () => {
-      if (!stopping) done.reject(new Error("the peer closed a connection"));
+      done.reject(new Error("the peer closed a connection"));
     });
     if (options.rate === undefined) send(connection, performance.now());
     else idle.push(connection);
@@ -89,14 +89,19 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
           if (connection === undefined) backlog.push(due);
           else send(connection, due);
         });
-  setTimeout(() => {
+  const timer = setTimeout(() => {
     stopping = true;
-    if (ticker !== undefined) clearInterval(ticker);
+    clearInterval(ticker);
     if (connections.every((connection) => connection.due === -1)) done.resolve();
   }, options.seconds * 1000);
-  await done.promise;
+  try {
+    await done.promise;
+  } finally {
+    clearTimeout(timer);
+    clearInterval(ticker);
+    for (const connection of connections) connection.socket.destroy();
+  }
   const seconds = (performance.now() - started) / 1000;
-  for (const connection of connections) connection.socket.destroy();
   latencies.sort((a, b) => a - b);
   const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
   return { requests: latencies.length, seconds, statuses, errors, p50: at(0.5), p99: at(0.99) };
@@ -123,12 +128,16 @@ function openConnection(port: number): Promise<Connection> {
   });
 }
 
-/** Calls `due` each millisecond for every request whose time has come. */
+/**
+ * Calls `due` each millisecond for every request whose time has come. They are due at that moment, because the timer's
+ * own delay of up to 1 ms must not count as the peer's.
+ */
 function pace(rate: number, started: number, due: (at: number) => void): NodeJS.Timeout {
   let issued = 0;
   return setInterval(() => {
-    const wanted = Math.floor(((performance.now() - started) / 1000) * rate);
-    for (; issued < wanted; issued++) due(started + (issued / rate) * 1000);
+    const now = performance.now();
+    const wanted = Math.floor(((now - started) / 1000) * rate);
+    for (; issued < wanted; issued++) due(now);
   }, 1);
 }
 

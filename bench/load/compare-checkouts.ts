@@ -8,16 +8,16 @@
  * Both checkouts must have been built (`node .ci/build.ts`). With `chat`, the CPU time is that per token.
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { runStreams } from "./chat-client.ts";
 import { load } from "./client.ts";
-import { issueKey } from "./key.ts";
 import { statelessHeaders, toolCalls } from "./mcp-calls.ts";
 import { chatPipeline, mcpPipeline, nodePipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
+import { startSluice } from "./start-sluice.ts";
 import { requestBodies } from "./workload.ts";
 
 const { values } = parseArgs({
@@ -62,21 +62,21 @@ const workloads: Readonly<Record<string, Workload>> = {
     mock: "mock-node.ts",
     unit: "request",
     sliceSeconds: 0.6,
-    pipeline: (folder) => nodePipeline({}, folder),
+    pipeline: (folder, port) => nodePipeline({}, folder, `http://127.0.0.1:${port}`),
     run: requests("/v1/ledger/rpc", [], requestBodies(5_000)),
   },
   mcp: {
     mock: "mock-node.ts",
     unit: "call",
     sliceSeconds: 0.6,
-    pipeline: (folder) => mcpPipeline(folder),
+    pipeline: (folder) => mcpPipeline({}, folder),
     run: requests("/mcp", statelessHeaders, toolCalls("2026-07-28")),
   },
   chat: {
     mock: "mock-model.ts",
     unit: "token",
     sliceSeconds: 4,
-    pipeline: (folder, port) => chatPipeline(`http://127.0.0.1:${port}`, folder),
+    pipeline: (folder, port) => chatPipeline({}, folder, `http://127.0.0.1:${port}`),
     async run(port, authorization, seconds) {
       const headers = [authorization];
       const options = { port, api: "chat" as const, headers, streams: 300, seconds, tokens: 50 };
@@ -124,20 +124,9 @@ async function compare(roots: readonly string[], rounds: number): Promise<void> 
   print(all);
 }
 
-async function start(root: string, data: string, backendPort: number): Promise<Measured> {
-  const file = `${data}.yaml`;
-  mkdirSync(data);
-  writeFileSync(file, pipeline(data, backendPort));
-  const env = {
-    DATA_DIR: join(data, "store"),
-    PORT: "0",
-    ADMIN_PORT: "0",
-    LEDGER_RPC_URL: `http://127.0.0.1:${backendPort}`,
-  };
-  const key = issueKey(file, env, root);
-  const command = [process.execPath, join(root, "dist/src/main.js"), "start", "--json"];
-  const peer = await startPeer([...command, "--config", file], { core: 0, env });
-  return { root, peer, authorization: `authorization: Bearer ${key}`, cpuMicros: 0, units: 0 };
+async function start(root: string, own: string, backendPort: number): Promise<Measured> {
+  const { peer, headers } = await startSluice(pipeline(own, backendPort), own, 0, root);
+  return { root, peer, authorization: headers.join(), cpuMicros: 0, units: 0 };
 }
 
 async function slice(measured: Measured): Promise<void> {

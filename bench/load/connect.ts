@@ -5,16 +5,17 @@
  *
  *   node bench/load/connect.ts [--seconds 8] [--streams 20] [--rounds 3]
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { builtSluice } from "./built-package.ts";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import { runStreams, type StreamsResult } from "./chat-client.ts";
-import { issueKey } from "./key.ts";
-import { chatPipeline } from "./pipelines.ts";
+import { chatPipeline, pipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
+import { startSluice } from "./start-sluice.ts";
+import { median, table } from "./table.ts";
 
 const { values } = parseArgs({
   options: {
@@ -87,12 +88,8 @@ async function measure(start: Start): Promise<Figures> {
 
 /** Returns a function that starts a gateway in front of the model. */
 function startPlain(upstream: string): Start {
-  const { file, env } = settings("plain", (own) => chatPipeline(upstream, own));
-  const key = issueKey(file, env);
-  return async () => ({
-    peer: await startPeer([...sluice, "start", "--json", "--config", file], { core: 0, env }),
-    key,
-  });
+  const own = join(folder, "plain");
+  return () => startSluice(chatPipeline({}, own, upstream), own, 0);
 }
 
 /** A gateway that relays to an enclave. */
@@ -129,22 +126,16 @@ async function startRelay(stack: AsyncDisposableStack, upstream: string): Promis
     price_per_token_nano: "12",
     evidence: { kind: "simulated", roots },
   };
-  const { file, env } = settings("relay", (own) => {
-    const pipeline = JSON.parse(chatPipeline(upstream, own)) as { routes: object[] };
-    const [route] = pipeline.routes;
-    const to = { path: "/v1/confidential/stream", websocket: true, to: "confidential-stream" };
-    const { methods: _, ...others } = route as { methods: unknown };
-    const models = { path: "/v1/models", methods: ["GET"], run: ["authenticate"], to: "models" };
-    return JSON.stringify({
-      ...pipeline,
-      networks: { bench: network },
-      routes: [{ ...others, ...to }, models],
-    });
-  });
-  const key = issueKey(file, env);
-  const relay = await startPeer([...sluice, "start", "--json", "--config", file], { core: 1, env });
-  stack.use(relay);
-  return { url: `http://127.0.0.1:${relay.port}`, key, simulatedRoot: enclave.simulated_root };
+  const own = join(folder, "relay");
+  const sections = { networks: { bench: network }, rate: "0.05" };
+  const to = { path: "/v1/confidential/stream", websocket: true, to: "confidential-stream" };
+  const text = pipeline({ folder: own, require: "inference", sections, route: to });
+  const parsed = JSON.parse(text) as { readonly routes: readonly object[] };
+  const models = { path: "/v1/models", methods: ["GET"], run: ["authenticate"], to: "models" };
+  const whole = JSON.stringify({ ...parsed, routes: [...parsed.routes, models] });
+  const { peer, key } = await startSluice(whole, own, 1);
+  stack.use(peer);
+  return { url: `http://127.0.0.1:${peer.port}`, key, simulatedRoot: enclave.simulated_root };
 }
 
 function startConnect({ url, key: apiKey, simulatedRoot }: Relay): Start {
@@ -186,34 +177,20 @@ async function printFirstTokens(relay: Relay, start: Start): Promise<void> {
     await answer.final.catch(() => {});
   }
   await session.close();
-  const median = (list: number[]): string =>
-    (list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? NaN).toFixed(2);
-  console.log(`first token p50, ms: client ${median(direct)}, connect ${median(connected)}`);
-}
-
-function settings(name: string, pipelineOf: (own: string) => string) {
-  const own = join(folder, name);
-  mkdirSync(own);
-  const file = `${own}.yaml`;
-  writeFileSync(file, pipelineOf(own));
-  return { file, env: { DATA_DIR: join(own, "data"), PORT: "0", ADMIN_PORT: "0" } };
+  const [client, connects] = [direct, connected].map((list) => median(list).toFixed(2));
+  console.log(`first token p50, ms: client ${client}, connect ${connects}`);
 }
 
 function print(plain: readonly Figures[], connected: readonly Figures[]): void {
-  const median = (list: readonly Figures[], of: (figures: Figures) => number): number =>
-    list.map(of).toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? NaN;
   const rows: [string, (figures: Figures) => number][] = [
     ["CPU per token, µs", ({ microsPerToken }) => microsPerToken],
     ["first token p50, ms", ({ result }) => result.p50],
     ["RSS after the load, MiB", ({ rssMiB }) => rssMiB],
     ["from start to ready, ms", ({ readyMs }) => readyMs],
   ];
-  console.log(
-    `| ${streams} streams | plain | connect | ratio | difference |\n|---|---|---|---|---|`,
-  );
-  for (const [title, of] of rows) {
-    const [a, b] = [median(plain, of), median(connected, of)];
-    const cells = [title, ...[a, b, b / a, b - a].map((figure) => figure.toFixed(2))];
-    console.log(`| ${cells.join(" | ")} |`);
-  }
+  const cells = rows.map(([title, of]) => {
+    const [a, b] = [median(plain.map(of)), median(connected.map(of))];
+    return [title, ...[a, b, b / a, b - a].map((figure) => figure.toFixed(2))];
+  });
+  console.log(table([`${streams} streams`, "plain", "connect", "ratio", "difference"], cells));
 }

@@ -31,3 +31,25 @@ export function toolCalls(revision: Revision): string[] {
     }),
   );
 }
+
+/** Opens a session of the revision 2025-11-25. Returns the headers of its calls. */
+export async function sessionHeaders(port: number, headers: readonly string[]): Promise<string[]> {
+  const sent = Object.fromEntries([...headers, acceptMcp].map((line) => line.split(": ")));
+  const answer = await fetch(`http://127.0.0.1:${port}/mcp`, {
+    method: "POST",
+    headers: { ...sent, "content-type": "application/json" },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 0,
+      method: "initialize",
+      params: {
+        protocolVersion: "2025-11-25",
+        capabilities: {},
+        clientInfo: { name: "bench", version: "1" },
+      },
+    }),
+  });
+  await answer.text();
+  const session = `mcp-session-id: ${answer.headers.get("mcp-session-id") ?? ""}`;
+  return [acceptMcp, session, "mcp-protocol-version: 2025-11-25"];
+}

@@ -4,117 +4,113 @@ import { join } from "node:path";
 
 const here = import.meta.dirname;
 
-export interface NodeVariant {
-  readonly upstream?: object;
+export interface Variant {
+  /** Number of gateway threads. Default: 1. */
+  readonly threads?: number;
+  /** What is left out: the charges, or also keys (unless the surface needs one), limits and the access log. */
+  readonly without?: "charges" | "all";
   readonly metering?: object;
   /** Stores that several gateways share. */
   readonly store?: { readonly postgres?: string; readonly redis?: string };
-  /** The step in the place of `meter`. */
-  readonly meter?: "meter" | "free";
 }
 
-/** Returns pipeline.yaml for node calls. Files of the gateway go to `folder`. */
-export function nodePipeline(
-  { upstream, metering = {}, store = {}, meter = "meter" }: NodeVariant,
-  folder: string,
-): string {
+export interface NodeVariant extends Variant {
+  /** Options of the node. */
+  readonly upstream?: object;
+}
+
+interface PipelineOptions extends Variant {
+  /** Folder for the files of the gateway. */
+  readonly folder: string;
+  /** What a key must be allowed. */
+  readonly require: string;
+  /** Whether the surface needs a key, whatever is left out. Default: false. */
+  readonly needsKey?: boolean;
+  /** The route, without its steps. */
+  readonly route: object;
+  readonly plugins?: object;
+  /** More sections of the file. */
+  readonly sections: object;
+}
+
+/** Returns pipeline.yaml with one route. */
+export function pipeline(options: PipelineOptions): string {
+  const { folder, threads, without, metering = {}, store, require, route, plugins } = options;
+  const fewest = options.needsKey === true ? ["authenticate"] : [];
+  const log = { "access-log": { file: join(folder, "access.log") } };
+  const key = [log, "authenticate", "rate-limit", { authorize: { require } }];
+  const charge = without === undefined ? "meter" : "free";
   return JSON.stringify({
     version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
+    server: { host: "127.0.0.1", port: 0, ...(threads !== undefined && { threads }) },
+    admin: { host: "127.0.0.1", port: 0 },
     secret: "${GATEWAY_SECRET:-}",
-    store: { data: "${DATA_DIR}", replica: "${REPLICA_NAME:-}", ...store },
+    store: { data: join(folder, "data"), replica: "${REPLICA_NAME:-}", ...store },
     metering,
-    plugins: meter === "free" ? { free: join(here, "free-of-charge.ts") } : {},
+    plugins: {
+      ...plugins,
+      ...(without !== undefined && { free: join(here, "free-of-charge.ts") }),
+    },
     plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    upstreams: {
-      ledger: { urls: "${LEDGER_RPC_URL}", methods: { system_health: {} }, ...upstream },
-    },
-    lists: {
-      edge: [
-        "request-id",
-        { "access-log": { file: join(folder, "access.log") } },
-        "authenticate",
-        "rate-limit",
-      ],
-    },
+    ...options.sections,
     unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/v1/ledger/rpc",
-        methods: ["POST"],
-        run: [{ use: "edge" }, { authorize: { require: "ledger:read" } }, meter],
-        to: { "ledger-rpc": { upstream: "ledger" } },
-      },
-    ],
+    routes: [{ ...route, run: ["request-id", ...(without === "all" ? fewest : key), charge] }],
   });
 }
 
-/** Returns pipeline.yaml for MCP. Files of the gateway go to `folder`. */
-export function mcpPipeline(folder: string, meter: "meter" | "free" = "meter"): string {
-  const edge = [
-    "request-id",
-    { "access-log": { file: join(folder, "access.log") } },
-    "authenticate",
-    "rate-limit",
-  ];
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: join(folder, "data") },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    plugins: {
-      "mcp-tools": join(here, "mcp-tools.ts"),
-      ...(meter === "free" && { free: join(here, "free-of-charge.ts") }),
+/** Returns pipeline.yaml for calls of a node. */
+export function nodePipeline(
+  { upstream, ...variant }: NodeVariant,
+  folder: string,
+  node: string,
+): string {
+  return pipeline({
+    ...variant,
+    folder,
+    require: "ledger:read",
+    sections: {
+      upstreams: { ledger: { urls: node, methods: { system_health: {} }, ...upstream } },
     },
-    tools: ["mcp-tools"],
-    lists: { edge },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/mcp",
-        methods: ["POST", "DELETE"],
-        run: [{ use: "edge" }, { authorize: { require: "key" } }, meter],
-        // The load generator writes this into `Host`.
-        to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
-      },
-    ],
+    route: {
+      path: "/v1/ledger/rpc",
+      methods: ["POST"],
+      to: { "ledger-rpc": { upstream: "ledger" } },
+    },
+  });
+}
+
+/** Returns pipeline.yaml for MCP. */
+export function mcpPipeline(variant: Variant, folder: string): string {
+  return pipeline({
+    ...variant,
+    folder,
+    require: "key",
+    needsKey: true,
+    plugins: { "mcp-tools": join(here, "mcp-tools.ts") },
+    sections: { tools: ["mcp-tools"] },
+    route: {
+      path: "/mcp",
+      methods: ["POST", "DELETE"],
+      // The load generator writes this into `Host`.
+      to: { mcp: { hosts: ["bench", "127.0.0.1"] } },
+    },
   });
 }
 
 /** Returns pipeline.yaml for an API for models. `model`: URL of the model server. `network`: options of its network. */
 export function chatPipeline(
-  model: string,
+  variant: Variant,
   folder: string,
+  model: string,
   api: Api = "chat",
   network: object = {},
 ): string {
-  const edge = [
-    "request-id",
-    { "access-log": { file: join(folder, "access.log") } },
-    "authenticate",
-    "rate-limit",
-  ];
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: join(folder, "data") },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    networks: {
-      bench: { kind: "openai", url: model, status: { url: `${model}/status` }, ...network },
-    },
-    rate: "0.05",
-    lists: { edge },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: apis[api].path,
-        methods: ["POST"],
-        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        to: api,
-      },
-    ],
+  const bench = { kind: "openai", url: model, status: { url: `${model}/status` }, ...network };
+  return pipeline({
+    ...variant,
+    folder,
+    require: "inference",
+    sections: { networks: { bench }, rate: "0.05" },
+    route: { path: apis[api].path, methods: ["POST"], to: api },
   });
 }

@@ -17,11 +17,11 @@ export interface Peer extends AsyncDisposable {
 /** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
 const microsPerTick = 10_000;
 
-/** `core`: the CPU that the process may use, if `taskset` exists. Its first line must contain its port. */
+/** `core`: the CPU that the process may use, or a list as `taskset` reads it. Its first line must contain its port. */
 export async function startPeer(
   command: readonly string[],
   options: {
-    readonly core: number;
+    readonly core: number | string;
     readonly env?: Readonly<Record<string, string>>;
     readonly port?: number;
   },
@@ -40,6 +40,7 @@ export async function startPeer(
     cpuMicros: () => sum(family(pid), cpuOf),
     rssMiB: () => memoryMiB(pid),
     async [Symbol.asyncDispose]() {
+      if (child.exitCode !== null) return;
       const closed = once(child, "close");
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);

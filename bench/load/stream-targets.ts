@@ -2,12 +2,11 @@
  * The targets of bench/load/stream.ts: an enclave alone, behind a bare relay and behind Sluice, and Sluice as the
  * enclave itself.
  */
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Role } from "../../plugins/confidential/protocol/hello.ts";
-import { builtSluice } from "./built-package.ts";
-import { issueKey } from "./key.ts";
+import { pipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
+import { startSluice } from "./start-sluice.ts";
 
 /** The servers behind every target. */
 export interface Backends {
@@ -75,53 +74,36 @@ function sluice(name: string, termination: Role, network: string): StreamTarget 
     termination,
     network,
     async start(backends, folder) {
-      const file = join(folder, "pipeline.yaml");
-      writeFileSync(file, pipeline(backends, folder));
-      const env = { PORT: "0", ADMIN_PORT: "0" };
-      const key = issueKey(file, env);
-      const command = [...builtSluice(), "start", "--json", "--config", file];
-      const peer = await startPeer(command, { core: targetCore, env });
+      const { peer, key } = await startSluice(streamPipeline(backends, folder), folder, targetCore);
       return { peer, url: `${wsUrl(peer)}/v1/confidential/stream`, key };
     },
   };
 }
 
-function pipeline({ enclave, model }: Backends, folder: string): string {
+function streamPipeline({ enclave, model }: Backends, folder: string): string {
   // The mock enclave prints this.
   const { simulated_root: root } = JSON.parse(enclave.line) as { simulated_root: string };
-  const edge = [
-    "request-id",
-    { "access-log": { file: join(folder, "access.log") } },
-    "authenticate",
-    "rate-limit",
-  ];
   const at = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
-  return JSON.stringify({
-    version: 1,
-    server: { host: "127.0.0.1", port: "${PORT:-0}" },
-    admin: { host: "127.0.0.1", port: "${ADMIN_PORT:-0}" },
-    store: { data: join(folder, "data") },
-    plans: { enterprise: { rps: 1_000_000, includedCu: 9_000_000_000 } },
-    networks: {
-      bench: {
-        kind: "enclave",
-        url: `${wsUrl(enclave)}/cstream/1`,
-        status: { url: `${at(enclave)}/status` },
-        evidence: { kind: "simulated", roots: [root] },
+  return pipeline({
+    folder,
+    require: "inference",
+    sections: {
+      networks: {
+        bench: {
+          kind: "enclave",
+          url: `${wsUrl(enclave)}/cstream/1`,
+          status: { url: `${at(enclave)}/status` },
+          evidence: { kind: "simulated", roots: [root] },
+        },
+        plain: { kind: "openai", url: at(model), status: { url: `${at(model)}/status` } },
       },
-      plain: { kind: "openai", url: at(model), status: { url: `${at(model)}/status` } },
+      rate: "0.05",
     },
-    rate: "0.05",
-    lists: { edge },
-    unmatched: ["request-id"],
-    routes: [
-      {
-        path: "/v1/confidential/stream",
-        websocket: true,
-        run: [{ use: "edge" }, { authorize: { require: "inference" } }, "meter"],
-        // All sessions of the load use one key.
-        to: { "confidential-stream": { sessionsPerKey: 100_000, evidence: { kind: "simulated" } } },
-      },
-    ],
+    route: {
+      path: "/v1/confidential/stream",
+      websocket: true,
+      // All sessions of the load use one key.
+      to: { "confidential-stream": { sessionsPerKey: 100_000, evidence: { kind: "simulated" } } },
+    },
   });
 }

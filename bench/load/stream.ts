@@ -21,6 +21,7 @@ import {
   type Backends,
   type StreamTarget,
 } from "./stream-targets.ts";
+import { median, table } from "./table.ts";
 
 const { values } = parseArgs({
   options: {
@@ -152,9 +153,8 @@ async function run(peer: Peer, load: StreamLoad): Promise<Phase> {
   return { ...(JSON.parse(value) as StreamResult), cpuMicros, grownMiB };
 }
 
-function median(name: string, of: (figures: Figures) => number): number {
-  const list = (results.get(name) ?? []).map(of).toSorted((a, b) => a - b);
-  return list[Math.floor(list.length / 2)] ?? NaN;
+function medianOf(name: string, of: (figures: Figures) => number): number {
+  return median((results.get(name) ?? []).map(of));
 }
 
 function print(): void {
@@ -163,19 +163,19 @@ function print(): void {
     ...columns.map(([title]) => title),
     ...latencies.flatMap(([title]) => [title, "added"]),
   ];
-  console.log(`\n| ${titles.join(" | ")} |\n|${"---|".repeat(titles.length)}`);
-  for (const name of results.keys()) {
+  const rows = [...results.keys()].map((name) => {
     const costs = columns.map(([, digits, of]) => {
-      const value = median(name, of);
-      const ratio = value / median(yardstick, of);
+      const value = medianOf(name, of);
+      const ratio = value / medianOf(yardstick, of);
       return Number.isNaN(value) ? "" : `${value.toFixed(digits)} (${ratio.toFixed(2)})`;
     });
     const times = latencies.flatMap(([, digits, of]) => {
-      const value = median(name, of);
-      return [value.toFixed(digits), (value - median(direct, of)).toFixed(digits)];
+      const value = medianOf(name, of);
+      return [value.toFixed(digits), (value - medianOf(direct, of)).toFixed(digits)];
     });
-    console.log(`| ${[name, ...costs, ...times].join(" | ")} |`);
-  }
+    return [name, ...costs, ...times];
+  });
+  console.log(`\n${table(titles, rows)}`);
   console.log(
     `\nmedian of ${values.rounds} rounds; in brackets the ratio to the ${yardstick}; added: to ${direct}`,
   );

@@ -14,6 +14,7 @@ import { load, type LoadResult } from "../load/client.ts";
 import { issueKey } from "../load/key.ts";
 import { nodePipeline, type NodeVariant } from "../load/pipelines.ts";
 import { startPeer, type Peer } from "../load/process.ts";
+import { median } from "../load/table.ts";
 import { requestBodies } from "../load/workload.ts";
 import { startCommitProbe } from "./commit-probe.ts";
 import { createKeys, secret, startStores, type SharedStores } from "./servers.ts";
@@ -133,7 +134,7 @@ class ReplicaBench {
     console.log("|---|---|---|---|---|---|");
     const { postgresUrl: postgres } = this.#stores;
     const variants: readonly (readonly [string, NodeVariant])[] = [
-      ["without charges", { meter: "free" }],
+      ["without charges", { without: "charges" }],
       ["embedded, `settled`", {}],
       ["embedded, `async`", { metering: { durability: "async" } }],
       ["PostgreSQL, `async`", { store: { postgres }, metering: { durability: "async" } }],
@@ -190,16 +191,8 @@ class ReplicaBench {
     const folder = join(this.#folder, String(this.#started));
     mkdirSync(folder);
     const file = join(folder, "pipeline.yaml");
-    writeFileSync(file, nodePipeline(variant, folder));
-    const env = {
-      DATA_DIR: join(folder, "data"),
-      GATEWAY_SECRET: secret,
-      PORT: "0",
-      ADMIN_PORT: "0",
-      REPLICA_NAME: `gateway-${this.#started}`,
-      LEDGER_RPC_URL: `http://127.0.0.1:${this.#nodePort}`,
-    };
-    return { file, env };
+    writeFileSync(file, nodePipeline(variant, folder, `http://127.0.0.1:${this.#nodePort}`));
+    return { file, env: { GATEWAY_SECRET: secret, REPLICA_NAME: `gateway-${this.#started}` } };
   }
 
   async #cpu(gateways: readonly Gateway[]): Promise<number[]> {
@@ -250,5 +243,5 @@ async function coldLatency({ peer }: Gateway, keys: readonly string[]): Promise<
     await response.text();
     times.push(performance.now() - started);
   }
-  return times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
+  return median(times);
 }

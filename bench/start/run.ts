@@ -14,6 +14,7 @@ import { productionPackages } from "../../test/package/package-fixture.ts";
 import { builtSluice } from "../load/built-package.ts";
 import { freePort } from "../load/ports.ts";
 import { memoryMiB } from "../load/process.ts";
+import { median } from "../load/table.ts";
 import { startPeers, type StartPeer } from "./peers.ts";
 
 const rounds = 5;
@@ -66,10 +67,6 @@ async function start(
   child.kill("SIGTERM");
   await ended;
   return { ms, rssMiB };
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function sizeMiB(folder: string): number {

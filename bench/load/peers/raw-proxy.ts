@@ -5,7 +5,7 @@
 import { createServer } from "node:http";
 import { Pool } from "undici";
 
-const [url = "", connections = "64"] = process.argv.slice(2);
+const [url = "", connections] = process.argv.slice(2);
 const upstream = new Pool(url, { connections: Number(connections) });
 const server = createServer((req, res) => {
   upstream.stream(

@@ -1,0 +1,32 @@
+/** Starts the published build of Sluice with a pipeline and a key that no limit stops. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { builtSluice } from "./built-package.ts";
+import { issueKey } from "./key.ts";
+import { startPeer, type Peer } from "./process.ts";
+
+export interface StartedSluice {
+  readonly peer: Peer;
+  readonly key: string;
+  readonly headers: readonly string[];
+}
+
+/**
+ * `folder`: the folder of the pipeline's files. `core`: as for startPeer. `checkout`: a checkout that has been built; by
+ * default, this one is built.
+ */
+export async function startSluice(
+  pipeline: string,
+  folder: string,
+  core: number | string,
+  checkout?: string,
+): Promise<StartedSluice> {
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, "pipeline.yaml");
+  writeFileSync(file, pipeline);
+  const key = issueKey(file, {}, checkout);
+  const program =
+    checkout === undefined ? builtSluice() : [process.execPath, join(checkout, "dist/src/main.js")];
+  const peer = await startPeer([...program, "start", "--json", "--config", file], { core });
+  return { peer, key, headers: [`authorization: Bearer ${key}`] };
+}
