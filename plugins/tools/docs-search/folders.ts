@@ -1,5 +1,5 @@
 /** Reads the Markdown files to index: Sluice's own documentation and the operator's folders. */
-import { existsSync, globSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { packageRoot } from "sluice-gateway/internal/package-files";
@@ -80,7 +80,12 @@ export async function ownPages(): Promise<Page[]> {
   const files = isFolder(docs)
     ? (await markdownFiles(docs, maxFiles)).map((file) => `docs/${file}`)
     : [];
-  const readmes = globSync("plugins/{,*/,*/*/}README.md", { cwd: packageRoot }).toSorted();
+  // `globSync` would load much code at each start.
+  const all = readdirSync(join(packageRoot, "plugins"), { recursive: true, encoding: "utf8" });
+  const readmes = all
+    .filter((path) => /^([^/\\]+[/\\]){0,2}README\.md$/.test(path))
+    .map((path) => join("plugins", path))
+    .toSorted();
   return Promise.all(
     [...files, ...readmes].map((file) => readPage(packageRoot, file, pageUrl(ownUrl, file))),
   );
