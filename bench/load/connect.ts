@@ -13,7 +13,7 @@ import { builtSluice } from "./built-package.ts";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import { runStreams, type StreamsResult } from "./chat-client.ts";
 import { chatPipeline, pipeline } from "./pipelines.ts";
-import { startPeer, type Peer } from "./process.ts";
+import { startPeer } from "./process.ts";
 import { startSluice, type StartedSluice } from "./start-sluice.ts";
 import { median, table } from "./table.ts";
 
