@@ -13,8 +13,8 @@ import { builtSluice } from "./built-package.ts";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import { runStreams, type StreamsResult } from "./chat-client.ts";
 import { chatPipeline, pipeline } from "./pipelines.ts";
-import { startPeer, type Peer } from "./process.ts";
-import { startSluice } from "./start-sluice.ts";
+import { startPeer } from "./process.ts";
+import { startSluice, type StartedSluice } from "./start-sluice.ts";
 import { median, table } from "./table.ts";
 
 const { values } = parseArgs({
@@ -64,13 +64,11 @@ async function run(): Promise<void> {
   await printFirstTokens(encrypted, starts.connect);
 }
 
-type Start = () => Promise<{ readonly peer: Peer; readonly key: string }>;
+type Start = () => Promise<Pick<StartedSluice, "peer" | "key" | "readyMs">>;
 
 async function measure(start: Start): Promise<Figures> {
-  const begun = performance.now();
-  const { peer, key } = await start();
+  const { peer, key, readyMs } = await start();
   await using _ = peer;
-  const readyMs = performance.now() - begun;
   const options = {
     port: peer.port,
     api: "chat" as const,
@@ -143,8 +141,10 @@ function startConnect({ url, key: apiKey, simulatedRoot }: Relay): Start {
   const target = [url, "--key", apiKey, "--model", model];
   return async () => {
     const args = [...sluice, "connect", ...target, ...trust, "--port", "0", "--json"];
+    const begun = performance.now();
     const peer = await startPeer(args, { core: 0 });
-    return { peer, key: (JSON.parse(peer.line) as { readonly key: string }).key };
+    const readyMs = performance.now() - begun;
+    return { peer, readyMs, key: (JSON.parse(peer.line) as { readonly key: string }).key };
   };
 }
 

@@ -9,6 +9,8 @@ export interface StartedSluice {
   readonly peer: Peer;
   readonly key: string;
   readonly headers: readonly string[];
+  /** Milliseconds from the start of the process until it listens. */
+  readonly readyMs: number;
 }
 
 /**
@@ -27,6 +29,8 @@ export async function startSluice(
   const key = issueKey(file, {}, checkout);
   const program =
     checkout === undefined ? builtSluice() : [process.execPath, join(checkout, "dist/src/main.js")];
+  const begun = performance.now();
   const peer = await startPeer([...program, "start", "--json", "--config", file], { core });
-  return { peer, key, headers: [`authorization: Bearer ${key}`] };
+  const readyMs = performance.now() - begun;
+  return { peer, key, headers: [`authorization: Bearer ${key}`], readyMs };
 }
