@@ -7,7 +7,6 @@
 import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Drawn } from "../leases/months.ts";
-import type { UsageRow } from "./read-usage.ts";
 
 /** Maximum number of characters of a request id. Longer ids are cut. */
 const maxIdChars = 256;
@@ -99,6 +98,39 @@ function readPricing(line: string): Pricing | undefined {
   const [network, coefficient, pricePerTokenNano, rate, asOf, classes] = parts;
   const prices = { pricePerTokenNano, ...(classes !== undefined && { classes }) };
   return { network, coefficient, ...prices, tokenUsdRate: rate ?? undefined, asOf };
+}
+
+/** One settled charge. `usedMilliCu` is the sum of the three draws. */
+export interface UsageRow {
+  /**
+   * Unique and stable id. It consists of the journal's id, the number of the commit and the position in the commit.
+   */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  readonly workspaceId: string;
+  readonly keyId: string;
+  readonly surface: string;
+  readonly method: string;
+  readonly model: string | undefined;
+  readonly requestId: string;
+  /** The agent's description of itself. Undefined if there is none. */
+  readonly agent: Agent | undefined;
+  /** Prices from which the charge of an inference was computed. */
+  readonly pricing: Pricing | undefined;
+  readonly usedMilliCu: number;
+  readonly includedMilliCu: number;
+  readonly purchasedMilliCu: number;
+  readonly overageMilliCu: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** 0 if it is not known. The same holds for `reasoningTokens`. */
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
+  readonly estimated: boolean;
+  readonly outcome: string;
+  /** Path of the route. Undefined in charges of releases that did not record it. */
+  readonly route: string | undefined;
 }
 
 /** A settled charge in exports (decisions.md section 12): snake_case names and RFC 3339 times. */

@@ -2,10 +2,9 @@
  * Reads settled charges from the journal, even while a gateway writes it. Used by exports, billing delivery and tests.
  */
 import type { DatabaseSync } from "node:sqlite";
-import type { Agent, Pricing } from "sluice-gateway/services";
 import { blob, explain, StoreError } from "sluice-gateway/internal/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";
-import { readChargeText } from "./charge-text.ts";
+import { readChargeText, type UsageRow } from "./charge-text.ts";
 import {
   commitsWithin,
   NameReader,
@@ -14,39 +13,6 @@ import {
   writtenPath,
 } from "./journal-reader.ts";
 import { at, kind, RecordCursor } from "./records.ts";
-
-/** One settled charge. `usedMilliCu` is the sum of the three draws. */
-export interface UsageRow {
-  /**
-   * Unique and stable id. It consists of the journal's id, the number of the commit and the position in the commit.
-   */
-  readonly id: string;
-  /** Milliseconds since 1970. */
-  readonly time: number;
-  readonly workspaceId: string;
-  readonly keyId: string;
-  readonly surface: string;
-  readonly method: string;
-  readonly model: string | undefined;
-  readonly requestId: string;
-  /** The agent's description of itself. Undefined if there is none. */
-  readonly agent: Agent | undefined;
-  /** Prices from which the charge of an inference was computed. */
-  readonly pricing: Pricing | undefined;
-  readonly usedMilliCu: number;
-  readonly includedMilliCu: number;
-  readonly purchasedMilliCu: number;
-  readonly overageMilliCu: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  /** 0 if it is not known. The same holds for `reasoningTokens`. */
-  readonly cachedTokens: number;
-  readonly reasoningTokens: number;
-  readonly estimated: boolean;
-  readonly outcome: string;
-  /** Path of the route. Undefined in charges of releases that did not record it. */
-  readonly route: string | undefined;
-}
 
 export interface UsageRange {
   /** Start of the range (inclusive), in milliseconds since 1970. */

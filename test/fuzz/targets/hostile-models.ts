@@ -6,7 +6,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { readUsage, type UsageRow } from "../../../plugins/billing/metering/read-usage.ts";
+import type { UsageRow } from "../../../plugins/billing/metering/charge-text.ts";
+import { readUsage } from "../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 import { dataOf } from "../../plugins/inference/networks/chat-events.ts";

@@ -7,7 +7,8 @@ import {
   type SpendMember,
   type SpendQuery,
 } from "sluice-gateway/services";
-import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { UsageRow } from "../../../../plugins/billing/metering/charge-text.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { makeReport } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { about, agentOf, day, meterFixture, principalOf } from "./fixture.ts";
 

@@ -1,5 +1,6 @@
 /** A whole gateway with a scripted enclave, for tests of the encrypted stream. */
-import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { UsageRow } from "../../../../plugins/billing/metering/charge-text.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import {
   startTestGateway,

@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { request, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { readUsage, type UsageRow } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { UsageRow } from "../../../../plugins/billing/metering/charge-text.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import {
   startTestGateway,
