@@ -10,9 +10,8 @@ import {
   openJournalReader,
 } from "../metering/journal-reader.ts";
 import { periodOf, addDrawn, type Drawn } from "./months.ts";
-import type { UsageRow } from "../metering/charge-text.ts";
 import { readUsage } from "../metering/read-usage.ts";
-import { chargeColumns, storableJson } from "../metering/charge-text.ts";
+import { chargeColumns, storableJson, type UsageRow } from "../metering/charge-text.ts";
 import type { Standing } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
 
