@@ -22,7 +22,7 @@ export interface Method {
   readonly restMs: number;
 }
 
-/** What all rows of a table have in common. */
+/** The parts that all rows of a table share. */
 export interface Bench {
   readonly workload: Workload;
   readonly backend: Peer;

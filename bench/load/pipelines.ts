@@ -7,7 +7,7 @@ const here = import.meta.dirname;
 export interface Variant {
   /** Number of gateway threads. Default: 1. */
   readonly threads?: number;
-  /** What is left out: the charges, or also keys (unless the surface needs one), limits and the access log. */
+  /** `charges`: without charges. `all`: also without keys (unless the surface needs one), limits and access log. */
   readonly without?: "charges" | "all";
   readonly metering?: object;
   /** Stores that several gateways share. */
@@ -22,7 +22,7 @@ export interface NodeVariant extends Variant {
 interface PipelineOptions extends Variant {
   /** Folder for the files of the gateway. */
   readonly folder: string;
-  /** What a key must be allowed. */
+  /** The capability that a key needs. */
   readonly require: string;
   /** Whether the surface needs a key, whatever is left out. Default: false. */
   readonly needsKey?: boolean;

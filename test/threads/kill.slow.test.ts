@@ -25,7 +25,7 @@ routes:
 `;
 const main = join(import.meta.dirname, "../../src/main.ts");
 
-/** Of the second key. It is used up in the first rounds. */
+/** The limit of the second key, which is used up in the first rounds. */
 const limitMilliCu = 3_000;
 
 type OpenCall = { -readonly [Member in keyof Call]: Call[Member] };

@@ -10,6 +10,7 @@ import type { Bytes } from "../verify/binary-text.ts";
 import { readEvidence } from "../verify/evidence.ts";
 import type { AttestationEvidence, TeeType } from "../verify/evidence.ts";
 import { readSnpReport, snpImageHash } from "../verify/snp-report.ts";
+import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 
 export interface EvidenceProvider {
   readonly teeType: TeeType;
@@ -59,8 +60,6 @@ export async function readContent(
     const report = readSnpReport(read.quote);
     return report && { reportData: report.reportData, imageHash: await snpImageHash(report) };
   }
-  // Its parser of certificates is large, and not every gateway reads a quote.
-  const { readTdxQuote, tdxImageHash } = await import("../verify/tdx-quote.ts");
   const body = readTdxQuote(read.quote)?.body;
   return body && { reportData: body.reportData, imageHash: await tdxImageHash(body) };
 }

@@ -151,7 +151,7 @@ async function problemsOf(subject: Subject): Promise<string[]> {
   return problems;
 }
 
-/** What the plugin receives and answers in all threads. */
+/** The receivers and answers of the plugin in all threads. */
 class Receivers {
   readonly #open = new Set<object>();
   /** The open receivers of a topic in a thread. */
@@ -193,7 +193,7 @@ interface SubjectThreads extends AsyncDisposable {
   readonly serving: readonly SubjectGateway[];
   /** Resolves when all messages that have been sent have arrived. */
   delivered(): Promise<unknown>;
-  /** What the plugin has thrown in any thread. */
+  /** The errors that the plugin has thrown in any thread. */
   problems(): string[];
 }
 

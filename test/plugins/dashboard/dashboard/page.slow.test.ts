@@ -441,7 +441,7 @@ test("the administrator of a workspace sees its views, and is signed out when th
     await page.getByRole("button", { name: "Revoke test" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByText("Your session has ended. Sign in again.").waitFor();
-    // The browser reports each answer that is no success.
+    // The browser reports each answer that is not a success.
     problems.splice(0);
   }));
 
@@ -455,7 +455,7 @@ test("while the gateway does not answer, the page keeps its data and reports the
     assert.equal(await page.getByText("1 since the start").isVisible(), true);
     await page.unroute("**/api/live");
     await page.getByText("Not up to date").waitFor({ state: "hidden" });
-    // The browser reports each answer that is no success.
+    // The browser reports each answer that is not a success.
     problems.splice(0);
   }));
 

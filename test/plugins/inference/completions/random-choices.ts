@@ -195,7 +195,7 @@ function messageOf(parts: readonly Part[]): object {
   };
 }
 
-/** What an API makes of the choices of a stream. */
+/** The result of the choices of a stream in an API. */
 interface ChoiceReader {
   choice(bytes: Uint8Array, start: number, end: number): string;
 }
