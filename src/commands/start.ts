@@ -1,12 +1,13 @@
 /** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
-import { printFault } from "../config/fault.ts";
+import { printFault, shownPath } from "../config/fault.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
 import { StartError } from "../start-error.ts";
-import { announce } from "./announce.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
 import { limitHeapGrowth } from "./server-process.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
+import { version } from "../base/version.ts";
 
 export const start: Command = {
   summary: "run the gateway",
@@ -66,4 +67,48 @@ export async function runUntilStopped(gateway: Gateway, signal: AbortSignal): Pr
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
   }
   await gateway.stop();
+}
+
+/**
+ * Announces that the gateway listens. Standard output has only JSON lines, for log collectors. If standard error is a
+ * terminal, the same facts are printed there as text.
+ */
+export async function announce(context: CommandContext, gateway: Gateway): Promise<void> {
+  const { url, adminUrl, log, config } = gateway;
+  if (context.json) context.print(JSON.stringify({ url, admin_url: adminUrl }));
+  log.info({ url, adminUrl, version, config: config.file }, "the gateway is listening");
+  const { firstSteps } = await shippedModules();
+  const found = await Promise.all(
+    firstSteps.map(async (load) => (await load())(gateway, repeated(context))),
+  );
+  const steps = found.filter((step) => step !== undefined);
+  for (const { message, next } of steps) log.warn({ next }, message);
+  if (context.isTerminal !== true || context.json) return;
+  context.printToStderr(addresses(gateway));
+  for (const { text } of steps) context.printToStderr(text);
+}
+
+function addresses({ url, adminUrl, config }: Gateway): string {
+  return `
+Sluice ${version} is listening.
+
+  clients     ${url}
+  dashboard   ${adminUrl}/dashboard (sign in with a key that has platform:admin)
+  health      ${adminUrl}/readyz
+  config      ${shownPath(config.file, process.cwd())}, data in ${dataPlace(config)}
+`;
+}
+
+function dataPlace({ store }: Gateway["config"]): string {
+  return store.postgres === undefined ? shownPath(store.data, process.cwd()) : "PostgreSQL";
+}
+
+/** Returns the common arguments of the command, for commands that are proposed to the user. */
+function repeated({ commonArguments = [] }: CommandContext): string {
+  return commonArguments.map((argument) => ` ${quoted(argument)}`).join("");
+}
+
+/** Quotes an argument for a POSIX shell. */
+function quoted(argument: string): string {
+  return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 }

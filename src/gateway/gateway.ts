@@ -10,11 +10,10 @@ import { provision, type Generation } from "../pipeline/load/generation.ts";
 import { coreMetrics } from "../pipeline/observe/stats.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
-import type { Clock, Log, ServiceName, ServiceTypes } from "../plugin.ts";
+import type { Clock, Log, ServiceName, ServiceTypes, Metrics } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
 import { worstBackends } from "../http/backend-servers.ts";
 import { backendMetrics } from "../http/backend-metrics.ts";
-import { countBuild } from "./build-info.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { MainThreads } from "./threads/ports.ts";
@@ -26,6 +25,7 @@ import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, ReadinessWatch } from "../http/readiness.ts";
 import { createReloader, type Reloader } from "./reload.ts";
 import { StartError } from "../start-error.ts";
+import { version } from "../base/version.ts";
 
 export interface StartOptions {
   /** Absolute path of pipeline.yaml. */
@@ -275,4 +275,16 @@ async function wait(clock: Clock, ms: number): Promise<void> {
 
 function authority(host: string, port: number): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+export function countBuild(metrics: Metrics): void {
+  metrics
+    .gauge(
+      "sluice_build_info",
+      "Always 1. The labels contain the versions of Sluice and Node.",
+      ["version", "node"],
+      { isSameInThreads: true },
+    )
+    .with({ version, node: process.versions.node })
+    .set(1);
 }

@@ -1,4 +1,6 @@
 /** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
+import { totalmem } from "node:os";
+import { getHeapStatistics } from "node:v8";
 import { openComputePool } from "../compute/pool.ts";
 import type { Config } from "../config/config.ts";
 import { createMetrics, type RenderedMetrics } from "../base/metrics.ts";
@@ -9,7 +11,6 @@ import { sharedSettings } from "../pipeline/load/shared-settings.ts";
 import type { Clock, GatewayInfo, Log, Metrics, Seal, Session, Store, Threads } from "../plugin.ts";
 import { HeldBytes } from "../memory/held-bytes.ts";
 import { SharedCount, SharedCounts } from "../memory/shared-count.ts";
-import { defaultHeldBytes } from "../memory/memory-limit.ts";
 import { openClaims } from "../store/claims.ts";
 import { createSession } from "../store/session.ts";
 import { shippedTables } from "../pipeline/load/databases.ts";
@@ -28,6 +29,16 @@ import { storeOverThreads } from "../store/threads/thread-store.ts";
 import { version } from "../base/version.ts";
 import { replicasOfThreads } from "./threads/thread-replicas.ts";
 import { heldByCallers, heldBytesCount, secretCall } from "./threads/thread-start.ts";
+
+const mebibyte = 1024 * 1024;
+
+/** Fraction of the memory of the process. The rest is for the gateway itself, its caches and copies of what it holds. */
+const memoryShare = 1 / 4;
+
+/** Fraction of V8's heap. Texts are held there, and V8 ends the process when the heap is full. */
+const heapShare = 1 / 2;
+
+const minHeldBytes = 16 * mebibyte;
 
 export interface OpenHostResources extends HostResources {
   readonly metrics: RenderedMetrics;
@@ -199,4 +210,28 @@ async function openRedis(
   const redis = await RedisConnection.open({ ...deps, url: store.redis, environment });
   stack.add("Redis", () => redis.close());
   return redis;
+}
+
+interface ProcessMemory {
+  /** Limit of the container (cgroup v1 or v2) in bytes. 0 or more than `total` if there is none. */
+  readonly constrained: number;
+  /** Memory of the machine in bytes. */
+  readonly total: number;
+  /** Maximum size of V8's heap in bytes. */
+  readonly heap: number;
+}
+
+function processMemory(): ProcessMemory {
+  return {
+    constrained: process.constrainedMemory(),
+    total: totalmem(),
+    heap: getHeapStatistics().heap_size_limit,
+  };
+}
+
+/** Returns the default of `server.unfinishedBodyBytes`. */
+export function defaultHeldBytes(memory: ProcessMemory = processMemory()): number {
+  const { constrained, total, heap } = memory;
+  const limit = constrained > 0 ? Math.min(constrained, total) : total;
+  return Math.max(minHeldBytes, Math.floor(Math.min(limit * memoryShare, heap * heapShare)));
 }

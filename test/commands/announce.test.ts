@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { announce } from "../../src/commands/announce.ts";
+import { announce } from "../../src/commands/start.ts";
 import type { CommandContext } from "../../src/commands/command.ts";
 import { createLog } from "../../src/base/log.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";

@@ -13,7 +13,7 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, type TestContext } from "node:test";
-import { defaultHeldBytes } from "../../src/memory/memory-limit.ts";
+import { defaultHeldBytes } from "../../src/gateway/open-host-resources.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { sluice, spawnGateway } from "./gateway-process.ts";
 import { shipped } from "./shipped-gateway.ts";

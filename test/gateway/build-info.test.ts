@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../src/base/metrics.ts";
-import { countBuild } from "../../src/gateway/build-info.ts";
+import { countBuild } from "../../src/gateway/gateway.ts";
 import { version } from "../../src/base/version.ts";
 
 test("sluice_build_info is 1 and names the release and its Node", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
-import { defaultHeldBytes } from "../../src/memory/memory-limit.ts";
+import { defaultHeldBytes } from "../../src/gateway/open-host-resources.ts";
 import { SharedCount, SharedCounts } from "../../src/memory/shared-count.ts";
 import { createLog } from "../../src/base/log.ts";
 import { createMetrics } from "../../src/base/metrics.ts";

@@ -2,11 +2,10 @@
  * Posts the waiting alerts one after the other, so that the end of a problem never arrives before its start. An alert
  * that the receiver does not accept is sent again after a growing delay, and discarded after a number of attempts.
  */
-import { randomUUID } from "node:crypto";
+import { randomUUID, createHmac } from "node:crypto";
 import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { AlertMetrics } from "./metrics.ts";
-import { signedHeaders, signingKey } from "./signature.ts";
 
 export interface DeliveryDeps {
   readonly url: string;
@@ -130,4 +129,27 @@ export class Delivery {
     if (at !== -1) this.#waiting.splice(at, 1);
     this.#deps.metrics.waiting.set(this.#waiting.length);
   }
+}
+
+/** Returns the key of a secret, which has been validated: `whsec_` and base64. */
+function signingKey(secret: string): Buffer {
+  return Buffer.from(secret.slice("whsec_".length), "base64");
+}
+
+/**
+ * Returns the header fields of one attempt, signed as specified by Standard Webhooks
+ * (github.com/standard-webhooks/standard-webhooks, version 1.0.0). `id`: the same in all attempts of an alert. `now`: milliseconds since 1970.
+ */
+function signedHeaders(
+  key: Buffer,
+  { id, body, now }: { readonly id: string; readonly body: string; readonly now: number },
+): Record<string, string> {
+  const timestamp = String(Math.floor(now / 1000));
+  const hmac = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
+  return {
+    "content-type": "application/json",
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": `v1,${hmac}`,
+  };
 }

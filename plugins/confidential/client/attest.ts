@@ -4,19 +4,24 @@
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { isFault } from "../protocol/fault.ts";
-import { clientKeys, readAnswer } from "../protocol/handshake.ts";
-import type { Attested } from "../protocol/handshake.ts";
-import { sessionReportData } from "../protocol/report-data.ts";
+import { clientKeys, readAnswer, type Attested } from "../protocol/handshake.ts";
+import { sessionReportData, evidenceDigest } from "../protocol/report-data.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
-import { readTextFrame } from "../protocol/text-frames.ts";
-import type { AttestationFrame } from "../protocol/text-frames.ts";
+import { readTextFrame, type AttestationFrame } from "../protocol/text-frames.ts";
 import type { VerificationReport } from "../verify/report.ts";
-import { mergeChecks, refuse, refuseFault } from "./handshake-attempt.ts";
-import type { OpenSession, HandshakeProgress } from "./handshake-attempt.ts";
-import { resolveEvidence } from "./resolve-evidence.ts";
+import {
+  mergeChecks,
+  refuse,
+  refuseFault,
+  type OpenSession,
+  type HandshakeProgress,
+} from "./handshake-attempt.ts";
 import { closeCodeOf, failureOfClose, ConfidentialError, failureOfErrorFrame } from "./failure.ts";
 import { webSuite } from "./web-crypto.ts";
+import { maxTextBytes } from "../protocol/limits.ts";
+import { fetchJson } from "./fetch-json.ts";
+import type { Settings } from "./options.ts";
 
 /** Sends `hello` and verifies the answer. Returns and rejects like `openSession`. */
 export async function attest(
@@ -130,4 +135,45 @@ async function checkEvidence(
     checks: mergeChecks(progress.checks.list(), report.checks),
     evidence: report,
   });
+}
+
+interface ResolvedEvidence {
+  /** Parsed JSON, not verified yet. */
+  readonly evidence: unknown;
+  /** `sha256:<hex>` */
+  readonly digest: string;
+}
+
+/**
+ * Returns the evidence, or a text with the reason why there is none. If the frame has a digest, the evidence matches
+ * it, so the server that it was fetched from need not be trusted.
+ */
+async function resolveEvidence(
+  frame: AttestationFrame,
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<ResolvedEvidence | string> {
+  const { evidence, evidenceDigest: expected } = frame;
+  const found =
+    evidence === undefined && expected !== undefined
+      ? await findEvidence(expected, settings, signal)
+      : evidence;
+  if (found === undefined) return "the evidence could not be fetched by its digest";
+  const digest = await evidenceDigest(webSuite, found);
+  if (digest === undefined) return "the evidence cannot be converted to canonical JSON";
+  if (expected !== undefined && expected !== digest) {
+    return "the evidence does not match the digest in the attestation frame";
+  }
+  return { evidence: found, digest };
+}
+
+async function findEvidence(
+  digest: string,
+  { base, memory, headers }: Settings,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const known = memory.evidence.get(digest);
+  if (known !== undefined) return known;
+  const url = `${base}/v1/confidential/evidence/${digest.slice("sha256:".length)}`;
+  return fetchJson(url, maxTextBytes, { signal, ...(headers && { headers }) });
 }

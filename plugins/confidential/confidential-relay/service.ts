@@ -3,7 +3,7 @@
  * receipts.
  */
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/internal/http";
-import type { Clock, Counter, Log, Memory, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Counter, Log, Memory, Metrics, MemoryHold } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
@@ -13,7 +13,6 @@ import type { RequestBill } from "./billed-request.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { readSignedPolicy } from "./policy.ts";
-import { holdInBoth } from "./hold-in-both.ts";
 import type { AttestedUpstream } from "./upstream-session.ts";
 import { StreamSession, type StreamSessionDeps } from "./session.ts";
 import type { StreamStore } from "./stream-store.ts";
@@ -163,5 +162,33 @@ function requestCounter(metrics: Metrics): (network: string, verdict: string) =>
     const counter = counters.get(key) ?? family.with({ network, verdict });
     counters.set(key, counter);
     counter.add(1);
+  };
+}
+
+/** `holdShared`: starts to count against the bound of the process. A request without bytes is not counted there. */
+function holdInBoth(own: HeldBytes, holdShared: () => MemoryHold): HeldBytes {
+  let shared: MemoryHold | undefined;
+  const release = (): void => {
+    shared?.[Symbol.dispose]();
+    shared = undefined;
+  };
+  return {
+    get bytes() {
+      return own.bytes;
+    },
+    resize(bytes) {
+      const before = own.bytes;
+      const exceeded = own.resize(bytes);
+      if (bytes === 0) release();
+      if (exceeded !== undefined || bytes === 0) return exceeded;
+      shared ??= holdShared();
+      if (shared.resize(bytes)) return undefined;
+      own.resize(before);
+      return "total";
+    },
+    [Symbol.dispose]() {
+      own[Symbol.dispose]();
+      release();
+    },
   };
 }

@@ -1,13 +1,14 @@
 /** Adds the kind `enclave` to the service `networks`, and offers what the relay needs to reach the enclaves. */
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
-import type { OpenNetwork } from "sluice-gateway/services";
+import type { OpenNetwork, ListedWorker, NetworkConfig, Transport } from "sluice-gateway/services";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import { createEnclaveState, type EnclaveState } from "./enclave-state.ts";
+import { createEnclaveState, type EnclaveState, type EnclaveDeps } from "./enclave-state.ts";
 import { openStream } from "./open-stream.ts";
 import { evidencePolicies, type EvidencePolicyConfig, type Options } from "./options.ts";
-import { EnclaveTransport } from "./transport.ts";
+import { policyOf, type PolicyFor } from "./policy.ts";
+import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
   /** The evidence policies of the networks of kind `enclave`, by name of the network. */
@@ -46,4 +47,26 @@ export function openEnclaveWorkers(
     },
   });
   return { policies, state, openStream };
+}
+
+/** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
+class EnclaveTransport implements Transport {
+  readonly #config: NetworkConfig;
+  readonly #policyFor: PolicyFor;
+  readonly #deps: EnclaveDeps;
+
+  constructor(config: NetworkConfig, policy: EvidencePolicyConfig, deps: EnclaveDeps) {
+    this.#config = config;
+    this.#policyFor = policyOf(policy);
+    this.#deps = deps;
+  }
+
+  routeTo(listed: ListedWorker): EnclaveRoute {
+    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#deps);
+  }
+
+  /** Sessions are closed by their callers. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
 }

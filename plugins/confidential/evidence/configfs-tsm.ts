@@ -5,18 +5,21 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { constants, mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { isFault, type Fault } from "../protocol/fault.ts";
 import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
-import { stapleCollateral } from "./collateral.ts";
-import type { CollateralSource } from "./collateral.ts";
-import { bindsReportData, unavailable } from "./provider.ts";
-import type { EvidenceProvider } from "./provider.ts";
-import { stapleRevocationList } from "./revocation-list.ts";
-import type { RevocationListSource } from "./revocation-list.ts";
-import { errorCode, kernelFiles } from "./tsm-files.ts";
-import type { TsmFiles } from "./tsm-files.ts";
+import { stapleCollateral, type CollateralSource } from "./collateral.ts";
+import { bindsReportData, unavailable, type EvidenceProvider } from "./provider.ts";
+import { stapleRevocationList, type RevocationListSource } from "./revocation-list.ts";
+
+export const kernelFiles: TsmFiles = {
+  mkdir: (path) => mkdir(path),
+  read: (path) => readFile(path),
+  // The kernel owns the file, so it is neither created nor truncated.
+  write: (path, bytes) => writeFile(path, bytes, { flag: constants.O_WRONLY }),
+  rmdir,
+};
 
 /** The names of the kernel's drivers. */
 const drivers = { tdx_guest: "tdx", sev_guest: "sev-snp" } as const;
@@ -148,4 +151,22 @@ async function choosePrivilege({ files }: Tsm, item: string): Promise<void> {
 
 async function readNumber({ files }: Tsm, path: string): Promise<number> {
   return Number((await files.read(path)).toString("latin1").trim());
+}
+
+/** The file operations on configfs, so that tests can simulate the kernel. Paths are absolute. Each rejects with an error whose `code` is the kernel's. */
+export interface TsmFiles {
+  mkdir(path: string): Promise<void>;
+  /** Reads the whole file. */
+  read(path: string): Promise<Buffer>;
+  /** Writes all bytes with one system call. */
+  write(path: string, bytes: Uint8Array): Promise<void>;
+  rmdir(path: string): Promise<void>;
+}
+
+/** Returns the code of an error of `TsmFiles`. Any other error is a bug and is thrown again. */
+export function errorCode(error: unknown): string {
+  if (error instanceof Error && "code" in error && typeof error.code === "string") {
+    return error.code;
+  }
+  throw error;
 }

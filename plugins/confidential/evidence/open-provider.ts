@@ -4,15 +4,12 @@ import type { Clock } from "sluice-gateway/plugin";
 import type { EvidenceSource } from "sluice-gateway/services";
 import type { Fault } from "../protocol/fault.ts";
 import type { CollateralSource } from "./collateral.ts";
-import { openConfigfsTsm } from "./configfs-tsm.ts";
-import type { TsmOptions } from "./configfs-tsm.ts";
-import { hasDstack, openDstack } from "./dstack.ts";
-import type { DstackOptions } from "./dstack.ts";
-import { unavailable } from "./provider.ts";
-import type { EvidenceProvider } from "./provider.ts";
+import { openConfigfsTsm, type TsmOptions } from "./configfs-tsm.ts";
+import { hasDstack, openDstack, type DstackOptions } from "./dstack.ts";
+import { unavailable, type EvidenceProvider } from "./provider.ts";
 import type { RevocationListSource } from "./revocation-list.ts";
 import { simulatedRefusal } from "./simulated-allowed.ts";
-import { createSimulatedProvider } from "./simulated-provider.ts";
+import { createSimulatedPlatform } from "./simulated.ts";
 
 export interface ProviderDeps {
   readonly clock: Clock;
@@ -50,4 +47,18 @@ export async function openProvider(
     ...stapled,
     ...(revocationLists !== undefined && { revocationLists }),
   });
+}
+
+/** For development: `openProvider` refuses it in production. `seed`: 32 bytes. Each seed has its own root. */
+export async function createSimulatedProvider(
+  seed: Uint8Array,
+  clock: Clock,
+): Promise<EvidenceProvider> {
+  const platform = await createSimulatedPlatform(seed);
+  return {
+    teeType: "simulated",
+    simulated: true,
+    root: platform.root,
+    quote: (reportData) => Promise.resolve(platform.evidence(reportData, clock.now())),
+  };
 }

@@ -12,14 +12,21 @@ import type {
   RunningAttempt,
   WorkerRoute,
 } from "sluice-gateway/services";
-import { connect, ConfidentialError, type ClientClock, type Session } from "../client/client.ts";
+import { messageLimits } from "sluice-gateway/internal/http";
+import { WebSocket as NodeWebSocket } from "ws";
+import {
+  connect,
+  ConfidentialError,
+  type ClientClock,
+  type Session,
+  type ConfidentialCode,
+} from "../client/client.ts";
 import type { WebChannel } from "../client/web-channel.ts";
 import type { ChannelOptions } from "../protocol/channel.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { SealedAttempt } from "./attempt.ts";
 import { offerFault, priceText } from "./bill.ts";
 import { networkOf } from "./catalogue.ts";
-import { openNodeWebSocket } from "./node-socket.ts";
 import type { SealedConfig } from "./options.ts";
 import type { ReservedSession, SealedDeps, SealedSessions } from "./sealed-sessions.ts";
 import {
@@ -30,6 +37,40 @@ import {
   verificationOf,
   type Verification,
 } from "./verification.ts";
+import type { OpenWebSocket } from "../client/socket.ts";
+import { maxTextBytes } from "../protocol/limits.ts";
+
+const codes: Readonly<Record<number, ConfidentialCode>> = {
+  401: "UNAUTHORIZED",
+  402: "INSUFFICIENT_BALANCE",
+  403: "UNAUTHORIZED",
+  429: "RATE_LIMITED",
+};
+
+/** The WebSocket of `ws` reports why a gateway has refused a connection. */
+const openNodeWebSocket: OpenWebSocket = ({ url, protocols, headers = {} }, refuse) => {
+  const socket = new NodeWebSocket(url, protocols, {
+    headers,
+    followRedirects: false,
+    // Compression does not make ciphertext shorter.
+    perMessageDeflate: false,
+    ...messageLimits(maxTextBytes),
+  });
+  socket.on("unexpected-response", (_request, { statusCode: status = 0, headers: answered }) => {
+    const code = codes[status] ?? (status >= 500 ? "UPSTREAM_FAILED" : "CONNECTION_FAILED");
+    const wait = answered["retry-after"] ?? "";
+    // The same limits as for the waits of other workers (AttemptFailure).
+    const retryAfterSeconds = /^\d{1,9}$/.test(wait)
+      ? Math.min(300, Math.max(1, Number(wait)))
+      : undefined;
+    const message = `the gateway refused the connection with status ${status}`;
+    refuse(new ConfidentialError(code, message, { retryAfterSeconds }));
+    // It emits `error` and `close`.
+    socket.terminate();
+  });
+  // It has the members of the global WebSocket that a session uses, but its types have names of their own.
+  return socket as unknown as WebSocket;
+};
 
 /** Time before evidence expires at which it is checked again. */
 const renewMs = 300_000;

@@ -3,20 +3,14 @@
  * verifies signatures, chains and revocation lists. @phala/dcap-qvl verifies the quote a second time and determines the
  * platform's TCB status.
  */
-import { isZero, joinBytes, sameBytes, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
-import { chainFault } from "./chain.ts";
-import type { TrustAnchors } from "./chain.ts";
+import { OctetString } from "@peculiar/asn1-schema";
+import { isZero, joinBytes, sameBytes, toHex, type Bytes, toBase64 } from "./binary-text.ts";
+import { chainFault, type TrustAnchors } from "./chain.ts";
 import { createChecklist } from "./checklist.ts";
-import { verifyWithDcap } from "./dcap.ts";
-import type { DcapVerdict } from "./dcap.ts";
-import { checkAllowLists } from "./inspection.ts";
-import type { Findings, Inspection } from "./inspection.ts";
-import { readPckPlatform } from "./pck.ts";
+import { checkAllowLists, type Findings, type Inspection } from "./inspection.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import { isEcdsa } from "./signature.ts";
-import { tdxChecks } from "./tdx-checks.ts";
-import type { TdxCheck, TdxChecklist } from "./tdx-checks.ts";
+import { tdxChecks, type TdxCheck, type TdxChecklist } from "./tdx-checks.ts";
 import {
   checkCollateral,
   checkRevocation,
@@ -24,11 +18,19 @@ import {
   earliestExpiry,
   evaluationNumber,
 } from "./tdx-collateral-checks.ts";
-import { readTdxCollateral } from "./tdx-collateral.ts";
-import type { ParsedCollateral } from "./tdx-collateral.ts";
+import { readTdxCollateral, type ParsedCollateral, type TdxCollateral } from "./tdx-collateral.ts";
 import { moduleFault, statusFault } from "./tdx-module.ts";
-import { readTdxQuote, tdReportLayout, tdxImageHash } from "./tdx-quote.ts";
-import type { TdReport, TdxQuote } from "./tdx-quote.ts";
+import {
+  readTdxQuote,
+  tdReportLayout,
+  tdxImageHash,
+  type TdReport,
+  type TdxQuote,
+} from "./tdx-quote.ts";
+import { Fields, octetsHex, readAsn1 } from "./asn1.ts";
+import type { Certificate } from "./certificate.ts";
+
+const sgxExtension = "1.2.840.113741.1.13.1";
 
 /** SHA-256 of the DER of "Intel SGX Root CA", valid until 2049, which also certifies TDX. */
 export const intelRoots: TrustAnchors = new Set([
@@ -179,4 +181,65 @@ function readMeasurements(report: TdReport): Readonly<Record<string, string>> {
     if (name !== "reportData") registers[name] = toHex(report[name]);
   }
   return registers;
+}
+
+type DcapVerdict =
+  | { readonly ok: true; readonly status: string; readonly advisories: readonly string[] }
+  | { readonly ok: false; readonly why: string };
+
+/**
+ * Verifies with @phala/dcap-qvl, which follows Intel's algorithm from the quote to the platform's TCB status. The library
+ * is loaded at the first quote, because it contains its own ASN.1 parser and elliptic curves. It ignores revocation lists
+ * that it cannot read (version 0.3.9); therefore `crl.ts` verifies them. `root`: DER of the root to trust. `now`:
+ * milliseconds since 1970.
+ */
+async function verifyWithDcap(
+  quote: Bytes,
+  collateral: TdxCollateral,
+  root: Bytes,
+  now: number,
+): Promise<DcapVerdict> {
+  const { QuoteVerifier, utils } = await import("@phala/dcap-qvl");
+  try {
+    // From PEM, the library creates the kind of Buffer that it needs: in a browser, its own.
+    const pem = `-----BEGIN CERTIFICATE-----\n${toBase64(root)}\n-----END CERTIFICATE-----\n`;
+    // The library accepts any Uint8Array, although its type declares Buffer.
+    const [anchor] = utils.extractCerts(new TextEncoder().encode(pem) as Buffer);
+    if (anchor === undefined) return { ok: false, why: "the root certificate cannot be read" };
+    const verifier = QuoteVerifier.newWithRootCa(anchor);
+    // The type requires this member, but the library does not read it.
+    const whole = { ...collateral, pck_crl_issuer_chain: "" };
+    const verdict = verifier.verify(quote, whole, Math.floor(now / 1000));
+    return { ok: true, status: verdict.status, advisories: verdict.advisory_ids };
+  } catch (error) {
+    return {
+      ok: false,
+      why: error instanceof Error ? error.message.slice(0, 200) : "the library refused the quote",
+    };
+  }
+}
+
+/** Facts about a machine, in lower-case hex: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile). */
+interface PckPlatform {
+  /** Identifier of the machine, 16 bytes. */
+  readonly ppid: string;
+  /** Family of the machine, 6 bytes. The TCB info must be for the same family. */
+  readonly fmspc: string;
+  /** Identifier of the provisioning certification enclave (PCE), 2 bytes. */
+  readonly pceId: string;
+}
+
+function readPckPlatform(certificate: Certificate | undefined): PckPlatform | undefined {
+  const value = certificate?.extensions.get(sgxExtension);
+  const fields = new Map<string, string>();
+  for (const { type, value: field } of (value && readAsn1(value, Fields)) ?? []) {
+    if (fields.has(type)) return undefined;
+    const octets = field.anyValue && readAsn1(new Uint8Array(field.anyValue), OctetString);
+    fields.set(type, octets === undefined ? "" : octetsHex(octets.buffer));
+  }
+  const ppid = fields.get(`${sgxExtension}.1`);
+  const pceId = fields.get(`${sgxExtension}.3`);
+  const fmspc = fields.get(`${sgxExtension}.4`);
+  if (ppid?.length !== 32 || pceId?.length !== 4 || fmspc?.length !== 12) return undefined;
+  return { ppid, fmspc, pceId };
 }

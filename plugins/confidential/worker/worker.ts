@@ -1,15 +1,16 @@
 /** A whole worker: the evidence for its keys, its model server, and its listener. */
 import { randomBytes } from "node:crypto";
-import type { Log } from "sluice-gateway/plugin";
-import type { EvidenceSource } from "sluice-gateway/services";
+import type { Log, Clock } from "sluice-gateway/plugin";
+import type { EvidenceSource, Offer } from "sluice-gateway/services";
+import { createMetrics, startAlone } from "sluice-gateway/internal/process";
 import { createEnclaveIdentity } from "../enclave/identity.ts";
 import { openProvider, type ProviderDeps } from "../evidence/open-provider.ts";
 import { readContent } from "../evidence/provider.ts";
 import { isFault, type Fault } from "../protocol/fault.ts";
 import type { TeeType } from "../verify/evidence.ts";
 import { listenForSessions, streamPath } from "./server.ts";
-import { statusDocument } from "./status.ts";
-import { openModelServer } from "./model-server.ts";
+
+const noOverrides: ReadonlyMap<string, never> = new Map<string, never>();
 
 export interface WorkerOptions extends ProviderDeps {
   readonly network: string;
@@ -103,4 +104,81 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
 
 function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
+}
+
+interface ModelServerOptions {
+  /** Base URL, with or without a trailing `/v1`. */
+  readonly url: string;
+  /** Sent as `Authorization: Bearer …`. */
+  readonly apiKey: string | undefined;
+  /** Name of the network, for the log. */
+  readonly network: string;
+  /** Ids of the models that may be used. Other models of the server are ignored. */
+  readonly models: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface ModelServer {
+  /** Returns the model. Undefined while the server does not list it. */
+  find(modelId: string): Offer | undefined;
+  /** Returns the ids of the models that the server lists, including those that may not be used. */
+  listed(): readonly string[];
+  close(): Promise<void>;
+}
+
+/** Resolves when the server has been polled once for its models. */
+async function openModelServer(options: ModelServerOptions): Promise<ModelServer> {
+  const { url, apiKey, network, models, clock, log } = options;
+  const headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
+  // A long prompt may take the model minutes before its first token. The gateway charges the requests, not the worker.
+  const entry = { kind: "openai", url, headers, idleMs: 300_000, price_per_token_nano: "0" };
+  const networks = await startAlone(
+    "networks",
+    { networks: { [network]: entry } },
+    { clock, log, metrics: createMetrics() },
+    { accounts: { overrides: () => noOverrides, replaceOverrides: () => Promise.resolve(false) } },
+  );
+  const served = new Set(models);
+  return {
+    find: (modelId) => (served.has(modelId) ? networks.service.find(modelId) : undefined),
+    listed: () => networks.service.models().map(({ modelId }) => modelId),
+    close: () => networks.stop(),
+  };
+}
+
+interface WorkerFacts {
+  /** Id of this process. The id of each entry adds the model to it. */
+  readonly id: string;
+  readonly coefficient: number;
+  /** URL of the stream. Undefined if readers of the document must get it from another source. */
+  readonly url: string | undefined;
+  readonly evidence: TeeType;
+  /** Lower-case hex. */
+  readonly imageHash: string;
+}
+
+interface WorkerState {
+  /** Models that can be used now. */
+  readonly models: readonly string[];
+  /** Models that are answering a request. */
+  readonly answering: ReadonlySet<string>;
+  readonly isDraining: boolean;
+}
+
+/** Returns the status document, with one entry per model. */
+function statusDocument(facts: WorkerFacts, state: WorkerState): object {
+  const { id, coefficient, url, evidence, imageHash } = facts;
+  const { models, answering, isDraining } = state;
+  return {
+    workers: models.map((model) => ({
+      id: `${id}/${model}`,
+      model,
+      coefficient,
+      state: isDraining ? "draining" : answering.has(model) ? "busy" : "active",
+      ...(url !== undefined && { url }),
+    })),
+    evidence,
+    image_hash: imageHash,
+  };
 }

@@ -1,25 +1,25 @@
 /** The dashboard's page and its JSON API, as a Fastify instance. All paths start with /dashboard. */
 import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance } from "fastify";
-import { parseJson } from "sluice-gateway/internal/toolkit";
+import { parseJson, isObject } from "sluice-gateway/internal/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
-import { explainRoute } from "./explain-route.ts";
 import { crossSiteProblem, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { historyRoutes } from "./history/view.ts";
 import { keyRoutes } from "./key-routes.ts";
-import { liveRoutes } from "./live-routes.ts";
+import { liveRoutes } from "./live.ts";
 import { servePages } from "./pages.ts";
 import { pipelineRoutes } from "./pipeline-routes.ts";
 import { playgroundRoutes } from "./playground.ts";
 import type { DashboardDeps } from "./deps.ts";
-import { signedInRoutes } from "./route.ts";
+import { signedInRoutes, type AddRoute } from "./route.ts";
 import type { OidcSignIn } from "./oidc/routes.ts";
 import { hasRole } from "./oidc/user.ts";
 import { createSessions, type Sessions } from "./session.ts";
 import { signInRoutes } from "./sign-in.ts";
 import { spendRoutes } from "./spend.ts";
 import { workspaceRoutes } from "./workspace-routes.ts";
+import { queryOf } from "./input.ts";
 
 const bodyBytes = 16 * 1024;
 
@@ -127,4 +127,30 @@ function readJson(scope: FastifyInstance): void {
       }
     },
   );
+}
+
+/** The administrator of a workspace gets only the requests of its keys, without the names of gateways and backends. */
+function explainRoute(add: AddRoute, { gateway }: DashboardDeps): void {
+  add("GET", "explain", async ({ only }, request, reply) => {
+    const id = queryOf(request.url, ["id"])?.["id"];
+    if (id === undefined) {
+      return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", {
+        message: "missing query parameter `id`",
+      });
+    }
+    const { exchanges, missing } = await gateway.running().explainEverywhere(id);
+    // Clients choose the ids of their requests, so requests of different workspaces may have the same id.
+    const shown = only === undefined ? exchanges : exchanges.flatMap((each) => ownOf(each, only));
+    if (shown.length === 0) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    return sendJson(reply, 200, {
+      exchanges: shown,
+      ...(only === undefined && { missing }),
+    });
+  });
+}
+
+function ownOf(exchange: object, workspaceId: string): object[] {
+  if (!isObject(exchange) || exchange["workspace_id"] !== workspaceId) return [];
+  const { replica: _, upstream_failure: __, ...shown } = exchange;
+  return [shown];
 }

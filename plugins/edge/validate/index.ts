@@ -8,7 +8,6 @@ import {
   type StepHooks,
 } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { parseQuery } from "./query.ts";
 import {
   compileSchema,
   maxViolations,
@@ -135,4 +134,20 @@ function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: 
       pointer: `/headers/properties/${name}`,
       message: `header names must be in lower case: write ${name.toLowerCase()}`,
     }));
+}
+
+/**
+ * Parses `a=1&b=2&b=3` to `{ a: "1", b: ["2", "3"] }` with form decoding (`+` is a space, percent escapes are UTF-8).
+ * Names are in the order of their first use. The object has no prototype, so that `__proto__` is an ordinary name.
+ */
+export function parseQuery(query: string): Record<string, string | string[]> {
+  // An object without a prototype is a record of the values that are added to it.
+  const members = Object.create(null) as Record<string, string | string[]>;
+  for (const [name, value] of new URLSearchParams(query)) {
+    const earlier = members[name];
+    if (earlier === undefined) members[name] = value;
+    else if (typeof earlier === "string") members[name] = [earlier, value];
+    else earlier.push(value);
+  }
+  return members;
 }

@@ -11,7 +11,7 @@ import {
   type Reply,
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
-import type { Networks, Offer } from "sluice-gateway/services";
+import type { Networks, Offer, AnswerReader } from "sluice-gateway/services";
 import { andThen, isObject } from "sluice-gateway/internal/toolkit";
 import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
@@ -19,14 +19,14 @@ import { sessionKey } from "../session-key.ts";
 import type { Completion, CompletionApi, CompletionParts } from "./api.ts";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";
-import { createCompletion, noteCompletion } from "./completion.ts";
+import { createCompletion, noteCompletion, settle } from "./completion.ts";
 import { errorReply } from "./error-reply.ts";
 import { completionError, type CompletionError } from "./errors.ts";
 import { withExactIntegers } from "./exact-integers.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
-import { WholeCompletion } from "./whole-completion.ts";
+import { CompletionReader } from "./completion-reader.ts";
 
 /** Maximum size of a request in bytes (decisions.md section 4). */
 export const maxRequestBytes = 10 * 1024 * 1024;
@@ -169,4 +169,33 @@ function complete(completion: Completion, body: Buffer, offer: Offer): Promise<R
   return new Promise((resolve, reject) => {
     new Reader(completion, resolve, reject).begin(body, offer);
   });
+}
+
+/** A completion in one piece. */
+class WholeCompletion extends CompletionReader {
+  // Not called, because the answer is in one piece.
+  onChoice(): void {}
+  onRead(): void {}
+  protected override broke(): void {}
+
+  protected override ended(...ended: Parameters<AnswerReader["onEnd"]>): void {
+    this.completion.x.onAbort = undefined;
+    this.completion.x.dropBody();
+    this.resolve(this.#reply(...ended));
+  }
+
+  #reply(...[result, message, native]: Parameters<AnswerReader["onEnd"]>): Reply {
+    const { completion } = this;
+    const { renderer } = completion;
+    const charged = { result, usedMilliCu: settle(completion, result) };
+    const headers = ["content-type", "application/json", ...this.headers];
+    if (native === undefined || renderer.native === undefined) {
+      return { status: 200, headers, body: renderer.whole(completion, message, charged) };
+    }
+    return { status: 200, headers, pieces: renderer.native(completion, native, charged) };
+  }
+
+  aborted(): void {
+    this.resolve(this.leave());
+  }
 }

@@ -12,7 +12,18 @@ import { requestFor, type NativeApi } from "../completions/native-request.ts";
 import { renderError, renderRefusal, requestIdHeader } from "../messages/errors.ts";
 import { nativeMessages } from "../messages/native.ts";
 import { readMessagesRequest } from "../messages/request.ts";
-import { countOperation } from "./operation.ts";
+import { count, header, objectOf } from "../completions/operation.ts";
+import { operationOf } from "../messages/operation.ts";
+
+const countOperation = operationOf(
+  "Count or estimate the tokens of a message",
+  "The count of a worker if the network speaks `count_tokens`. Else a third of the bytes of all texts and tools, 8 per message, and the network's `imageTokens` per image. It is free.",
+  {
+    description: "The number of tokens.",
+    content: { "application/json": objectOf({ input_tokens: count }) },
+    headers: { "X-Sluice-Estimate": header("Members that are estimates.", "input_tokens") },
+  },
+);
 
 /** Few texts have more tokens than a third of their bytes. */
 const bytesPerToken = 3;

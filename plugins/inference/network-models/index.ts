@@ -2,10 +2,42 @@
  * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
  * price (decisions.md section 8). Each request replaces all earlier overrides.
  */
-import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
-import { modelList, type Networks } from "sluice-gateway/services";
-import { readOverrides } from "./read-overrides.ts";
-import { operation } from "./operation.ts";
+import {
+  defineSurface,
+  refuse,
+  type Exchange,
+  type Reply,
+  violationsSchema,
+  type Operation,
+} from "sluice-gateway/plugin";
+import { modelList, type Networks, modelListSchema } from "sluice-gateway/services";
+import { readOverrides, bodySchema } from "./read-overrides.ts";
+
+const text = { type: "string" };
+
+export const operation: Operation = {
+  summary: "Replace the overrides of a network's models",
+  path: {
+    type: "object",
+    properties: { network: { description: "Name of a configured network.", ...text } },
+  },
+  body: { content: { "application/json": bodySchema }, required: true },
+  answers: {
+    200: {
+      description: "The new list of models of the network.",
+      content: { "application/json": modelListSchema },
+    },
+  },
+  refusals: [
+    {
+      code: "GATEWAY_INVALID_PARAMS",
+      description: "The body is not JSON, or it does not match its schema.",
+      details: violationsSchema(1),
+    },
+    { code: "GATEWAY_NOT_FOUND", description: "The network does not exist." },
+    { code: "GATEWAY_SERVICE_UNAVAILABLE", description: "The change could not be stored." },
+  ],
+};
 
 /** decisions.md section 4. */
 const bodyBytes = 1024 * 1024;

@@ -4,6 +4,8 @@
  */
 import { basename, dirname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { allUses } from "../../config/check.ts";
 import type { Config, ThirdPartyPlugin } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
@@ -14,7 +16,6 @@ import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../base/is-object.ts";
 import { packageFile } from "../../base/package-files.ts";
 import type { Plugin } from "../../plugin.ts";
-import { describeImportError } from "./import-error.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
 import {
   filesBeside,
@@ -28,6 +29,9 @@ import { pluginProblems } from "./manifest.ts";
 import { shippedModules } from "./modules.ts";
 import { packageOf } from "./installed-package.ts";
 import { shippedFiles } from "../../shipped-files.ts";
+
+/** Maximum number of files that are searched for an error without a position. */
+const maxFiles = 100;
 
 export interface Loaded {
   /** The plugins of the configuration that could be loaded, by the name in the configuration. */
@@ -274,4 +278,42 @@ function checkedPlugin(name: string, plugin: unknown, at: Position): Plugin | Fa
   if (valid.name === name) return valid;
   const message = `the plugin under "${name}" has the name "${valid.name}"`;
   return [fault("SLUICE_PLUGIN_NAME", message, { at, didYouMean: valid.name })];
+}
+
+/** Returns `file:line:column: message`, or only the message. `files`: the paths of the module and its local imports. */
+async function describeImportError(error: unknown, files: readonly string[]): Promise<string> {
+  const [message = ""] = String(error instanceof Error ? error.message : error).split(
+    /\n| imported from /,
+  );
+  if (!(error instanceof Error)) return message;
+  const isSyntax = error instanceof SyntaxError;
+  const place = placeIn(error.stack ?? "") ?? (isSyntax ? await findPlace(files) : undefined);
+  return place === undefined ? message : `${place}: ${message}`;
+}
+
+/** Finds the position in Node's output, which prints the position, the line and a marker before the error's name. */
+function placeIn(text: string): string | undefined {
+  const found = /^(?:file:\/\/)?(\/[^\n?]*?)(?:\?[^\n]*)?:(\d+)\n([^]*?)\n\n?\w*Error\b/.exec(text);
+  if (found === null) return undefined;
+  const [, file = "", line = "", shown = ""] = found;
+  const marker = shown.split("\n").find((each) => /^\s*\^+\s*$/.test(each));
+  // Without a marker the error is at the end of the line.
+  const column =
+    marker === undefined ? (shown.split("\n", 1)[0] ?? "").length : marker.indexOf("^");
+  return `${decodeURI(file)}:${line}:${column + 1}`;
+}
+
+/**
+ * Finds the position of a syntax error in JavaScript with `node --check`, because the error itself does not contain it.
+ */
+async function findPlace(files: readonly string[]): Promise<string | undefined> {
+  for (const file of files.filter((each) => /\.[cm]?js$/.test(each)).slice(0, maxFiles)) {
+    const printed = await promisify(execFile)(process.execPath, ["--check", file]).then(
+      () => "",
+      (error: unknown) => (error instanceof Error && "stderr" in error ? String(error.stderr) : ""),
+    );
+    const place = placeIn(printed);
+    if (place !== undefined) return place;
+  }
+  return undefined;
 }

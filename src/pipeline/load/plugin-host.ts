@@ -8,12 +8,11 @@ import {
 } from "../../contract/permissions.ts";
 import { guarded, runGuarded } from "../../base/guard.ts";
 import { PluginClient } from "../../http/upstream/plugin-client.ts";
-import type { Host, Plugin, ServiceName, ServiceTypes } from "../../plugin.ts";
+import type { Host, Plugin, ServiceName, ServiceTypes, Threads } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
 import { storageOf } from "../../store/plugin-entries.ts";
 import { version } from "../../base/version.ts";
 import type { HostResources } from "./host-resources.ts";
-import { threadsOfPlugin } from "./plugin-threads.ts";
 
 export type HostUser = Pick<Plugin, "name" | "uses" | "usesIfInstalled" | "permissions">;
 
@@ -189,4 +188,21 @@ class PluginTimers {
     for (const timer of this.#running) timer[Symbol.dispose]();
     this.#running.clear();
   }
+}
+
+/** Gives all names a prefix, so that a plugin reaches neither the core nor other plugins through them. */
+function threadsOfPlugin(threads: Threads, plugin: string): Threads {
+  const { index, count, slots } = threads;
+  const full = (name: string): string => `plugin ${plugin}: ${name}`;
+  return {
+    index,
+    count,
+    slots,
+    memory: (name, bytes) => threads.memory(full(name), bytes),
+    call: (name, value, to) => threads.call(full(name), value, to),
+    serve: (name, answer) => threads.serve(full(name), answer),
+    send: (topic, value, to) => threads.send(full(topic), value, to),
+    receive: (topic, receive) => threads.receive(full(topic), receive),
+    onEnded: (ended) => threads.onEnded(ended),
+  };
 }

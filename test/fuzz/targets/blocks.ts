@@ -9,7 +9,7 @@ import { eventsJson } from "../../../plugins/ledger/ledger/decode/events.ts";
 import { extrinsicsJson } from "../../../plugins/ledger/ledger/decode/extrinsics.ts";
 import { createRuntime, type Runtime } from "../../../plugins/ledger/ledger/decode/runtime.ts";
 import { compactResult, readCompact } from "../../../plugins/ledger/ledger/decode/scale.ts";
-import { summarise } from "../../../plugins/ledger/ledger/decode/summary.ts";
+import { summarise } from "../../../plugins/ledger/ledger/decode/decoder.ts";
 import {
   demoChain,
   fixtureChain,

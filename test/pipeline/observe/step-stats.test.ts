@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/base/metrics.ts";
-import { RouteStepStats } from "../../../src/pipeline/observe/step-stats.ts";
-import { TimeHistogram } from "../../../src/pipeline/observe/time-histogram.ts";
+import { RouteStepStats, TimeHistogram } from "../../../src/pipeline/observe/step-stats.ts";
 import { refuse } from "../../../src/plugin.ts";
 import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
 import { ask, noMetrics, serve } from "../harness.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import validate from "../../../plugins/edge/validate/index.ts";
-import { parseQuery } from "../../../plugins/edge/validate/query.ts";
+import validate, { parseQuery } from "../../../plugins/edge/validate/index.ts";
 import type { Reply } from "../../../src/plugin.ts";
 import { bodyOf, fakeExchange, fakeHost, type FakeRequest } from "../fakes.ts";
 import { withDefaults } from "../with-defaults.ts";

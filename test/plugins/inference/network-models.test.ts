@@ -5,7 +5,7 @@ import {
   bodySchema,
   readOverrides,
 } from "../../../plugins/inference/network-models/read-overrides.ts";
-import { operation } from "../../../plugins/inference/network-models/operation.ts";
+import { operation } from "../../../plugins/inference/network-models/index.ts";
 
 interface Violations {
   readonly details: { readonly violations: readonly { readonly path: string }[] };

@@ -7,15 +7,21 @@ import type {
   Decoder,
   Ledger,
 } from "sluice-gateway/services";
+import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
+import { isObject } from "sluice-gateway/internal/toolkit";
 import { accountJson, accountKey } from "./account.ts";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";
-import { summarise } from "./summary.ts";
 import { undecodable, DecodeRunner } from "./decode-runner.ts";
-import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
+import { readExtrinsic } from "./extrinsics.ts";
+import type { Runtime } from "./runtime.ts";
+import { ValueReader } from "./value.ts";
+
+/** The default prefix of sp_core, "generic Substrate". */
+const defaultPrefix = 42;
 
 const eventsKey = `0x${storagePrefix("System", "Events").toString("hex")}`;
 
@@ -163,4 +169,37 @@ function member(bytes: Buffer, { start, end }: Range, name: string): Range | und
   const value = findMember(bytes, skipSpace(bytes, start, end), end, name);
   const valueEnd = value === malformed ? malformed : skipValue(bytes, value, end, 0, "trusted");
   return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
+}
+
+/** Returns the summary of an extrinsic. Undefined if the bytes are not an extrinsic of this runtime. */
+export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefined {
+  const found = readExtrinsic(runtime, bytes);
+  if (found?.entry.pallet === undefined) return undefined;
+  const prefix = ss58Prefix(runtime);
+  const { entry, argsAt, addressAt } = found;
+  return {
+    pallet: found.entry.pallet.name,
+    method: entry.variant.name,
+    signer: addressAt === undefined ? null : signerOf(runtime, bytes, addressAt, prefix),
+    args: new ValueReader(runtime, bytes, argsAt, prefix).named(entry.variant.fields, 0),
+  };
+}
+
+/** Returns the address, or the JSON of another form of signer (an index, raw bytes). */
+function signerOf(runtime: Runtime, bytes: Buffer, at: number, prefix: number): string {
+  const { address } = runtime.metadata;
+  if (address === undefined) return "…";
+  const signer = new ValueReader(runtime, bytes, at, prefix).read(address);
+  if (typeof signer === "string") return signer;
+  // MultiAddress, which almost every chain uses.
+  if (isObject(signer) && typeof signer["Id"] === "string") return signer["Id"];
+  return JSON.stringify(signer);
+}
+
+/** Reads the constant System.SS58Prefix (u8 or u16). */
+function ss58Prefix({ metadata }: Runtime): number {
+  const system = metadata.pallets.find((pallet) => pallet.name === "System");
+  const value = system?.constants.find((constant) => constant.name === "SS58Prefix")?.value;
+  if (value?.length === 1) return value.readUInt8(0);
+  return value?.length === 2 ? value.readUInt16LE(0) & 0x3fff : defaultPrefix;
 }

@@ -3,7 +3,7 @@
  * share. If another node becomes the reference, the subscriptions move to it. Storage subscriptions have their own
  * connections: see storage-subscriptions.ts.
  */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
 import type {
   LedgerSubscriptions,
   OpenedSubscription,
@@ -16,7 +16,6 @@ import { maxWaitMs } from "../height-waits.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import { blockNumber } from "../pool/probe.ts";
 import type { FeedAnswer, FeedConnection, FeedLimits } from "./feed-connection.ts";
-import { feedMetrics, type FeedMetrics } from "./feed-metrics.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { keysOf, StorageSubscriptions } from "./storage-subscriptions.ts";
 import type { FeedMethod, FeedMethods } from "./subscription-methods.ts";
@@ -277,4 +276,29 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   #report(): void {
     this.#metrics.subscriptions.set(this.#connection.current?.subscriptions ?? 0);
   }
+}
+
+interface FeedMetrics {
+  readonly subscriptions: Gauge;
+  readonly moves: Counter;
+}
+
+function feedMetrics(upstream: string, metrics: Metrics): FeedMetrics {
+  const labels = { upstream };
+  return {
+    subscriptions: metrics
+      .gauge(
+        "sluice_ledger_node_subscriptions",
+        "Subscriptions at the node, which clients share.",
+        ["upstream"],
+      )
+      .with(labels),
+    moves: metrics
+      .counter(
+        "sluice_ledger_subscription_moves_total",
+        "Moves of all subscriptions to another node, or to the same node on a new connection.",
+        ["upstream"],
+      )
+      .with(labels),
+  };
 }

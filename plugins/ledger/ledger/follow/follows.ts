@@ -2,7 +2,7 @@
  * The follows of a pool: at most one per value of `withRuntime`, on one WebSocket to one node. If the node is lost, all
  * clients are stopped, and the next follow uses another node.
  */
-import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
+import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
 import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
@@ -12,7 +12,6 @@ import { parseOrUndefined } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { blockNumber } from "../pool/probe.ts";
-import { followMetrics, type FollowMetrics } from "./follow-metrics.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
 /** A follow without clients is kept for this time, because a client often follows again. */
@@ -215,4 +214,34 @@ export class Follows implements LedgerFollows {
     this.#metrics.clients.set(clients);
     this.#metrics.pinnedBlocks.set(blocks);
   }
+}
+
+interface FollowMetrics {
+  readonly follows: Gauge;
+  readonly clients: Gauge;
+  readonly pinnedBlocks: Gauge;
+  readonly stops: Counter;
+}
+
+function followMetrics(upstream: string, metrics: Metrics): FollowMetrics {
+  const labels = { upstream };
+  const names = ["upstream"] as const;
+  return {
+    follows: metrics
+      .gauge("sluice_ledger_node_follows", "Follows at the node, which clients share.", names)
+      .with(labels),
+    clients: metrics
+      .gauge("sluice_ledger_follow_clients", "Open follows of clients.", names)
+      .with(labels),
+    pinnedBlocks: metrics
+      .gauge("sluice_ledger_pinned_blocks", "Blocks that are pinned at the node.", names)
+      .with(labels),
+    stops: metrics
+      .counter(
+        "sluice_ledger_follow_stops_total",
+        "Follows at the node that ended for all their clients.",
+        names,
+      )
+      .with(labels),
+  };
 }

@@ -16,7 +16,7 @@ import {
   type EnclaveSessionDeps,
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
-import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
+import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { keepingLog } from "../../../../src/testing/keeping-log.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import {

@@ -6,7 +6,7 @@ import {
   type EnclaveIdentity,
 } from "../../../../plugins/confidential/enclave/identity.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
-import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/simulated-provider.ts";
+import { createSimulatedProvider } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { fault, isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";

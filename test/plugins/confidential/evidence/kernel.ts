@@ -1,6 +1,6 @@
 /** Simulates the kernel's side of configfs: folders that fill themselves, and a driver that creates reports. */
 import { basename, dirname } from "node:path";
-import type { TsmFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
+import type { TsmFiles } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
 
 export interface FakeKernel extends TsmFiles {
   /** Folders that have not been removed. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { errorCode, kernelFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
+import { errorCode, kernelFiles } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 
 test("files are written without being created or truncated", async (t) => {

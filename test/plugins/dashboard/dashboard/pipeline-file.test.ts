@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { maskSecrets } from "../../../../plugins/dashboard/dashboard/mask-secrets.ts";
-import { compare } from "../../../../plugins/dashboard/dashboard/pipeline-file.ts";
+import { compare, maskSecrets } from "../../../../plugins/dashboard/dashboard/pipeline-file.ts";
 
 test("equal texts have only common lines, whatever ends the lines", () => {
   assert.deepEqual(compare("a\nb\n", "a\r\nb"), [

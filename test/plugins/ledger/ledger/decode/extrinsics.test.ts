@@ -7,7 +7,7 @@ import {
   createRuntime,
   type Runtime,
 } from "../../../../../plugins/ledger/ledger/decode/runtime.ts";
-import { summarise } from "../../../../../plugins/ledger/ledger/decode/summary.ts";
+import { summarise } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
 import { compactBytes, makeMetadata, type MadeType } from "./make-metadata.ts";
 
 const type = {
