@@ -476,16 +476,6 @@ describe("what is ignored", inTime, () => {
     assert.ok(names.every((name) => /^[a-z0-9_.]{1,40}$/.test(name)));
     assert.deepEqual(ignoredOf(await gateway.create({ topK: 1, "x-foo": 1 })), ["topK", "x-foo"]);
   });
-
-  it("is counted if its name is known", async () => {
-    await gateway.create({ service_tier: "auto", other_name: 1 });
-    const line = 'sluice_chat_ignored_fields_total{field="service_tier"}';
-    assert.equal(await gateway.metric(line), 1);
-    assert.equal(
-      await gateway.metric('sluice_chat_ignored_fields_total{field="other_name"}'),
-      undefined,
-    );
-  });
 });
 
 describe("reasoning", inTime, () => {

@@ -23,6 +23,7 @@ function input(...items: readonly unknown[]): object {
 }
 
 describe("refused with 400 and the path", { timeout: 60_000 }, () => {
+  const wrong = "invalid_value";
   const cases: readonly (readonly [members: object, param: string, code?: string])[] = [
     [{ previous_response_id: "resp_1" }, "previous_response_id"],
     [{ conversation: "conv_1" }, "conversation"],
@@ -46,71 +47,52 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     [{ tool_choice: "required", tools: [{ type: "web_search" }] }, "tool_choice"],
     [{ tool_choice: { type: "web_search_preview" }, tools: [tool] }, "tool_choice.type"],
     [{ tool_choice: { type: "allowed_tools" }, tools: [tool] }, "tool_choice.type"],
-    [{ model: 7 }, "model", "invalid_value"],
-    [{ model: undefined }, "model", "invalid_value"],
-    [{ input: undefined }, "input", "invalid_value"],
-    [{ input: [] }, "input", "invalid_value"],
-    [input("Hi"), "input[0]", "invalid_value"],
-    [input({ role: "tool", content: "x" }), "input[0].role", "invalid_value"],
-    [input({ role: "user", content: 7 }), "input[0].content", "invalid_value"],
-    [
-      input({ role: "user", content: [{ type: "input_text" }] }),
-      "input[0].content[0].text",
-      "invalid_value",
-    ],
-    [
-      input({ type: "function_call", call_id: "c", name: "f" }),
-      "input[0].arguments",
-      "invalid_value",
-    ],
-    [
-      input({ type: "function_call", name: "f", arguments: "" }),
-      "input[0].call_id",
-      "invalid_value",
-    ],
-    [input({ type: "function_call_output", output: "x" }), "input[0].call_id", "invalid_value"],
-    [input({ type: "function_call_output", call_id: "c" }), "input[0].output", "invalid_value"],
-    [{ instructions: [user] }, "instructions", "invalid_value"],
-    [{ stream: "yes" }, "stream", "invalid_value"],
-    [{ max_output_tokens: 0 }, "max_output_tokens", "invalid_value"],
-    [{ temperature: "hot" }, "temperature", "invalid_value"],
-    [{ top_logprobs: 21 }, "top_logprobs", "invalid_value"],
-    [{ tools: {} }, "tools", "invalid_value"],
-    [{ tools: ["f"] }, "tools[0]", "invalid_value"],
-    [{ tools: [{ name: "f" }] }, "tools[0].type", "invalid_value"],
-    [{ tools: [{ type: "function" }] }, "tools[0].name", "invalid_value"],
-    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools", "invalid_value"],
-    [{ tools: [{ ...tool, parameters: "x" }] }, "tools[0].parameters", "invalid_value"],
-    [
-      { tools: [tool], tool_choice: { type: "function", name: "g" } },
-      "tool_choice.name",
-      "invalid_value",
-    ],
-    [{ tools: [tool], tool_choice: 7 }, "tool_choice", "invalid_value"],
-    [{ parallel_tool_calls: "no" }, "parallel_tool_calls", "invalid_value"],
-    [
-      { text: { format: { type: "json_schema", name: "x" } } },
-      "text.format.schema",
-      "invalid_value",
-    ],
-    [{ text: { format: { type: "xml" } } }, "text.format.type", "invalid_value"],
-    [{ reasoning: "high" }, "reasoning", "invalid_value"],
-    [{ reasoning: { effort: 3 } }, "reasoning.effort", "invalid_value"],
-    [{ include: "x" }, "include", "invalid_value"],
-    [{ metadata: "a" }, "metadata", "invalid_value"],
-    [{ prompt_cache_key: 1 }, "prompt_cache_key", "invalid_value"],
+    [{ model: 7 }, "model", wrong],
+    [{ model: undefined }, "model", wrong],
+    [{ input: undefined }, "input", wrong],
+    [{ input: [] }, "input", wrong],
+    [input("Hi"), "input[0]", wrong],
+    [input({ role: "tool", content: "x" }), "input[0].role", wrong],
+    [input({ role: "user", content: 7 }), "input[0].content", wrong],
+    [input({ role: "user", content: [{ type: "input_text" }] }), "input[0].content[0].text", wrong],
+    [input({ type: "function_call", call_id: "c", name: "f" }), "input[0].arguments", wrong],
+    [input({ type: "function_call", name: "f", arguments: "" }), "input[0].call_id", wrong],
+    [input({ type: "function_call_output", output: "x" }), "input[0].call_id", wrong],
+    [input({ type: "function_call_output", call_id: "c" }), "input[0].output", wrong],
+    [{ instructions: [user] }, "instructions", wrong],
+    [{ stream: "yes" }, "stream", wrong],
+    [{ max_output_tokens: 0 }, "max_output_tokens", wrong],
+    [{ temperature: "hot" }, "temperature", wrong],
+    [{ top_logprobs: 21 }, "top_logprobs", wrong],
+    [{ tools: {} }, "tools", wrong],
+    [{ tools: ["f"] }, "tools[0]", wrong],
+    [{ tools: [{ name: "f" }] }, "tools[0].type", wrong],
+    [{ tools: [{ type: "function" }] }, "tools[0].name", wrong],
+    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools", wrong],
+    [{ tools: [{ ...tool, parameters: "x" }] }, "tools[0].parameters", wrong],
+    [{ tools: [tool], tool_choice: { type: "function", name: "g" } }, "tool_choice.name", wrong],
+    [{ tools: [tool], tool_choice: 7 }, "tool_choice", wrong],
+    [{ parallel_tool_calls: "no" }, "parallel_tool_calls", wrong],
+    [{ text: { format: { type: "json_schema", name: "x" } } }, "text.format.schema", wrong],
+    [{ text: { format: { type: "xml" } } }, "text.format.type", wrong],
+    [{ reasoning: "high" }, "reasoning", wrong],
+    [{ reasoning: { effort: 3 } }, "reasoning.effort", wrong],
+    [{ include: "x" }, "include", wrong],
+    [{ metadata: "a" }, "metadata", wrong],
+    [{ prompt_cache_key: 1 }, "prompt_cache_key", wrong],
   ];
-  for (const [members, param, code = "unsupported_parameter"] of cases) {
-    it(`${JSON.stringify(members)}: ${param}`, async () => {
-      const { status, json, text, headers } = await gateway.create(members);
-      assert.equal(status, 400, text);
+  it("in every case, and no worker is asked", async () => {
+    for (const [members, param, code = "unsupported_parameter"] of cases) {
+      const { status, json, headers } = await gateway.create(members);
+      const shown = JSON.stringify(members);
+      assert.equal(status, 400, shown);
       const { message, ...error } = json.error;
-      assert.deepEqual(error, { type: "invalid_request_error", param, code });
+      assert.deepEqual(error, { type: "invalid_request_error", param, code }, shown);
       assert.ok(message.startsWith(`${param}: `), message);
       assert.equal(headers["x-sluice-error"], "INVALID_REQUEST");
-      assert.equal(gateway.worker.received.length, 0);
-    });
-  }
+    }
+    assert.equal(gateway.worker.received.length, 0);
+  });
 
   const notPassed: readonly (readonly [members: object, param: string, part: string])[] = [
     [{ tools: [tool] }, "tools", "tools"],
@@ -131,14 +113,14 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     ],
     [{ text: { format: { type: "json_object" } } }, "text.format", "format"],
   ];
-  for (const [members, param, part] of notPassed) {
-    it(`${param} of a network that does not pass ${part}: ${JSON.stringify(members)}`, async () => {
+  it("what the network does not pass", async () => {
+    for (const [members, param, part] of notPassed) {
       const { status, json, text } = await plain.create(members);
       assert.equal(status, 400, text);
       assert.deepEqual([json.error.param, json.error.code], [param, "unsupported_parameter"]);
       assert.ok(json.error.message.includes(`add \`${part}\` to \`passes\``), json.error.message);
-    });
-  }
+    }
+  });
 });
 
 describe("ignored and named", { timeout: 30_000 }, () => {
@@ -228,17 +210,6 @@ describe("ignored and named", { timeout: 30_000 }, () => {
     );
     const { body } = gateway.worker.received.at(-1) ?? assert.fail();
     assert.deepEqual([body["messages"], body["tools"]], [[user], undefined]);
-  });
-
-  it("at most 16 names, and no name that a client can use for an attack", async () => {
-    const odd = Object.fromEntries(
-      ["\r\nset-cookie: a=b", "ü", "A,B", "a".repeat(41)].map((name) => [name, 1]),
-    );
-    assert.equal(await ignoredOf(odd), "other");
-    const many = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`m${at}`, at]));
-    const named = (await ignoredOf(many))?.split(", ") ?? [];
-    assert.equal(named.length, 16);
-    assert.equal(named.at(-1), "other");
   });
 });
 
@@ -372,31 +343,6 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
         role: "user",
         content: [{ type: "image_url", image_url: { url: image.image_url, detail: "low" } }],
       },
-    ]);
-  });
-
-  it("results of tools directly after their calls; what came in between follows", async () => {
-    const { messages } = await bodyOf({
-      input: [
-        user,
-        call("1"),
-        call("2"),
-        { role: "developer", content: "A" },
-        result("1", "result 1"),
-        { role: "user", content: "B" },
-        result("2", "result 2"),
-        { role: "assistant", content: "C" },
-        { role: "user", content: "D" },
-      ],
-    });
-    assert.ok(Array.isArray(messages));
-    assert.deepEqual(messages.slice(2), [
-      { role: "tool", content: "result 1", tool_call_id: "1" },
-      { role: "tool", content: "result 2", tool_call_id: "2" },
-      { role: "user", content: "A" },
-      { role: "user", content: "B" },
-      { role: "assistant", content: "C" },
-      { role: "user", content: "D" },
     ]);
   });
 
