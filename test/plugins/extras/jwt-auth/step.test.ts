@@ -251,6 +251,8 @@ test("while the provider gives no valid keys, tokens cannot be checked, and afte
     const cause = "token: JWS Protected Header is invalid";
     assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause });
     reply = keys;
+    // Half a key is an answer, which is kept for a while.
+    if (what === "half a key" || what === "its private key") continue;
     tested.clock.advance(1_000);
     assert.equal((await tested.send(request)).slots.principal?.kind, "key", what);
   }

@@ -23,68 +23,65 @@ function input(...items: readonly unknown[]): object {
 }
 
 describe("refused with 400 and the path", { timeout: 60_000 }, () => {
-  const wrong = "invalid_value";
-  const cases: readonly (readonly [members: object, param: string, code?: string])[] = [
-    [{ previous_response_id: "resp_1" }, "previous_response_id"],
-    [{ conversation: "conv_1" }, "conversation"],
-    [{ prompt: { id: "p" } }, "prompt"],
-    [{ background: true }, "background"],
-    [{ truncation: "auto" }, "truncation"],
-    [{ n: 2 }, "n"],
-    [input({ type: "item_reference", id: "i" }), "input[0].type"],
-    [input(user, { type: "compaction", encrypted_content: "x" }), "input[1].type"],
-    [input({ type: "web_search_call" }), "input[0].type"],
-    [input({ type: "__proto__" }), "input[0].type"],
-    [input({ type: 7 }), "input[0].type"],
-    [input({}), "input[0].type"],
-    [input({ role: "user", content: [{ type: "input_file" }] }), "input[0].content[0].type"],
-    [input({ role: "user", content: [{ type: "input_audio" }] }), "input[0].content[0].type"],
-    [
-      input({ role: "user", content: [{ type: "input_image", file_id: "f" }] }),
-      "input[0].content[0].image_url",
-    ],
-    [input({ role: "system", content: [{ type: "input_image" }] }), "input[0].content[0].type"],
-    [{ tool_choice: "required", tools: [{ type: "web_search" }] }, "tool_choice"],
-    [{ tool_choice: { type: "web_search_preview" }, tools: [tool] }, "tool_choice.type"],
-    [{ tool_choice: { type: "allowed_tools" }, tools: [tool] }, "tool_choice.type"],
-    [{ model: 7 }, "model", wrong],
-    [{ model: undefined }, "model", wrong],
-    [{ input: undefined }, "input", wrong],
-    [{ input: [] }, "input", wrong],
-    [input("Hi"), "input[0]", wrong],
-    [input({ role: "tool", content: "x" }), "input[0].role", wrong],
-    [input({ role: "user", content: 7 }), "input[0].content", wrong],
-    [input({ role: "user", content: [{ type: "input_text" }] }), "input[0].content[0].text", wrong],
-    [input({ type: "function_call", call_id: "c", name: "f" }), "input[0].arguments", wrong],
-    [input({ type: "function_call", name: "f", arguments: "" }), "input[0].call_id", wrong],
-    [input({ type: "function_call_output", output: "x" }), "input[0].call_id", wrong],
-    [input({ type: "function_call_output", call_id: "c" }), "input[0].output", wrong],
-    [{ instructions: [user] }, "instructions", wrong],
-    [{ stream: "yes" }, "stream", wrong],
-    [{ max_output_tokens: 0 }, "max_output_tokens", wrong],
-    [{ temperature: "hot" }, "temperature", wrong],
-    [{ top_logprobs: 21 }, "top_logprobs", wrong],
-    [{ tools: {} }, "tools", wrong],
-    [{ tools: ["f"] }, "tools[0]", wrong],
-    [{ tools: [{ name: "f" }] }, "tools[0].type", wrong],
-    [{ tools: [{ type: "function" }] }, "tools[0].name", wrong],
-    [{ tools: [tool, { ...tool, type: "custom" }] }, "tools", wrong],
-    [{ tools: [{ ...tool, parameters: "x" }] }, "tools[0].parameters", wrong],
-    [{ tools: [tool], tool_choice: { type: "function", name: "g" } }, "tool_choice.name", wrong],
-    [{ tools: [tool], tool_choice: 7 }, "tool_choice", wrong],
-    [{ parallel_tool_calls: "no" }, "parallel_tool_calls", wrong],
-    [{ text: { format: { type: "json_schema", name: "x" } } }, "text.format.schema", wrong],
-    [{ text: { format: { type: "xml" } } }, "text.format.type", wrong],
-    [{ reasoning: "high" }, "reasoning", wrong],
-    [{ reasoning: { effort: 3 } }, "reasoning.effort", wrong],
-    [{ include: "x" }, "include", wrong],
-    [{ metadata: "a" }, "metadata", wrong],
-    [{ prompt_cache_key: 1 }, "prompt_cache_key", wrong],
-  ];
+  /** The member, members of the request, and the code unless it is `unsupported_parameter`. */
+  const cases = `
+previous_response_id | {"previous_response_id":"resp_1"}
+conversation | {"conversation":"conv_1"}
+prompt | {"prompt":{"id":"p"}}
+background | {"background":true}
+truncation | {"truncation":"auto"}
+n | {"n":2}
+input[0].type | {"input":[{"type":"item_reference","id":"i"}]}
+input[1].type | {"input":[{"role":"user","content":"Hi"},{"type":"compaction","encrypted_content":"x"}]}
+input[0].type | {"input":[{"type":"web_search_call"}]}
+input[0].type | {"input":[{"type":"__proto__"}]}
+input[0].type | {"input":[{"type":7}]}
+input[0].type | {"input":[{}]}
+input[0].content[0].type | {"input":[{"role":"user","content":[{"type":"input_file"}]}]}
+input[0].content[0].type | {"input":[{"role":"user","content":[{"type":"input_audio"}]}]}
+input[0].content[0].image_url | {"input":[{"role":"user","content":[{"type":"input_image","file_id":"f"}]}]}
+input[0].content[0].type | {"input":[{"role":"system","content":[{"type":"input_image"}]}]}
+tool_choice | {"tool_choice":"required","tools":[{"type":"web_search"}]}
+tool_choice.type | {"tool_choice":{"type":"web_search_preview"},"tools":[TOOL]}
+tool_choice.type | {"tool_choice":{"type":"allowed_tools"},"tools":[TOOL]}
+model | {"model":7} | invalid_value
+model | {"model":null} | invalid_value
+input | {"input":null} | invalid_value
+input | {"input":[]} | invalid_value
+input[0] | {"input":["Hi"]} | invalid_value
+input[0].role | {"input":[{"role":"tool","content":"x"}]} | invalid_value
+input[0].content | {"input":[{"role":"user","content":7}]} | invalid_value
+input[0].content[0].text | {"input":[{"role":"user","content":[{"type":"input_text"}]}]} | invalid_value
+input[0].arguments | {"input":[{"type":"function_call","call_id":"c","name":"f"}]} | invalid_value
+input[0].call_id | {"input":[{"type":"function_call","name":"f","arguments":""}]} | invalid_value
+input[0].call_id | {"input":[{"type":"function_call_output","output":"x"}]} | invalid_value
+input[0].output | {"input":[{"type":"function_call_output","call_id":"c"}]} | invalid_value
+instructions | {"instructions":[{"role":"user","content":"Hi"}]} | invalid_value
+stream | {"stream":"yes"} | invalid_value
+max_output_tokens | {"max_output_tokens":0} | invalid_value
+temperature | {"temperature":"hot"} | invalid_value
+top_logprobs | {"top_logprobs":21} | invalid_value
+tools | {"tools":{}} | invalid_value
+tools[0] | {"tools":["f"]} | invalid_value
+tools[0].type | {"tools":[{"name":"f"}]} | invalid_value
+tools[0].name | {"tools":[{"type":"function"}]} | invalid_value
+tools | {"tools":[TOOL,{"type":"custom","name":"f"}]} | invalid_value
+tools[0].parameters | {"tools":[{"type":"function","name":"f","parameters":"x"}]} | invalid_value
+tool_choice.name | {"tools":[TOOL],"tool_choice":{"type":"function","name":"g"}} | invalid_value
+tool_choice | {"tools":[TOOL],"tool_choice":7} | invalid_value
+parallel_tool_calls | {"parallel_tool_calls":"no"} | invalid_value
+text.format.schema | {"text":{"format":{"type":"json_schema","name":"x"}}} | invalid_value
+text.format.type | {"text":{"format":{"type":"xml"}}} | invalid_value
+reasoning | {"reasoning":"high"} | invalid_value
+reasoning.effort | {"reasoning":{"effort":3}} | invalid_value
+include | {"include":"x"} | invalid_value
+metadata | {"metadata":"a"} | invalid_value
+prompt_cache_key | {"prompt_cache_key":1} | invalid_value
+`;
   it("in every case, and no worker is asked", async () => {
-    for (const [members, param, code = "unsupported_parameter"] of cases) {
-      const { status, json, headers } = await gateway.create(members);
-      const shown = JSON.stringify(members);
+    for (const line of cases.replaceAll("TOOL", JSON.stringify(tool)).trim().split("\n")) {
+      const [param, shown = "", code = "unsupported_parameter"] = line.split(" | ");
+      const { status, json, headers } = await gateway.create(JSON.parse(shown) as object);
       assert.equal(status, 400, shown);
       const { message, ...error } = json.error;
       assert.deepEqual(error, { type: "invalid_request_error", param, code }, shown);
@@ -94,23 +91,12 @@ describe("refused with 400 and the path", { timeout: 60_000 }, () => {
     assert.equal(gateway.worker.received.length, 0);
   });
 
+  const image = { type: "input_image", image_url: "x" };
   const notPassed: readonly (readonly [members: object, param: string, part: string])[] = [
     [{ tools: [tool] }, "tools", "tools"],
-    [
-      input({ type: "function_call", call_id: "c", name: "f", arguments: "" }),
-      "input[0].type",
-      "tools",
-    ],
-    [
-      input({ type: "custom_tool_call_output", call_id: "c", output: "" }),
-      "input[0].type",
-      "tools",
-    ],
-    [
-      input({ role: "user", content: [{ type: "input_image", image_url: "x" }] }),
-      "input[0].content[0].type",
-      "images",
-    ],
+    [input(call("c")), "input[0].type", "tools"],
+    [input({ ...result("c"), type: "custom_tool_call_output" }), "input[0].type", "tools"],
+    [input({ role: "user", content: [image] }), "input[0].content[0].type", "images"],
     [{ text: { format: { type: "json_object" } } }, "text.format", "format"],
   ];
   it("what the network does not pass", async () => {
@@ -214,17 +200,12 @@ describe("ignored and named", { timeout: 30_000 }, () => {
 });
 
 /** Items of an input, and what the worker gets for a call. */
-const call = (id: string): object => ({
-  type: "function_call",
-  call_id: id,
-  name: "f",
-  arguments: "{}",
-});
-const result = (id: string, output: unknown = id): object => ({
-  type: "function_call_output",
-  call_id: id,
-  output,
-});
+function call(id: string): object {
+  return { type: "function_call", call_id: id, name: "f", arguments: "{}" };
+}
+function result(id: string, output: unknown = id): object {
+  return { type: "function_call_output", call_id: id, output };
+}
 const sentCall = (id: string): object => ({
   id,
   type: "function",
