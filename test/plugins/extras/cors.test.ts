@@ -82,18 +82,20 @@ test('the origin "*" allows every page, with one answer for all of them', async 
   assert.deepEqual(corsOf(answer.headers), { "access-control-allow-origin": "*" });
 });
 
-for (const wrong of [
+const wrongOptions = [
   { origins: ["*"], credentials: true },
   { origins: [] },
   { origins: ["app.test"] },
   { origins: [`${app}/`] },
   { origins: ["https://App.test"] },
   { origins: [app], headers: ["x-a\r\nset-cookie"] },
-]) {
-  test(`the options ${JSON.stringify(wrong)} are refused`, async () => {
-    await assert.rejects(testStep(plugin, { options: wrong }), /credentials|origins|headers/);
-  });
-}
+];
+
+test("options that allow too much, or nothing, are refused", async () => {
+  for (const options_ of wrongOptions) {
+    await assert.rejects(testStep(plugin, { options: options_ }), /credentials|origins|headers/);
+  }
+});
 
 test("in a gateway, pages call a route that lists only POST, and read its refusals", async () => {
   await using gateway = await startTestGateway({ pipeline: documentedPipeline("cors") });

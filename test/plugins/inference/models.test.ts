@@ -1,10 +1,14 @@
-/** `GET /v1/models`: the models of the networks, in the shape that chat clients read. */
+/**
+ * `GET /v1/models`: the models of the networks, in the shape that chat clients read. `GET /v1/confidential/workers`: the
+ * number of workers of each model, and the bands of their price coefficients.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import OpenAI, { NotFoundError } from "openai";
 import { startWorker } from "./networks/scripted-worker.ts";
 import { assertChatError, assertRefused, startChat, type RequestOptions } from "./chat/gateway.ts";
 
+const workersPath = "/v1/confidential/workers";
 const get = (path: string): RequestOptions => ({ method: "GET", path });
 const withStatus = (url: string) => ({
   network: 'status: { url: "${STATUS_URL}" }',
@@ -34,7 +38,7 @@ it("lists every model with owner, network, workers and prices, and nothing else"
   });
 });
 
-it("prices are those of the median worker, rounded half up; a model whose workers drain stays listed", async () => {
+it("prices are those of the median worker, rounded half up, and workers have bands; a model whose workers drain stays listed", async () => {
   await using status = await startWorker();
   const worker = (id: string, coefficient: number, state = "active", model = "Test/Model-1") => ({
     id,
@@ -48,6 +52,8 @@ it("prices are those of the median worker, rounded half up; a model whose worker
     worker("c", 9000),
     worker("d", 1, "draining"),
     worker("e", 1000, "draining", "Test/Gone-1"),
+    worker("f", 1000, "active", "Test/Even-1"),
+    worker("g", 1001, "active", "Test/Even-1"),
   ];
   status.documents.set("/status", { price_per_token_nano: "12", workers });
   await using chat = await startChat(withStatus(status.url));
@@ -62,11 +68,26 @@ it("prices are those of the median worker, rounded half up; a model whose worker
     completion_cu_milli: milli,
     cached_cu_milli: milli,
   });
-  // 12 × 1.5 × 0.25 = 4.5.
+  // 12 × 1.0005 × 0.25 is rounded to 3, and 12 × 1.5 × 0.25 = 4.5 to 5.
   assert.deepEqual(listed, [
+    ["Test/Even-1", 2, price(3)],
     ["Test/Gone-1", 0, price(3)],
     ["Test/Model-1", 3, price(5)],
   ]);
+  const shown = (modelId: string, active: number, bands: readonly (number | null)[]) => ({
+    network: "classic",
+    model_id: modelId,
+    active_workers: active,
+    price_coefficient: { base: bands[0], standard: bands[1], priority: bands[2] },
+  });
+  assert.deepEqual((await chat.send(undefined, get(workersPath))).json, {
+    object: "list",
+    data: [
+      shown("Test/Even-1", 2, [1000, 1001, 1001]),
+      shown("Test/Gone-1", 0, [null, null, null]),
+      shown("Test/Model-1", 3, [1000, 1500, 9000]),
+    ],
+  });
 });
 
 it("a model of two networks is listed once, and a pinned path lists its network only; an unknown network returns 404", async () => {
@@ -76,21 +97,35 @@ it("a model of two networks is listed once, and a pinned path lists its network 
   });
   const listed = async (path: string): Promise<string[]> => {
     const { json } = await chat.send(undefined, get(path));
-    return json.data.map((one: { network: string; id: string }) => `${one.network} ${one.id}`);
+    return json.data.map(
+      (one: { network: string; id?: string; model_id?: string }) =>
+        `${one.network} ${one.id ?? one.model_id}`,
+    );
   };
   assert.deepEqual(await listed("/v1/models"), ["classic Test/Model-1", "alpha Alpha/Only-1"]);
   assert.deepEqual(await listed("/classic/v1/models"), ["classic Test/Model-1"]);
   assert.deepEqual(await listed("/alpha/v1/models"), ["alpha Alpha/Only-1", "alpha Test/Model-1"]);
-  const unknown = await chat.send(undefined, get("/beta/v1/models"));
-  assertRefused(unknown, 404, "GATEWAY_NOT_FOUND");
+  assert.deepEqual(await listed(`/classic${workersPath}`), ["classic Test/Model-1"]);
+  assert.deepEqual(await listed(workersPath), [
+    "classic Test/Model-1",
+    "alpha Alpha/Only-1",
+    "alpha Test/Model-1",
+  ]);
+  for (const path of ["/v1/models", workersPath]) {
+    const unknown = await chat.send(undefined, get(`/beta${path}`));
+    assertRefused(unknown, 404, "GATEWAY_NOT_FOUND");
+  }
 });
 
-it("while the status of a network is unknown, the surface returns 503 in the chat format with Retry-After", async () => {
+it("while the status of a network is unknown, both surfaces return 503 with Retry-After", async () => {
   await using status = await startWorker();
   await using chat = await startChat(withStatus(status.url));
   for (const path of ["/v1/models", "/classic/v1/models"]) {
     assertChatError(await chat.send(undefined, get(path)), 503, "UPSTREAM_ERROR");
   }
+  const workers = await chat.send(undefined, get(workersPath));
+  assertRefused(workers, 503, "GATEWAY_SERVICE_UNAVAILABLE");
+  assert.equal(workers.headers["retry-after"], "5");
 });
 
 it("a network without models has an empty list", async () => {
@@ -131,11 +166,13 @@ it("shows one model by its id, whose slash may be encoded; an unlisted model ret
   assertRefused(await chat.send(undefined, get("/beta/v1/models/x")), 404, "GATEWAY_NOT_FOUND");
 });
 
-it("needs a key with platform:read", async () => {
+it("both need a key with platform:read", async () => {
   await using chat = await startChat();
   const bare = { ...get("/v1/models"), headers: { authorization: "" } };
   assertRefused(await chat.send(undefined, bare), 401, "GATEWAY_UNAUTHORIZED");
   const { key } = await chat.gateway.issue({ capabilities: ["inference"] });
-  const answer = await chat.send(undefined, { ...get("/v1/models"), key });
-  assertRefused(answer, 403, "GATEWAY_PERMISSION_DENIED");
+  for (const path of ["/v1/models", workersPath]) {
+    const answer = await chat.send(undefined, { ...get(path), key });
+    assertRefused(answer, 403, "GATEWAY_PERMISSION_DENIED");
+  }
 });

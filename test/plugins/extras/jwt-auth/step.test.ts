@@ -182,17 +182,15 @@ const refused: Readonly<Record<string, () => string | Promise<string>>> = {
   "is not JSON": () => "e30.e30.e30",
 };
 
-test("tokens that are not valid are refused", async (t) => {
+test("tokens that are not valid are refused", async () => {
   await using provider = await scriptedUpstream([keys]);
   const options = { ...rules, jwks: provider.url };
   await using tested = await testStep(plugin, { options, clock: manualClock() });
   for (const [what, made] of Object.entries(refused)) {
-    await t.test(`a token that ${what}`, async () => {
-      const { status, slots } = await tested.send(bearer(await made()));
-      assert.equal(status, 200, "public routes work with such a token");
-      const { kind, reason } = slots.principal as Anonymous;
-      assert.deepEqual([kind, reason], ["anonymous", "unauthorized"]);
-    });
+    const { status, slots } = await tested.send(bearer(await made()));
+    assert.equal(status, 200, "public routes work with such a token");
+    const { kind, reason } = slots.principal as Anonymous;
+    assert.deepEqual([kind, reason], ["anonymous", "unauthorized"], what);
   }
   assert.equal((await tested.send(bearer(await token()))).slots.principal?.kind, "key");
   assert.equal(
@@ -206,74 +204,59 @@ test("the log of refusals names what is wrong with a token, and no part of the t
   await using provider = await scriptedUpstream([keys]);
   const options = { ...rules, jwks: provider.url };
   await using tested = await testStep(plugin, { options, clock: manualClock() });
-  for (const [made, cause] of [
-    [token({ aud: "another" }), 'token: unexpected "aud" claim value'],
-    [token({ exp: now - 1 }), 'token: "exp" claim timestamp check failed'],
-    [token({}, {}, other.privateKey), "token: signature verification failed"],
+  for (const [what, cause] of [
+    ["is for another audience", 'token: unexpected "aud" claim value'],
+    ["has expired", 'token: "exp" claim timestamp check failed'],
+    ["was signed by another key", "token: signature verification failed"],
   ] as const) {
-    const { slots } = await tested.send(bearer(await made));
+    const { slots } = await tested.send(bearer((await refused[what]?.()) ?? ""));
     assert.equal((slots.principal as Anonymous).cause, cause);
   }
 });
 
-for (const authorization of [
-  "",
-  "Bearer",
-  "Bearer ",
-  "bearer a.b.c",
-  "Bearer  a.b.c",
-  "Basic YTpi",
-  "Bearer a.b",
-  "Bearer a.b.c d",
-  "Bearer a.b.c.d.e",
-  "Bearer gateway_dev_0",
-  "a.b.c",
-]) {
-  test(`the header ${JSON.stringify(authorization)} is not a bearer token`, async () => {
-    const options = { ...rules, jwks: "http://127.0.0.1:9" };
-    await using tested = await testStep(plugin, { options });
-    const { principal } = (await tested.send({ headers: { authorization } })).slots;
-    const reason = "invalid authorization format";
-    assert.deepEqual(principal, { kind: "anonymous", reason, cause: "malformed" });
+test("a header of another form is not a bearer token", async () => {
+  await using tested = await testStep(plugin, {
+    options: { ...rules, jwks: "http://127.0.0.1:9" },
   });
-}
+  const reason = "invalid authorization format";
+  const forms = ["", "Bearer", "Bearer ", "bearer a.b.c", "Bearer  a.b.c", "Basic YTpi", "a.b.c"];
+  forms.push("Bearer a.b", "Bearer a.b.c d", "Bearer a.b.c.d.e", "Bearer gateway_dev_0");
+  for (const authorization of forms) {
+    const { principal } = (await tested.send({ headers: { authorization } })).slots;
+    assert.deepEqual(principal, { kind: "anonymous", reason, cause: "malformed" }, authorization);
+  }
+});
 
-for (const [what, reply] of Object.entries({
-  "an error": { status: 500 },
-  "a page": { body: "<html>" },
-  "no keys": { body: { keys: "none" } },
-  "half an answer": { body: '{"keys":', breaks: true },
-  "a redirect": { status: 302, headers: { location: "http://127.0.0.1:9" } },
-} satisfies Record<string, UpstreamReply>)) {
-  test(`while the provider answers with ${what}, tokens cannot be checked, and afterwards they can`, async () => {
-    let isBroken = true;
-    await using provider = await scriptedUpstream(() => (isBroken ? reply : keys));
+test("while the provider gives no valid keys, tokens cannot be checked, and afterwards they can", async () => {
+  const replies: Readonly<Record<string, UpstreamReply>> = {
+    "an error": { status: 500 },
+    "a page": { body: "<html>" },
+    "no keys": { body: { keys: "none" } },
+    "half an answer": { body: '{"keys":', breaks: true },
+    "a redirect": { status: 302, headers: { location: "http://127.0.0.1:9" } },
+    "half a key": { body: { keys: [{ ...jwk, x: "AA" }] } },
+    "its private key": { body: { keys: [{ ...(await exportJWK(privateKey)), kid: "k1" }] } },
+  };
+  let reply = keys;
+  await using provider = await scriptedUpstream(() => reply);
+  for (const [what, broken] of Object.entries(replies)) {
+    reply = broken;
     const options = { ...rules, jwks: provider.url };
     await using tested = await testStep(plugin, { options, clock: manualClock() });
     const request = bearer(await token());
-    assert.equal((await tested.send(request)).status, 503);
+    assert.equal((await tested.send(request)).status, 503, what);
     assert.ok(tested.lines.some((line) => line.startsWith("a token could not be checked")));
     // A token that is not valid by itself is refused without the provider.
     const { principal } = (await tested.send(bearer("a.b.c"))).slots;
     const cause = "token: JWS Protected Header is invalid";
     assert.deepEqual(principal, { kind: "anonymous", reason: "unauthorized", cause });
-    isBroken = false;
+    reply = keys;
+    // Half a key is an answer, which is kept for a while.
+    if (what === "half a key" || what === "its private key") continue;
     tested.clock.advance(1_000);
-    assert.equal((await tested.send(request)).slots.principal?.kind, "key");
-  });
-}
-
-for (const [what, wrong] of Object.entries({
-  "half a key": { ...jwk, x: "AA" },
-  "its private key": { ...(await exportJWK(privateKey)), kid: "k1" },
-})) {
-  test(`while the provider publishes ${what}, tokens cannot be checked`, async () => {
-    await using provider = await scriptedUpstream(() => ({ body: { keys: [wrong] } }));
-    const options = { ...rules, jwks: provider.url };
-    await using tested = await testStep(plugin, { options, clock: manualClock() });
-    assert.equal((await tested.send(bearer(await token()))).status, 503);
-  });
-}
+    assert.equal((await tested.send(request)).slots.principal?.kind, "key", what);
+  }
+});
 
 test("while the provider fails, it is asked once per second", async () => {
   await using provider = await scriptedUpstream(() => ({ status: 500 }));

@@ -99,18 +99,6 @@ test("allowed tools of another server are called", async () => {
   );
 });
 
-test("a server that never answers does not delay the start", async () => {
-  const asked = Promise.withResolvers<void>();
-  await using upstream = await scriptedUpstream(() => {
-    asked.resolve();
-    return new Promise<UpstreamReply>(() => {});
-  });
-  const options = { prefix: "acme", url: upstream.url, tools: { echo: 5 } };
-  await using tested = await testTools(plugin, { options });
-  await asked.promise;
-  assert.deepEqual(tested.catalogue.list, []);
-});
-
 test("the tools of a server that was unavailable appear when it answers, and follow its list", async () => {
   let isUnavailable = true;
   let names = ["echo"];
@@ -204,42 +192,35 @@ test("invalid tools are skipped, and errors of one call keep the connection", as
   assert.ok(!tested.lines.some((line) => line.includes("is unavailable")));
 });
 
-test("schemas of the server are shown as they are, and only the server applies them", async () => {
+test("schemas and hints of the server are shown as they are, and only the server applies schemas", async () => {
   // Checking this pattern takes longer than the universe has existed.
   const slow = { type: "string", pattern: "^(a+)+$" };
   const text = `${"a".repeat(100)}!`;
   const $schema = "http://json-schema.org/draft-07/schema#";
   const schema = { ...object, $schema, properties: { text: slow }, required: ["text"] };
-  const listed = [{ name: "echo", inputSchema: schema, outputSchema: schema }];
+  const annotations = { title: "Read", readOnlyHint: true };
+  const listed = [
+    { name: "echo", inputSchema: schema, outputSchema: schema },
+    { name: "read", inputSchema: object, annotations },
+  ];
   await using upstream = await server((message) => {
     if (message.method === "tools/list") return result(message, { tools: listed });
     if (message.method !== "tools/call") return undefined;
     return result(message, { content: [], structuredContent: { text } });
   });
-  await using tested = await started(upstream);
-  const [shown] = tested.catalogue.list;
+  await using tested = await started(upstream, { echo: 1, read: 1 });
+  const [shown, other] = tested.catalogue.list;
+  // A tool without hints is not shown as harmless.
+  assert.deepEqual(
+    [shown?.annotations, other?.annotations],
+    [{ readOnlyHint: false }, annotations],
+  );
   assert.deepEqual([shown?.inputSchema, shown?.outputSchema], [schema, schema]);
   const outcome = await tested.call("acme_echo", { text });
   assert.ok(outcome.ok && outcome.isStructured === true);
   assert.deepEqual(JSON.parse(outcome.json), { text });
   const call = messagesOf(upstream).find(({ method }) => method === "tools/call");
   assert.equal(call?.params?.arguments?.text, text);
-});
-
-test("hints of a tool are kept, and a tool without hints is not shown as harmless", async () => {
-  const hints = { title: "Read", readOnlyHint: true };
-  const listed = [
-    { name: "read", inputSchema: object, annotations: hints },
-    { name: "echo", inputSchema: object },
-  ];
-  await using upstream = await server((message) =>
-    message.method === "tools/list" ? result(message, { tools: listed }) : undefined,
-  );
-  await using tested = await started(upstream, { read: 1, echo: 1 });
-  assert.deepEqual(
-    tested.catalogue.list.map(({ annotations }) => annotations),
-    [hints, { readOnlyHint: false }],
-  );
 });
 
 const secret = "postgres://admin:secret@10.0.0.1";
@@ -262,23 +243,24 @@ const broken: Readonly<Record<string, (message: Message) => UpstreamReply>> = {
   }),
 };
 
-for (const [what, reply] of Object.entries(broken)) {
-  test(`a call that the server answers with ${what} fails without its text, and the next one works`, async () => {
-    let isBroken = false;
-    await using upstream = await server((message) =>
-      isBroken && message.method === "tools/call" ? reply(message) : undefined,
-    );
-    await using tested = await started(upstream);
-    isBroken = true;
+test("a call that the server does not answer properly fails without its text, and the next one works", async () => {
+  let reply: ((message: Message) => UpstreamReply) | undefined;
+  await using upstream = await server((message) =>
+    message.method === "tools/call" ? reply?.(message) : undefined,
+  );
+  await using tested = await started(upstream);
+  for (const [what, broken_] of Object.entries(broken)) {
+    reply = broken_;
     const failed = await tested.call("acme_echo");
-    assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR");
+    assert.equal(!failed.ok && failed.code, "GATEWAY_TOOL_EXECUTION_ERROR", what);
     assert.doesNotMatch(JSON.stringify(failed), /secret/);
-    isBroken = false;
-    assert.equal((await tested.call("acme_echo")).ok, true);
-  });
-}
+    reply = undefined;
+    assert.equal((await tested.call("acme_echo")).ok, true, what);
+  }
+});
 
 test("the text of a failed tool is bounded, and other content of it is not passed on", async () => {
+  const headers = { "content-type": "text/event-stream" };
   const contents: object[][] = [
     [{ type: "text", text: "x".repeat(5_000) }],
     [{ type: "image", data: "AA==", mimeType: "image/png" }],
@@ -287,11 +269,12 @@ test("the text of a failed tool is bounded, and other content of it is not passe
       { type: "text", text: "b" },
     ],
   ];
-  await using upstream = await server((message) =>
-    message.method === "tools/call"
-      ? result(message, { content: contents.shift(), isError: true })
-      : undefined,
-  );
+  // Answers in the form of an event stream are read, too.
+  await using upstream = await server((message) => {
+    if (message.method !== "tools/call") return undefined;
+    const { body } = result(message, { content: contents.shift(), isError: true });
+    return { headers, body: `event: message\ndata: ${JSON.stringify(body)}\n\n` };
+  });
   await using tested = await started(upstream);
   const messages: string[] = [];
   for (const _ of [1, 2, 3]) {
@@ -300,19 +283,6 @@ test("the text of a failed tool is bounded, and other content of it is not passe
     messages.push(failed.message);
   }
   assert.deepEqual(messages, ["x".repeat(2_000), "the tool failed", "a\nb"]);
-});
-
-test("an answer in the form of an event stream is read", async () => {
-  await using upstream = await server((message) => {
-    if (message.method !== "tools/call") return undefined;
-    const { body } = result(message, { content: [{ type: "text", text: "streamed" }] });
-    const headers = { "content-type": "text/event-stream" };
-    return { headers, body: `event: message\ndata: ${JSON.stringify(body)}\n\n` };
-  });
-  await using tested = await started(upstream);
-  const outcome = await tested.call("acme_echo");
-  assert.ok(outcome.ok);
-  assert.deepEqual(outcome.content, [{ type: "text", text: "streamed" }]);
 });
 
 test("a connection that breaks in a call fails this call alone", async () => {

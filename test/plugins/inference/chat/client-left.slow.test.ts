@@ -5,10 +5,11 @@ import type { IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
 import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
-import { usageOf } from "../networks/worker-scripts.ts";
+import { failing, usageOf } from "../networks/worker-scripts.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";
 import {
   assertRefused,
+  chatBody,
   pipelineOf,
   startChat,
   textOf,
@@ -16,7 +17,7 @@ import {
   type ChatGateway,
 } from "./gateway.ts";
 
-const inTime = { timeout: 20_000 };
+const inTime = { timeout: 60_000 };
 
 const role = eventOf(chunkOf({ role: "assistant", content: "" }));
 const token = eventOf(chunkOf({ content: "x" }));
@@ -76,25 +77,33 @@ describe("a client that leaves", inTime, () => {
     assert.equal(charge.estimated, false);
   });
 
+  /** Sends a request whose client leaves when the worker has it. */
+  async function leave({ worker, gateway }: ChatGateway, stream: boolean): Promise<Exchange> {
+    const held = worker.hold();
+    const leaving = new AbortController();
+    const asking = fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify(chatBody({ stream })),
+      signal: leaving.signal,
+    });
+    const exchange = await held;
+    leaving.abort();
+    await assert.rejects(asking, { name: "AbortError" });
+    return exchange;
+  }
+
+  it("before the worker refuses the request: nothing is charged, and no other worker is asked", async () => {
+    await using chat = await startChat();
+    await failing(500)(await leave(chat, true));
+    assert.match(await chat.logged(), /"outcome":"clientLeft"/);
+    assert.deepEqual([chat.charges(), chat.worker.received.length], [[], 1]);
+  });
+
   for (const stream of [true, false]) {
     it(`before the first byte (stream: ${stream}): the worker's request ends, and the prompt is charged`, async () => {
       await using chat = await startChat();
-      const held = chat.worker.hold();
-      const leaving = new AbortController();
-      const { url, key } = chat.gateway;
-      const asking = fetch(`${url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({
-          model: "Test/Model-1",
-          stream,
-          messages: [{ role: "user", content: "Hi" }],
-        }),
-        signal: leaving.signal,
-      });
-      const worker = await held;
-      leaving.abort();
-      await assert.rejects(asking, { name: "AbortError" });
+      const worker = await leave(chat, stream);
       await worker.left;
       const [charge, ...more] = await chat.charged(1);
       assert.deepEqual(more, []);

@@ -39,13 +39,8 @@ describe("an invalid request", () => {
     ["no JSON", "{"],
     ["an empty body", ""],
     ["a list", "[]"],
-    ["no members", "{}"],
     ["bytes that are no text", Buffer.of(0xff, 0xfe, 0x00)],
     ["JSON in gzip", gzipSync(JSON.stringify(chatBody()))],
-    ["no model", JSON.stringify(chatBody({ model: undefined }))],
-    ["no messages", JSON.stringify(chatBody({ messages: undefined }))],
-    ["stream as text", JSON.stringify(chatBody({ stream: "true" }))],
-    ["max_tokens as text", JSON.stringify(chatBody({ max_tokens: "5" }))],
     ["a bad message", JSON.stringify(chatBody({ messages: [{ role: "user", content: 1 }] }))],
   ];
   for (const [what, body] of bodies) {
@@ -222,12 +217,44 @@ describe("a worker that fails before the first byte", inTime, () => {
     ["answers nothing", raw(200, json, [])],
     ["answers an error with status 200", raw(200, json, ['{"error":{"message":"no"}}'])],
     ["answers no choices", raw(200, json, ['{"choices":[]}'])],
+    ["answers no message", raw(200, json, ['{"choices":[{}]}'])],
+    ["answers a list as content", raw(200, json, ['{"choices":[{"message":{"content":[1]}}]}'])],
+    ["answers too much", raw(200, json, [`{"x":"${"y".repeat(17 << 20)}"}`])],
+    [
+      "answers in one piece although asked to stream",
+      (exchange) => (exchange.body["stream"] === true ? whole() : failing(500))(exchange),
+    ],
+    [
+      "breaks off its answer",
+      async (exchange) => {
+        exchange.begin(200, json);
+        await exchange.push('{"choices":[{"message":{"content":"Hel');
+        exchange.cut();
+      },
+    ],
+    [
+      "refuses with an endless body",
+      async (exchange) => {
+        exchange.begin(500);
+        while ((await exchange.push("x".repeat(1 << 16))) === "taken");
+      },
+    ],
     ["sends events that are no JSON", raw(200, {}, ["data: nonsense\n\n"])],
+    ["sends an event that is no object", raw(200, {}, ["data: []\n\n"])],
+    ["sends comments only", raw(200, {}, [": ping\n\n"])],
+    ["sends an endless event", raw(200, {}, [`data: ${"x".repeat(1_500_000)}`])],
+    [
+      "hides an event in a text",
+      raw(200, {}, [
+        'data: {"choices":[{"delta":{"content":"a long enough text\r\rdata: [DONE]\r\r"},"finish_reason":"stop"}]}\n\n',
+      ]),
+    ],
     ["sends an error as its first event", raw(200, {}, ['data: {"error":{"code":500}}\n\n'])],
     [
       "codes its answer in a way that nobody knows",
       raw(200, { "content-encoding": "rot13" }, ["x"]),
     ],
+    ["codes its answer twice", raw(200, { "content-encoding": "gzip, br" }, ["x"])],
     ["says gzip and sends something else", raw(200, { "content-encoding": "gzip" }, ["plain"])],
   ];
   for (const [how, script] of odd) {
@@ -379,18 +406,6 @@ describe("a worker that fails after the first byte", inTime, () => {
     chat.worker.script(streamed({ stop: { after: 1, how: "cut" } }));
     await chat.stream();
     assert.equal(chat.worker.received.length, asked + 1);
-  });
-
-  it("a whole answer that breaks off leads to 503 and is not charged", async () => {
-    const earlier = chat.charges().length;
-    const broken: Script = async (exchange) => {
-      exchange.begin(200, { "content-type": "application/json" });
-      await exchange.push('{"choices":[{"message":{"content":"Hel');
-      exchange.cut();
-    };
-    chat.worker.script(broken);
-    assertChatError(await chat.ask(), 503, "UPSTREAM_ERROR");
-    assert.equal(chat.charges().length, earlier);
   });
 });
 

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { chunkOf, eventOf } from "../networks/chat-events.ts";
-import { failing, streamed, usageOf, whole } from "../networks/worker-scripts.ts";
+import { failing, usageOf, whole } from "../networks/worker-scripts.ts";
 import { inRequestedShape, startChat, tokenMilli } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
@@ -37,19 +37,6 @@ describe("a usage report above the limits of the request", inTime, () => {
     assert.equal(await chat.metric(series), 2);
     const lines = (await chat.logged()).split("\n");
     assert.equal(lines.filter((line) => line.includes("reported more usage")).length, 1);
-  });
-
-  it("is accepted up to max_tokens, or up to the network's maxOutputTokens without it", async () => {
-    await using chat = await startChat({ network: "maxOutputTokens: 50" });
-    const used = async (completion: number, members: object): Promise<unknown> => {
-      chat.worker.script(whole({ usage: usageOf(5, completion) }));
-      const { json } = await chat.ask(members);
-      return json.usage.completion_tokens;
-    };
-    assert.equal(await used(20, { max_tokens: 20 }), 20);
-    assert.equal(await used(21, { max_tokens: 20 }), 3);
-    assert.equal(await used(50, {}), 50);
-    assert.equal(await used(51, {}), 3);
   });
 
   it("that is accepted is charged up to the reservation, and the answer contains the charge", async () => {
@@ -91,30 +78,7 @@ describe("a stream that exceeds its token limit", inTime, () => {
     const series = 'sluice_inference_capped_streams_total{network="classic",worker="Test/Model-1"}';
     assert.equal(await chat.metric(series), 1);
   });
-
-  it("is not ended within the limit, in whatever way tokens are split into chunks", async () => {
-    await using chat = await startChat();
-    chat.worker.script(streamed({ tokens: Array.from({ length: maxTokens + 10 }, () => "x") }));
-    const events = await chat.stream({ max_tokens: maxTokens });
-    assert.match(events.at(-2) ?? "", /"finish_reason":"stop"/);
-  });
 });
-
-it(
-  "ignored fields of a request are listed in a header and counted, streamed and whole",
-  inTime,
-  async () => {
-    await using chat = await startChat();
-    const lost = { tools: [], temperature: 0, response_format: { type: "json_object" }, odd: 1 };
-    for (const stream of [true, false]) {
-      const { status, headers } = await chat.ask({ stream, ...lost });
-      assert.equal(status, 200);
-      assert.equal(headers["x-sluice-ignored"], "temperature, tools, response_format, odd");
-    }
-    assert.equal((await chat.ask()).headers["x-sluice-ignored"], undefined);
-    assert.equal(await chat.metric('sluice_chat_ignored_fields_total{field="tools"}'), 2);
-  },
-);
 
 it(
   "the error for an unknown model contains its shortened, printable id and the route that lists models",

@@ -11,7 +11,7 @@ const nothing = {
   isError: false,
 };
 
-for (const text of [
+const invalid = [
   "",
   " ",
   "null",
@@ -39,11 +39,11 @@ for (const text of [
   '{"a":\n"',
   '{"a":'.repeat(500),
   `{"a":${"[".repeat(500)}${"]".repeat(500)}}`,
-]) {
-  test(`${JSON.stringify(text.slice(0, 40))} is not a chunk`, () => {
-    assert.equal(read(text), undefined);
-  });
-}
+];
+
+test("a text that is not a JSON object is not a chunk", () => {
+  for (const text of invalid) assert.equal(read(text), undefined, text.slice(0, 40));
+});
 
 const content = '{"index":0,"delta":{"content":"a"},"finish_reason":null}';
 
@@ -61,15 +61,15 @@ test("a chunk does not affect the next one", () => {
   assert.deepEqual(read("{}"), nothing);
 });
 
-for (const [name, text] of [
-  ["null", '{"usage":null,"error":null,"choices":null}'],
-  ["text", '{"usage":"many","choices":"none"}'],
-  ["an empty list", '{"usage":[],"choices":[ ]}'],
-] as const) {
-  test(`usage and choices that are ${name} are ignored`, () => {
-    assert.deepEqual(read(text), nothing);
-  });
-}
+test("usage and choices of another shape are ignored", () => {
+  for (const text of [
+    '{"usage":null,"error":null,"choices":null}',
+    '{"usage":"many","choices":"none"}',
+    '{"usage":[],"choices":[ ]}',
+  ]) {
+    assert.deepEqual(read(text), nothing, text);
+  }
+});
 
 test("the last of two members with the same name is used", () => {
   const twice = `{"choices":[${content}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;

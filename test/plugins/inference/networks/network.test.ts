@@ -1,19 +1,142 @@
+/** A network with scripted workers: which worker is chosen, at which price, and what becomes of connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import type {
+  AnswerReader,
+  InferenceFailure,
+  InferenceResult,
+  ModelOverride,
+  NetworkConfig,
+} from "sluice-gateway/services";
 import { createCatalogue } from "../../../../plugins/inference/networks/catalogue.ts";
-import { failureOf, model, openNetwork, resultOf, type Opened } from "./network-harness.ts";
-import { silent, streamed } from "./worker-scripts.ts";
-import { startWorker, type Worker } from "./scripted-worker.ts";
+import { Network } from "../../../../plugins/inference/networks/network.ts";
+import { whenStable } from "../../../http/forwarding-gateway.ts";
+import { observed, type Observed } from "./observed-services.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
+import { cutImmediately, failing, raw, silent, streamed, whole } from "./worker-scripts.ts";
+import { startWorker, type Worker } from "./scripted-worker.ts";
 
 const inTime = { timeout: 10_000 };
+const model = "Test/Model-1";
+
+interface Opened extends AsyncDisposable {
+  readonly network: Network;
+  readonly seen: Observed;
+  /** Replaces the overrides of the operator. */
+  override(...overrides: readonly ModelOverride[]): void;
+  /** Sends a request to the model. */
+  ask(over?: AskOptions): Promise<Ending>;
+  /** Reads the next due document again: the status or the rate. */
+  readAgain(): Promise<void>;
+}
+
+interface AskOptions {
+  readonly streamed?: boolean;
+  readonly headers?: readonly string[];
+  /** Pauses after each arrival, until the next turn of the event loop at the earliest. */
+  readonly pauses?: () => Promise<unknown>;
+}
+
+/** The end of an answer, and all content that the reader received. */
+interface Ending {
+  readonly text: string;
+  readonly result?: InferenceResult | undefined;
+  readonly failure?: InferenceFailure;
+}
+
+/** Opens a network. Disposing it asserts that no worker has a request in flight. */
+async function openNetwork(url: string, over: Partial<NetworkConfig> = {}): Promise<Opened> {
+  const seen = observed();
+  let overrides: ReadonlyMap<string, ModelOverride> = new Map();
+  const config: NetworkConfig = {
+    name: "net",
+    kind: "openai",
+    url,
+    origins: [],
+    statusUrl: undefined,
+    statusMs: 1_000_000,
+    // 3 milli-CU per token.
+    prices: { pricePerTokenNano: "12" },
+    rate: { kind: "fixed", usd: "0.25" },
+    headers: {},
+    connectMs: 2_000,
+    idleMs: 86_400_000,
+    answerMs: 86_400_000,
+    maxOutputTokens: 1_000_000,
+    prompt: { passes: [], imageTokens: 4_096, contextTokens: undefined },
+    speaks: ["embeddings"],
+    affinity: "session",
+    ...over,
+  };
+  const network = new Network(config, { ...seen, overrides: () => overrides, random: () => 0 });
+  await network.settled;
+  return {
+    network,
+    seen,
+    override(...more) {
+      overrides = new Map(more.map((one) => [one.id, one]));
+    },
+    ask: (options) => ask(network, options),
+    async readAgain() {
+      const read = seen.timer((ms) => ms > 800_000);
+      const before = seen.timers.length;
+      // The time advances only until the answer begins, which sets its limit of 5 s, so that the answer has time to
+      // end.
+      while (!seen.timers.slice(before).includes(5_000)) seen.clock.advance(1_000);
+      await read;
+    },
+    async [Symbol.asyncDispose]() {
+      assert.deepEqual(
+        [...network.workers].filter(({ inFlight }) => inFlight !== 0),
+        [],
+      );
+      await network.close();
+    },
+  };
+}
+
+function ask(
+  network: Network,
+  { streamed: stream = true, headers, pauses }: AskOptions = {},
+  readerOf = (reader: AnswerReader): AnswerReader => reader,
+): Promise<Ending> {
+  const asked = { model, stream, stream_options: { include_usage: true } };
+  const offer = network.models.get(model);
+  assert.ok(offer, "the model is listed");
+  const { promise, resolve } = Promise.withResolvers<Ending>();
+  let text = "";
+  const reader: AnswerReader = {
+    onChoice(bytes, start, end) {
+      // Tests read only members of a choice that their scripts wrote.
+      const { delta } = JSON.parse(bytes.toString("utf8", start, end)) as {
+        delta: { content?: string };
+      };
+      text += delta.content ?? "";
+    },
+    onRead() {
+      if (pauses === undefined) return;
+      call.pause();
+      void pauses().then(() => call.resume());
+    },
+    onEnd: (result, message) => resolve({ result, text: message?.content ?? text }),
+    onError: (failure, result) => resolve({ failure, result, text }),
+  };
+  const body = Buffer.from(JSON.stringify(asked));
+  const call = offer.send({ body, streamed: stream, promptBytes: 20, headers }, readerOf(reader));
+  return promise;
+}
+
+async function resultOf(asked: Promise<Ending>): Promise<InferenceResult> {
+  const { failure, result } = await asked;
+  assert.equal(failure, undefined);
+  return result ?? assert.fail();
+}
+
+type Listed = { readonly url?: string } & Readonly<Record<string, unknown>>;
 
 /** Opens a network whose status lists these workers. */
-async function listing(
-  at: Worker,
-  workers: readonly ({ readonly url?: string } & Readonly<Record<string, unknown>>)[],
-  over: object = {},
-): Promise<Opened> {
+async function listing(at: Worker, workers: readonly Listed[], over: object = {}): Promise<Opened> {
   list(at, workers);
   const origins = workers.flatMap(({ url }) => (url === undefined ? [] : [new URL(url).origin]));
   return openNetwork(at.url, { statusUrl: `${at.url}/status`, origins, ...over });
@@ -24,68 +147,18 @@ function list(at: Worker, workers: readonly object[], more: object = {}): void {
   at.documents.set("/status", { price_per_token_nano: "12", workers: listed, ...more });
 }
 
-test(
-  "without a status document, every listed model counts as a worker at the configured price",
-  inTime,
-  async () => {
-    await using worker = await startWorker({ models: ["b", "a"] });
-    await using opened = await openNetwork(worker.url);
-    const entries = [...opened.network.models.values()].map(({ entry }) => entry);
-    assert.deepEqual(
-      entries.map(({ modelId }) => modelId),
-      ["a", "b"],
-    );
-    assert.deepEqual(entries[0], {
-      network: "net",
-      modelId: "a",
-      ownedBy: "net",
-      createdAt: opened.seen.clock.now(),
-      activeWorkers: 1,
-      promptPriceCUMilli: 3,
-      completionPriceCUMilli: 3,
-      cachedPriceCUMilli: 3,
-      coefficients: { base: 1000, standard: 1000, priority: 1000 },
-      evidence: "none",
-    });
-  },
-);
-
-test(
-  "draining workers are skipped and busy ones count; the bands are lowest, median and highest coefficient",
-  inTime,
-  async () => {
-    await using worker = await startWorker();
-    await using opened = await listing(worker, [
-      { id: "w1", coefficient: 3000 },
-      { id: "w2", coefficient: 500, state: "busy" },
-      { id: "w3", coefficient: 1001 },
-      { id: "w4", coefficient: 2000 },
-      { id: "w5", coefficient: 1, state: "draining" },
-      { id: "w6", model: "drained", state: "draining" },
-    ]);
-    const offer = opened.network.models.get(model);
-    assert.equal(offer?.activeWorkers, 4);
-    assert.deepEqual(offer.entry.coefficients, { base: 500, standard: 1501, priority: 3000 });
-    // 12 × 1.501 × 0.25 = 4.503 at the median, 9 at the most.
-    assert.equal(offer.entry.promptPriceCUMilli, 5);
-    assert.equal(offer.maxMilliCu(900, 100), 9_000);
-    const drained = opened.network.models.get("drained");
-    assert.equal(drained?.activeWorkers, 0);
-    assert.equal(drained.entry.coefficients, undefined);
-    assert.equal(drained.entry.promptPriceCUMilli, 3);
-    const asked = opened.ask({ modelId: "drained" });
-    assert.equal((await failureOf(asked)).failure, "unavailable");
-    assert.equal(worker.received.length, 0);
-  },
-);
-
-test("an answer is charged at the coefficient of its worker", inTime, async () => {
-  await using worker = await startWorker({ otherwise: streamed() });
-  await using opened = await listing(worker, [{ id: "w1", coefficient: 1500 }]);
-  const { costMilliCu, worker: served } = await resultOf(opened.ask());
-  // 7 tokens × 12 × 1.5 × 0.25 = 31.5.
-  assert.equal(costMilliCu, 32);
-  assert.equal(served.pricing.coefficient, 1500);
+test("the dearest worker is reserved for, and draining workers get nothing", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await listing(worker, [
+    { id: "w1", coefficient: 3000 },
+    { id: "w2", coefficient: 500, state: "busy" },
+    { id: "w3", coefficient: 9000, state: "draining" },
+  ]);
+  assert.equal(opened.network.models.get(model)?.maxMilliCu(900, 100), 9_000);
+  list(worker, [{ id: "w1", state: "draining" }]);
+  await opened.readAgain();
+  assert.equal((await opened.ask()).failure, "unavailable");
+  assert.equal(worker.received.length, 0);
 });
 
 test("price and rate are those at the time when the worker was chosen", inTime, async () => {
@@ -98,7 +171,7 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
     everyMs: 1_500_000,
     maxAgeMs: 86_400_000,
   } as const;
-  await using opened = await listing(worker, [{ id: "w1" }], { rate, idleMs: 86_400_000 });
+  await using opened = await listing(worker, [{ id: "w1", coefficient: 1500 }], { rate });
   const held = worker.hold();
   const asked = opened.ask();
   const exchange = await held;
@@ -111,10 +184,11 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
   assert.equal(opened.network.models.get(model)?.entry.promptPriceCUMilli, 45_000);
   await streamed()(exchange);
   const { costMilliCu, worker: served } = await resultOf(asked);
-  assert.equal(costMilliCu, 21);
+  // 7 tokens × 12 × 1.5 × 0.25 = 31.5.
+  assert.equal(costMilliCu, 32);
   assert.deepEqual(served.pricing, {
     network: "net",
-    coefficient: 1000,
+    coefficient: 1500,
     pricePerTokenNano: "12",
     tokenUsdRate: "0.25",
     asOf: chosenAt,
@@ -122,69 +196,45 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
 });
 
 test(
-  "a worker that is removed from the list completes its requests and gets no more",
+  "a worker that is not listed any more completes its requests and gets no more",
   inTime,
   async () => {
     await using home = await startWorker();
     await using old = await startWorker();
     await using young = await startWorker({ otherwise: streamed() });
-    const over = { idleMs: 86_400_000, origins: [old.url, young.url] };
-    await using opened = await listing(home, [{ id: "w1", url: old.url }], over);
-    const held = old.hold();
-    const asked = opened.ask();
-    const exchange = await held;
+    const before = ["w1", "w2"].map((id) => ({ id, url: old.url }));
+    const origins = [old.url, young.url];
+    await using opened = await listing(home, before, { origins });
+    const held = [old.hold(), old.hold()];
+    const asked = held.map(() => opened.ask());
+    const [first, second] = await Promise.all(held);
     list(home, [{ id: "w1", url: young.url }]);
     await opened.readAgain();
     assert.equal((await resultOf(opened.ask())).worker.id, "w1");
     assert.equal(young.received.length, 1);
-    await streamed()(exchange);
-    assert.equal((await resultOf(asked)).finishReason, "stop");
-    assert.equal(old.received.length, 1);
+    await streamed()(first ?? assert.fail());
+    // A retry uses the current workers.
+    second?.cut();
+    for (const one of asked) assert.equal((await resultOf(one)).finishReason, "stop");
+    assert.deepEqual([old.received.length, young.received.length], [2, 2]);
   },
 );
 
-test("a retry uses the current workers", inTime, async () => {
-  await using home = await startWorker();
-  await using old = await startWorker();
-  await using young = await startWorker({ otherwise: streamed() });
-  const before = [
-    { id: "w1", url: old.url },
-    { id: "w2", url: old.url },
-  ];
-  const over = { idleMs: 86_400_000, origins: [old.url, young.url] };
-  await using opened = await listing(home, before, over);
-  const held = old.hold();
-  const asked = opened.ask();
-  const exchange = await held;
-  list(home, [{ id: "w3", url: young.url }]);
-  await opened.readAgain();
-  exchange.cut();
-  assert.equal((await resultOf(asked)).worker.id, "w3");
-  assert.equal(old.received.length, 1);
-});
-
 test("nothing is kept of a model that is not listed any more", inTime, async () => {
   await using worker = await startWorker();
-  await using opened = await listing(worker, [{ id: "w1" }]);
+  await using opened = await listing(worker, [{ id: "w1" }, { id: "w2" }]);
   const createdAt = (): number | undefined => opened.network.models.get(model)?.entry.createdAt;
   const first = createdAt();
-  list(worker, []);
-  await opened.readAgain();
-  list(worker, [{ id: "w1" }]);
-  await opened.readAgain();
-  assert.ok(Number(createdAt()) > Number(first));
-});
-
-test("a call is unavailable if its model has been removed meanwhile", inTime, async () => {
-  await using worker = await startWorker();
-  await using opened = await listing(worker, [{ id: "w1" }, { id: "w2" }], { idleMs: 86_400_000 });
   const held = worker.hold();
   const asked = opened.ask();
   const exchange = await held;
   list(worker, []);
   await opened.readAgain();
   exchange.cut();
-  assert.equal((await failureOf(asked)).failure, "unavailable");
+  assert.equal((await asked).failure, "unavailable");
+  list(worker, [{ id: "w1" }]);
+  await opened.readAgain();
+  assert.ok(Number(createdAt()) > Number(first));
 });
 
 test("requests are distributed by the number of requests in flight", inTime, async () => {
@@ -195,22 +245,31 @@ test("requests are distributed by the number of requests in flight", inTime, asy
     { id: "w2", url: other.url },
   ]);
   const holding = [one, one, one, other, other, other].map((worker) => worker.hold());
-  const asked = Array.from({ length: 6 }, () => opened.ask());
-  await Promise.all(holding);
-  assert.deepEqual([one.inFlight, other.inFlight], [3, 3]);
-  for (const { call } of asked) call.abort();
-  await Promise.all([one.idle(), other.idle()]);
+  const asked = holding.map(() => opened.ask());
+  for (const exchange of await Promise.all(holding)) await streamed()(exchange);
+  await Promise.all(asked);
+  assert.deepEqual([one.received.length, other.received.length], [3, 3]);
+});
+
+test("at most three workers are tried, and 429 ejects none of them", inTime, async () => {
+  await using worker = await startWorker({ otherwise: failing(429) });
+  const workers = ["a", "b", "c", "d"].map((id) => ({ id }));
+  await using opened = await listing(worker, workers);
+  for (let n = 1; n < 4; n++) {
+    assert.equal((await opened.ask()).failure, "unavailable");
+    assert.equal(worker.received.length, 3 * n);
+  }
+  assert.ok([...opened.network.workers].every(({ isEjected }) => !isEjected));
 });
 
 test(
-  "the last price is used while the status has none, and the configured one before the first reading",
+  "the last price is used while the status has none, and the configured one before",
   inTime,
   async () => {
     await using worker = await startWorker();
     worker.documents.set("/status", { workers: [{ id: "w1", model }] });
-    const statusUrl = `${worker.url}/status`;
     await using opened = await openNetwork(worker.url, {
-      statusUrl,
+      statusUrl: `${worker.url}/status`,
       prices: { pricePerTokenNano: "4" },
     });
     const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
@@ -218,61 +277,26 @@ test(
     list(worker, [{ id: "w1" }]);
     await opened.readAgain();
     assert.equal(shown(), 3);
-    worker.documents.set("/status", { workers: [{ id: "w1", model }] });
-    await opened.readAgain();
-    assert.equal(shown(), 3);
-    worker.documents.set("/status", "garbage");
-    await opened.readAgain();
-    assert.equal(opened.network.models.get(model)?.activeWorkers, 1);
+    for (const document of [{ workers: [{ id: "w1", model }] }, "garbage"]) {
+      worker.documents.set("/status", document);
+      await opened.readAgain();
+      assert.equal(shown(), 3);
+      assert.equal(opened.network.models.get(model)?.activeWorkers, 1);
+    }
   },
 );
 
-for (const url of [
-  "http://v1",
-  "http://127.0.0.1:1/v1/",
-  "http://127.0.0.1:1//v1",
-  "https://v1/v1",
-]) {
-  test(`a worker at ${url} is harmless`, inTime, async () => {
-    await using worker = await startWorker();
-    await using opened = await listing(worker, [{ id: "w1", url, model: "other" }, { id: "w2" }]);
-    assert.deepEqual([...opened.network.models.keys()].toSorted(), [model, "other"].toSorted());
-  });
-}
-
-test("the path of a worker's URL precedes /v1", inTime, async () => {
+test("the path of a worker's URL precedes /v1, and no URL breaks the list", inTime, async () => {
+  const odd = ["http://v1", "http://127.0.0.1:1/v1/", "http://127.0.0.1:1//v1", "https://v1/v1"];
   await using worker = await startWorker({ otherwise: streamed() });
-  const at = `${worker.url}/deep/er/v1/`;
-  await using opened = await listing(worker, [{ id: "w1", url: at }]);
+  await using opened = await listing(worker, [
+    ...odd.map((url) => ({ id: url, url, model: url })),
+    { id: "w1", url: `${worker.url}/deep/er/v1/` },
+  ]);
+  assert.deepEqual([...opened.network.models.keys()].toSorted(), [model, ...odd].toSorted());
   await resultOf(opened.ask());
   assert.equal(worker.received[0]?.path, "/deep/er/v1/chat/completions");
 });
-
-test(
-  "overrides hide models, list models without workers, set owners and coefficients",
-  inTime,
-  async () => {
-    await using worker = await startWorker({ otherwise: streamed() });
-    await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
-    const { models } = opened.network;
-    const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
-    opened.override(
-      { ...plain, id: "hidden", enabled: false },
-      { ...plain, id: "announced", priceCoefficient: 2000 },
-      { ...plain, id: model, ownedBy: "Somebody", priceCoefficient: 4000 },
-    );
-    const changed = opened.network.models;
-    assert.deepEqual([...changed.keys()].toSorted(), ["announced", model].toSorted());
-    assert.equal(changed.get("announced")?.activeWorkers, 0);
-    assert.equal(changed.get("announced")?.entry.promptPriceCUMilli, 6);
-    assert.equal(changed.get(model)?.entry.ownedBy, "Somebody");
-    const { costMilliCu, worker: served } = await resultOf(opened.ask());
-    assert.deepEqual([costMilliCu, served.pricing.coefficient], [84, 4000]);
-    assert.equal(models.get(model)?.entry.createdAt, changed.get(model)?.entry.createdAt);
-    opened.override();
-    assert.deepEqual([...opened.network.models.keys()], [...models.keys()]);
-  },
-);
 
 test("an override replaces the prices of the network, also by one price", inTime, async () => {
   await using worker = await startWorker({ otherwise: streamed() });
@@ -288,60 +312,74 @@ test("an override replaces the prices of the network, also by one price", inTime
   assert.equal(await cost(), 2 * 0.25 * 7 * 12);
   assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 2 * 0.25 * 15 * 12);
   const own = { prompt: "4", cached: "0", completion: "8", reasoning: "0" };
-  opened.override({ ...plain, prices: { pricePerTokenNano: "8", classes: own } });
-  assert.equal(await cost(), 2 * 0.25 * (5 * 4 + 2 * 8));
-  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 2 * 0.25 * (10 * 4 + 5 * 8));
+  opened.override({
+    ...plain,
+    priceCoefficient: 4000,
+    prices: { pricePerTokenNano: "8", classes: own },
+  });
+  assert.equal(await cost(), 4 * 0.25 * (5 * 4 + 2 * 8));
+  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 4 * 0.25 * (10 * 4 + 5 * 8));
 });
 
-test("the list with other overrides is available before they are stored", inTime, async () => {
-  await using worker = await startWorker({ otherwise: streamed() });
-  await using opened = await listing(worker, [{ id: "w1" }, { id: "w2", model: "hidden" }]);
-  const plain = { enabled: true, ownedBy: undefined, priceCoefficient: undefined };
-  const wanted = [
-    { ...plain, id: "hidden", enabled: false },
-    { ...plain, id: "announced", ownedBy: "Somebody" },
-  ];
-  const before = [...opened.network.models.values()].map(({ entry }) => entry);
-  const seen = opened.network.entriesWith(new Map(wanted.map((one) => [one.id, one])));
-  const listed = (): object[] => [...opened.network.models.values()].map(({ entry }) => entry);
-  assert.deepEqual(listed(), before);
-  opened.override(...wanted);
-  assert.deepEqual(seen, listed());
-  assert.notDeepEqual(seen, before);
-});
+test(
+  "an unreachable worker is ejected and probed, for longer each time, until it answers",
+  inTime,
+  async () => {
+    await using worker = await startWorker({ otherwise: streamed() });
+    await using other = await startWorker({ otherwise: streamed() });
+    const workers = [
+      { id: "w1", url: worker.url },
+      { id: "w2", url: other.url },
+    ];
+    await using opened = await listing(other, workers);
+    const { seen } = opened;
+    const rests = (): number[] =>
+      seen.timers.filter((ms) => [2, 4, 8, 16, 32, 60].includes(ms / 1000));
+    await worker.refuse();
+    const before = rests().length;
+    for (let n = 0; n < 2; n++) assert.equal((await resultOf(opened.ask())).worker.id, "w2");
+    assert.ok(seen.lines.includes("warn a worker was ejected after failures"));
+    const cooldowns = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+    for (const [at, ms] of cooldowns.entries()) {
+      while (rests().length === before + at) await new Promise(setImmediate);
+      seen.clock.advance(ms);
+    }
+    await worker.accept();
+    seen.clock.advance(60_000);
+    while (!seen.lines.includes("info a worker is available again")) {
+      seen.clock.advance(1_000);
+      await new Promise(setImmediate);
+    }
+    assert.ok(worker.reads.every((path) => path === "/v1/models"));
+  },
+);
 
-test("an ejected worker is probed for its models and readmitted", inTime, async () => {
-  await using worker = await startWorker({ otherwise: streamed() });
-  await using opened = await openNetwork(worker.url, { headers: { authorization: "Bearer w" } });
-  await worker.refuse();
-  assert.equal((await failureOf(opened.ask())).failure, "unavailable");
-  assert.equal(opened.network.ready, false);
-  await worker.accept();
-  const isBack = until(() => opened.network.ready);
-  opened.seen.clock.advance(2_000);
-  await isBack;
-  assert.deepEqual(worker.reads, ["/v1/models", "/v1/models"]);
-  assert.ok(opened.seen.lines.includes("info a worker is available again"));
-});
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
-}
-
-test("a silent worker does not delay the close of an idle network", inTime, async () => {
-  await using worker = await startWorker();
-  const opened = await openNetwork(worker.url);
-  const held = worker.hold();
-  const asked = opened.ask();
-  const exchange = await held;
-  exchange.begin();
-  const arrived = asked.arrived();
-  await exchange.push(eventOf(chunkOf({ content: "a" })));
-  await arrived;
-  asked.call.abort();
-  await opened.network.close();
-  await exchange.left;
-});
+test(
+  "a worker that refuses the credentials is left out until it accepts them",
+  inTime,
+  async () => {
+    await using worker = await startWorker({ otherwise: failing(401) });
+    await using opened = await openNetwork(worker.url);
+    for (let n = 0; n < 3; n++) assert.ok((await opened.ask()).failure);
+    const [only] = opened.network.workers;
+    const { reason, since, next_try: next } = only?.ejection.absence ?? {};
+    const { host } = new URL(worker.url);
+    assert.equal(reason, `unauthorized: status 401 (worker_error) at ${host}`);
+    assert.equal(Date.parse(String(next)) - Date.parse(String(since)), 2_000);
+    // Its list of models needs no credentials, so that list proves nothing.
+    opened.seen.clock.advance(2_000);
+    while (worker.received.length < 4) await new Promise(setImmediate);
+    await worker.idle();
+    assert.deepEqual(worker.received.at(-1)?.body, {});
+    assert.equal(opened.network.ready, false);
+    worker.script(failing(400));
+    // The cooldown begins when the answer of the probe has been read.
+    while (!opened.network.ready) {
+      opened.seen.clock.advance(1_000);
+      await new Promise(setImmediate);
+    }
+  },
+);
 
 test(
   "the first of two networks with an active worker serves, unless the path names one",
@@ -349,67 +387,34 @@ test(
   async () => {
     await using one = await startWorker();
     await using other = await startWorker();
-    await using first = await listing(one, [{ id: "w1", state: "draining" }], { name: "first" });
-    await using second = await listing(other, [{ id: "w2" }, { id: "w3", model: "own" }], {
-      name: "second",
-    });
+    const draining = [{ id: "w1", state: "draining" }];
+    await using first = await listing(one, draining, { name: "first" });
+    await using second = await listing(other, [{ id: "w2" }], { name: "second" });
     const networks = createCatalogue({
       list: [first.network, second.network],
       store: () => Promise.resolve(true),
     });
-    assert.deepEqual(networks.names, ["first", "second"]);
-    assert.deepEqual(
-      networks.models().map(({ network, modelId }) => `${network} ${modelId}`),
-      [`first ${model}`, `second ${model}`, "second own"],
-    );
-    assert.deepEqual(networks.models("third"), []);
     assert.equal(networks.find(model), second.network.models.get(model));
     assert.equal(networks.find(model, "first"), first.network.models.get(model));
-    assert.equal(networks.find("own", "first"), undefined);
-    assert.equal(networks.find("own")?.activeWorkers, 1);
-    assert.equal(networks.find("none"), undefined);
-    assert.equal(networks.find(model, "third"), undefined);
     list(one, [{ id: "w1" }]);
     await first.readAgain();
     assert.equal(networks.find(model), first.network.models.get(model));
   },
 );
 
-test("a network is unread until its status has been read once", inTime, async () => {
-  await using worker = await startWorker();
-  worker.documents.set("/v1/models", 503);
-  await using down = await openNetwork(worker.url, { name: "down" });
-  await using up = await listing(worker, [], { name: "up" });
-  const networks = createCatalogue({
-    list: [up.network, down.network],
-    store: () => Promise.resolve(true),
-  });
-  assert.deepEqual(
-    [networks.unread(), networks.unread("down"), networks.unread("up"), networks.unread("other")],
-    [true, true, false, false],
-  );
-  assert.equal(down.network.ready, false);
-  worker.documents.set("/v1/models", { data: [{ id: model }] });
-  await down.readAgain();
-  assert.equal(networks.unread(), false);
-  worker.documents.set("/v1/models", 503);
-  await down.readAgain();
-  assert.equal(networks.unread(), false, "what it said last holds");
-  assert.ok(down.network.ready);
-});
-
 test("a network that lists no workers any more is logged once", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await listing(worker, []);
   const line = "warn the network lists no usable worker, so it has no models";
-  assert.deepEqual(opened.seen.lines, [line]);
-  await opened.readAgain();
-  assert.deepEqual(opened.seen.lines, [line]);
-  list(worker, [{ id: "w1" }]);
-  await opened.readAgain();
-  list(worker, []);
-  await opened.readAgain();
-  assert.deepEqual(opened.seen.lines, [line, line]);
+  for (const [workers, lines] of [
+    [[], [line]],
+    [[{ id: "w1" }], [line]],
+    [[], [line, line]],
+  ] as const) {
+    list(worker, workers);
+    await opened.readAgain();
+    assert.deepEqual(opened.seen.lines, lines);
+  }
 });
 
 test(
@@ -419,10 +424,8 @@ test(
     await using home = await startWorker({ otherwise: streamed() });
     await using stranger = await startWorker({ otherwise: streamed() });
     const workers = [{ id: "w1", url: stranger.url }, { id: "w2" }, { id: "w3", url: home.url }];
-    await using opened = await listing(home, workers, {
-      origins: [],
-      headers: { Authorization: "Bearer secret" },
-    });
+    const headers = { Authorization: "Bearer secret" };
+    await using opened = await listing(home, workers, { origins: [], headers });
     for (let n = 0; n < 4; n++) await resultOf(opened.ask());
     await opened.readAgain();
     assert.deepEqual(
@@ -437,10 +440,111 @@ test(
   },
 );
 
-test("a price too high for any reservation makes the status document invalid", inTime, async () => {
+for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
+  test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
+    await using worker = await startWorker({ otherwise: streamed() });
+    await using opened = await openNetwork(worker.url);
+    const asked = ask(opened.network, {}, (reader) => ({
+      ...reader,
+      [callback](...args: readonly unknown[]) {
+        // If it is the last callback, no other follows.
+        if (callback === "onEnd") Reflect.apply(reader.onEnd, reader, args);
+        throw new Error("a bug of the reader's");
+      },
+    }));
+    assert.equal((await asked).failure, callback === "onEnd" ? undefined : "broken");
+    await worker.idle();
+    assert.equal((await resultOf(opened.ask())).finishReason, "stop");
+    assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
+  });
+}
+
+// Connections to workers.
+
+const stream = [
+  eventOf(chunkOf({ content: "Hello" })),
+  eventOf(chunkOf({ content: " world" })),
+  eventOf(chunkOf({}, { finishReason: "stop" })),
+].join("");
+
+test("an answer is read with every content coding, streamed and whole", inTime, async () => {
   await using worker = await startWorker();
-  worker.documents.set("/status", { price_per_token_nano: "100000000000", workers: [] });
-  await using opened = await openNetwork(worker.url, { statusUrl: `${worker.url}/status` });
-  assert.equal(opened.network.hasStatus, false);
-  assert.match(opened.seen.lines.join(), /warn a polled document could not be read/);
+  await using opened = await openNetwork(worker.url);
+  const document = JSON.stringify({ choices: [{ message: { content: "Hello world" } }] });
+  for (const [coding, encode] of [
+    ["X-GZIP", gzipSync],
+    ["deflate", deflateSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+  ] as const) {
+    const headers = { "content-encoding": coding };
+    worker.script(raw(200, headers, [encode(stream)]), raw(200, headers, [encode(document)]));
+    for (const isStream of [true, false]) {
+      assert.equal((await opened.ask({ streamed: isStream })).text, "Hello world", coding);
+    }
+  }
+  const cut = gzipSync(stream);
+  worker.script(raw(200, { "content-encoding": "gzip" }, [cut.subarray(0, cut.length - 9)]));
+  assert.equal((await opened.ask()).failure, "broken");
+});
+
+test("a reader that pauses an encoded stream stops the worker", inTime, async () => {
+  const events = eventOf(chunkOf({ content: "x".repeat(64 * 1024) })).repeat(64);
+  const bytes = gzipSync(events + stream);
+  const otherwise = raw(200, { "content-encoding": "gzip" }, [bytes]);
+  await using worker = await startWorker({ otherwise });
+  await using opened = await openNetwork(worker.url);
+  let [choices, atRest] = [0, 0];
+  const counted = (reader: AnswerReader): AnswerReader => ({
+    ...reader,
+    onChoice: () => void choices++,
+  });
+  // The first pause is long, and the others end at once.
+  const pauses = async (): Promise<void> => {
+    if (atRest === 0) atRest = await whenStable(() => choices);
+  };
+  await resultOf(ask(opened.network, { pauses }, counted));
+  assert.ok(atRest > 0 && atRest < 32, `${atRest} events reported`);
+  assert.equal(choices, 64 + 3);
+});
+
+test("a connection is used again after [DONE], a refusal and a whole answer", inTime, async () => {
+  await using worker = await startWorker();
+  await using opened = await openNetwork(worker.url);
+  const done = eventOf("[DONE]");
+  // A stream that is paused as it ends leaves its connection usable, too.
+  for (const pauses of [undefined, () => new Promise<void>(() => {})]) {
+    const held = worker.hold();
+    const asked = opened.ask(pauses && { pauses });
+    const exchange = await held;
+    exchange.begin();
+    await exchange.push(stream + done);
+    assert.equal((await asked).text, "Hello world");
+    exchange.end();
+    // The network reads the end of the body.
+    for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  }
+  worker.script(failing(400), whole(), streamed());
+  assert.equal((await opened.ask()).failure, "rejected");
+  await resultOf(opened.ask({ streamed: false }));
+  await resultOf(opened.ask());
+  assert.equal(worker.connections, 1);
+  // A request that the worker has read is not sent to it again.
+  worker.script(cutImmediately, streamed());
+  assert.equal((await opened.ask()).failure, "unavailable");
+  assert.deepEqual([worker.received.length, worker.connections], [6, 1]);
+});
+
+test("the headers of a request do not replace those of the network", inTime, async () => {
+  await using worker = await startWorker();
+  const headers = { "X-Fixed": "operator", Authorization: "Bearer w", "content-length": "7" };
+  await using opened = await openNetwork(`${worker.url}/v1/`, { headers });
+  const own = ["x-tenant", "blue", "x-fixed", "step", "content-type", "text/plain"];
+  await resultOf(opened.ask({ headers: own, streamed: false }));
+  const { path, headers: sent } = worker.received[0] ?? assert.fail();
+  assert.equal(path, "/v1/chat/completions");
+  assert.deepEqual(
+    ["x-tenant", "x-fixed", "content-type", "authorization"].map((name) => sent[name]),
+    ["blue", "operator", "application/json", "Bearer w"],
+  );
 });

@@ -53,6 +53,8 @@ export interface Worker extends AsyncDisposable {
   readonly received: ChatReceived[];
   /** Chat requests that have neither been answered completely nor abandoned by the caller. */
   readonly inFlight: number;
+  /** Number of connections that have carried chat requests. */
+  readonly connections: number;
   /** Paths of every GET, in order. */
   readonly reads: readonly string[];
   /**
@@ -77,6 +79,7 @@ export async function startWorker({
 }: WorkerOptions = {}): Promise<Worker> {
   const received: ChatReceived[] = [];
   const reads: string[] = [];
+  const sockets = new Set<object>();
   const documents = new Map<string, unknown>([["/v1/models", catalogue(models)]]);
   const scripts: Script[] = [];
   const idlers: (() => void)[] = [];
@@ -98,6 +101,7 @@ export async function startWorker({
     req.on("end", () => {
       const path = req.url ?? "";
       if (req.method === "POST") {
+        sockets.add(req.socket);
         void answerChat({ path, headers: req.headers, text, body: parse(text) }, res);
         return;
       }
@@ -113,6 +117,9 @@ export async function startWorker({
     received,
     get inFlight() {
       return inFlight;
+    },
+    get connections() {
+      return sockets.size;
     },
     reads,
     documents,

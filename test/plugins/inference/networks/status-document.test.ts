@@ -13,56 +13,41 @@ test("a status contains the price and the workers", () => {
   });
 });
 
-for (const [name, price, want] of [
-  ["as a number", 0.5, "0.5"],
-  ["as a very small number", 1e-9, "0.000000001"],
-  ["null", null, undefined],
-  ["absent", undefined, undefined],
-  ["zero", "0", "0"],
-] as const) {
-  test(`a price ${name} is ${want ?? "undefined"}`, () => {
+test("a price may be a number, 0, null or missing", () => {
+  for (const [price, want] of [
+    [0.5, "0.5"],
+    [1e-9, "0.000000001"],
+    [null, undefined],
+    [undefined, undefined],
+    ["0", "0"],
+  ] as const) {
     const status = readStatus({ price_per_token_nano: price, workers: [] });
     const prices = want === undefined ? undefined : { pricePerTokenNano: want };
     assert.deepEqual(status, { prices, workers: [] });
-  });
-}
+  }
+});
 
-for (const [name, price, highest, classes] of [
-  [
-    "all classes",
-    { prompt: "12", cached: 3, completion: "36.5", reasoning: "40" },
-    "40",
-    { prompt: "12", cached: "3", completion: "36.5", reasoning: "40" },
-  ],
-  [
-    "two classes",
-    { prompt: "12", completion: 0.5 },
-    "12",
-    { prompt: "12", cached: "12", completion: "0.5", reasoning: "0.5" },
-  ],
-  [
-    "null for the others",
-    { prompt: "2", completion: "10", cached: null, reasoning: null },
-    "10",
-    { prompt: "2", cached: "2", completion: "10", reasoning: "10" },
-  ],
-  [
-    "cached tokens that cost most",
-    { prompt: "0", cached: "0.10", completion: "0.09", reasoning: "0.1" },
-    "0.10",
-    { prompt: "0", cached: "0.10", completion: "0.09", reasoning: "0.1" },
-  ],
-] as const) {
-  test(`a status can price ${name}`, () => {
-    assert.deepEqual(readStatus({ price_per_token_nano: price, workers: [] })?.prices, {
-      pricePerTokenNano: highest,
-      classes,
-    });
-  });
-}
+test("a status can price classes of tokens, and the price of all tokens is the highest", () => {
+  for (const [price, highest, classes] of [
+    [{ prompt: "12", cached: 3, completion: "36.5", reasoning: "40" }, "40", "12 3 36.5 40"],
+    [{ prompt: "12", completion: 0.5 }, "12", "12 12 0.5 0.5"],
+    [{ prompt: "2", completion: "10", cached: null, reasoning: null }, "10", "2 2 10 10"],
+    [
+      { prompt: "0", cached: "0.10", completion: "0.09", reasoning: "0.1" },
+      "0.10",
+      "0 0.10 0.09 0.1",
+    ],
+  ] as const) {
+    const { prices } = readStatus({ price_per_token_nano: price, workers: [] }) ?? {};
+    assert.equal(prices?.pricePerTokenNano, highest);
+    const { prompt, cached, completion, reasoning } = prices?.classes ?? {};
+    assert.equal([prompt, cached, completion, reasoning].join(" "), classes);
+  }
+});
 
 const wrongPrices = [
   "-1",
+  "100000000000",
   "1e3",
   "",
   "twelve",
@@ -79,7 +64,7 @@ const wrongPrices = [
   { prompt: "1", completion: "1", reasoning: "1000000001" },
 ];
 
-for (const document of [
+const noStatus = [
   undefined,
   null,
   true,
@@ -92,43 +77,44 @@ for (const document of [
   { workers: {} },
   { workers: "w1" },
   ...wrongPrices.map((price) => ({ price_per_token_nano: price, workers: [worker] })),
-]) {
-  test(`${JSON.stringify(document)} is not a status`, () => {
-    assert.equal(readStatus(document), undefined);
-  });
-}
+];
 
-for (const [name, change] of [
-  ["no id", { id: undefined }],
-  ["a numeric id", { id: 1 }],
-  ["an empty id", { id: "" }],
-  ["an endless id", { id: "x".repeat(257) }],
-  ["no model", { model: undefined }],
-  ["an empty model", { model: "" }],
-  ["an endless model", { model: "x".repeat(257) }],
-  ["an unknown state", { state: "gone" }],
-  ["a state that is null", { state: null }],
-  ["a fractional coefficient", { coefficient: 0.5 }],
-  ["a negative coefficient", { coefficient: -1 }],
-  ["a coefficient as text", { coefficient: "1000" }],
-  ["an absurd coefficient", { coefficient: 1e300 }],
-  ["a coefficient above a thousand times the price", { coefficient: 1_000_001 }],
-  ["a url without a scheme", { url: "w1:8000" }],
-  ["a url of another scheme", { url: "file:///etc/passwd" }],
-  ["an empty url", { url: "" }],
-  ["a url that is no text", { url: 8000 }],
-] as const) {
-  test(`only the worker with ${name} is skipped`, () => {
+test("a document without workers, or with a price that is not one, is not a status", () => {
+  for (const document of noStatus) {
+    assert.equal(readStatus(document), undefined, JSON.stringify(document));
+  }
+});
+
+const wrongWorkers = [
+  { id: undefined },
+  { id: 1 },
+  { id: "" },
+  { id: "x".repeat(257) },
+  { model: undefined },
+  { model: "" },
+  { model: "x".repeat(257) },
+  { state: "gone" },
+  { state: null },
+  { coefficient: 0.5 },
+  { coefficient: -1 },
+  { coefficient: "1000" },
+  { coefficient: 1e300 },
+  { coefficient: 1_000_001 },
+  { url: "w1:8000" },
+  { url: "file:///etc/passwd" },
+  { url: "" },
+  { url: 8000 },
+];
+
+test("a worker that is not valid is skipped alone", () => {
+  for (const change of wrongWorkers) {
     const status = readStatus({ workers: [{ ...worker, ...change }, other] });
-    assert.deepEqual(status?.workers, [listedOther]);
-  });
-}
-
-for (const junk of [null, 1, "w1", true, []]) {
-  test(`only ${JSON.stringify(junk)} among the workers is skipped`, () => {
+    assert.deepEqual(status?.workers, [listedOther], JSON.stringify(change));
+  }
+  for (const junk of [null, 1, "w1", true, []]) {
     assert.deepEqual(readStatus({ workers: [junk, other] })?.workers, [listedOther]);
-  });
-}
+  }
+});
 
 test("the last entry of a worker that is listed twice is used", () => {
   const status = readStatus({ workers: [worker, { ...worker, state: "draining" }] });
@@ -153,8 +139,8 @@ test("each model that a server lists counts as a worker", () => {
   });
 });
 
-for (const document of [undefined, null, [], {}, { data: null }, { data: {} }, { models: [] }]) {
-  test(`${JSON.stringify(document)} is not a list of models`, () => {
-    assert.equal(readModels(document), undefined);
-  });
-}
+test("any other document is not a list of models", () => {
+  for (const document of [undefined, null, [], {}, { data: null }, { data: {} }, { models: [] }]) {
+    assert.equal(readModels(document), undefined, JSON.stringify(document));
+  }
+});

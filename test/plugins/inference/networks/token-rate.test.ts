@@ -8,23 +8,14 @@ const inTime = { timeout: 10_000 };
 const everyMs = 30_000;
 const day = 86_400_000;
 
-test("a fixed rate is known at once", async () => {
-  const rate = openTokenRate({ kind: "fixed", usd: "0.25" }, { ...observed(), name: "n" });
-  await rate.firstReading;
-  assert.equal(rate.usd, "0.25");
-  rate.close();
-});
-
-test("a fixed rate of 0 is accepted", () => {
-  const rate = openTokenRate({ kind: "fixed", usd: "0" }, { ...observed(), name: "n" });
-  assert.equal(rate.usd, "0");
-  rate.close();
-});
-
-test("the rate is undefined if none is configured", async () => {
-  const rate = openTokenRate(undefined, { ...observed(), name: "n" });
-  await rate.firstReading;
-  assert.equal(rate.usd, undefined);
+test("a rate is fixed, also at 0, or undefined if none is configured", async () => {
+  for (const usd of ["0.25", "0", undefined]) {
+    const config = usd === undefined ? undefined : ({ kind: "fixed", usd } as const);
+    const rate = openTokenRate(config, { ...observed(), name: "n" });
+    await rate.firstReading;
+    assert.equal(rate.usd, usd);
+    rate.close();
+  }
 });
 
 const document = {
@@ -34,7 +25,7 @@ const document = {
   "0": "6",
 };
 
-for (const [pointer, document_, usd] of [
+const readings = [
   ["/price", document, "0.25"],
   ["/data/usd", document, "1.5"],
   ["/data/list/0/at", document, "0.5"],
@@ -67,24 +58,22 @@ for (const [pointer, document_, usd] of [
   ["/price", { price: null }, undefined],
   ["/price", { price: "" }, undefined],
   ["/price", { price: true }, undefined],
-] as const) {
-  test(
-    `${pointer} of ${JSON.stringify(document_).slice(0, 30)} is ${usd ?? "no rate"}`,
-    inTime,
-    async () => {
-      await using server = await startWorker();
-      server.documents.set("/rate", JSON.stringify(document_));
-      const url = `${server.url}/rate`;
-      const rate = openTokenRate(
-        { kind: "polled", url, pointer, everyMs, maxAgeMs: day },
-        { ...observed(), name: "n" },
-      );
-      await rate.firstReading;
-      assert.equal(rate.usd, usd);
-      rate.close();
-    },
-  );
-}
+] as const;
+
+test("a pointer finds a decimal above 0, or there is no rate", inTime, async () => {
+  await using server = await startWorker();
+  const url = `${server.url}/rate`;
+  for (const [pointer, document_, usd] of readings) {
+    server.documents.set("/rate", JSON.stringify(document_));
+    const rate = openTokenRate(
+      { kind: "polled", url, pointer, everyMs, maxAgeMs: day },
+      { ...observed(), name: "n" },
+    );
+    await rate.firstReading;
+    assert.equal(rate.usd, usd, `${pointer} of ${JSON.stringify(document_)}`);
+    rate.close();
+  }
+});
 
 test(
   "the last valid rate is used while the document is invalid, and failures are counted",

@@ -24,38 +24,20 @@ test("a worker's report is read with its details", () => {
   assert.deepEqual(readUsage(usage), { ...plain, cachedTokens: 7, reasoningTokens: 0 });
 });
 
-test("a wrong or missing total is ignored", () => {
-  assert.deepEqual(readUsage({ ...report, total_tokens: 1e300 }), plain);
-  assert.deepEqual(readUsage({ prompt_tokens: 7, completion_tokens: 11 }), plain);
-});
-
-for (const value of [undefined, null, -1, 0.5, 1e300, 1e9 + 1, NaN, "7", [7], {}, true]) {
-  for (const name of ["prompt_tokens", "completion_tokens"]) {
-    test(`${name} of ${JSON.stringify(value)} makes the report invalid`, () => {
-      assert.equal(readUsage({ ...report, [name]: value }), undefined);
-    });
-  }
-}
-
-for (const value of [undefined, null, 1, "usage", [], true]) {
-  test(`${JSON.stringify(value)} is not a report`, () => {
+test("counts must be whole numbers up to a billion; other members may have any shape", () => {
+  const odd = [undefined, null, -1, 0.5, 1e300, 1e9 + 1, NaN, "7", [7], {}, true];
+  for (const value of odd) {
+    for (const name of ["prompt_tokens", "completion_tokens"]) {
+      assert.equal(readUsage({ ...report, [name]: value }), undefined, `${name} ${String(value)}`);
+    }
     assert.equal(readUsage(value), undefined);
-  });
-}
-
-for (const count of [-1, 0.5, 1e300, "3", null, {}]) {
-  test(`${JSON.stringify(count)} cached tokens are ignored, but the rest of the report is used`, () => {
-    const usage = { ...report, prompt_tokens_details: { cached_tokens: count } };
-    assert.deepEqual(readUsage(usage), plain);
-  });
-}
-
-for (const details of [null, [], "many", 5]) {
-  test(`details that are ${JSON.stringify(details)} are ignored`, () => {
-    const usage = { ...report, prompt_tokens_details: details, completion_tokens_details: details };
-    assert.deepEqual(readUsage(usage), plain);
-  });
-}
+    for (const details of [value, { cached_tokens: value, reasoning_tokens: value }]) {
+      const usage = { ...report, total_tokens: value };
+      const parts = { prompt_tokens_details: details, completion_tokens_details: details };
+      assert.deepEqual(readUsage({ ...usage, ...parts }), plain);
+    }
+  }
+});
 
 const nothing = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
 const limit = { promptTokens: 100, completionTokens: 50 };
@@ -94,18 +76,15 @@ test("a report is accepted up to both limits", () => {
   assert.ok(!isBelieved(100, 51));
 });
 
-for (const [name, parts, kept] of [
-  ["cached tokens", { cachedTokens: 8, reasoningTokens: 11 }, { reasoningTokens: 11 }],
-  ["reasoning tokens", { cachedTokens: 7, reasoningTokens: 12 }, { cachedTokens: 7 }],
-] as const) {
-  test(`a report with more ${name} than tokens is rejected only if classes of tokens have prices`, () => {
+test("a report with parts larger than their whole is rejected only if classes of tokens have prices", () => {
+  for (const [parts, kept] of [
+    [{ cachedTokens: 8, reasoningTokens: 11 }, { reasoningTokens: 11 }],
+    [{ cachedTokens: 7, reasoningTokens: 12 }, { cachedTokens: 7 }],
+  ]) {
     const reported = { ...plain, ...parts };
     assert.equal(believedUsage(reported, limit, true), undefined);
     assert.deepEqual(believedUsage(reported, limit, false), { ...plain, ...kept });
-  });
-}
-
-test("a report whose parts are as large as their whole is accepted", () => {
-  const reported = { ...plain, cachedTokens: 7, reasoningTokens: 11 };
-  assert.deepEqual(believedUsage(reported, limit, true), reported);
+  }
+  const whole = { ...plain, cachedTokens: 7, reasoningTokens: 11 };
+  assert.deepEqual(believedUsage(whole, limit, true), whole);
 });

@@ -170,39 +170,6 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
   ]);
 });
 
-test("the request for a title, with a schema and without tools", async () => {
-  await using gateway = await startResponses();
-  const schema = { type: "object", properties: { title: { type: "string" } } };
-  const { status, headers: answered } = await gateway.create(
-    {
-      input: [said("user", "Name this.")],
-      text: {
-        verbosity: "low",
-        format: { type: "json_schema", name: "title", strict: true, schema },
-      },
-      reasoning: { effort: "minimal" },
-    },
-    { headers },
-  );
-  assert.equal(status, 200);
-  assert.equal(answered["x-sluice-ignored"], "text.verbosity");
-  const { body } = gateway.worker.received[0] ?? assert.fail();
-  assert.equal(body["reasoning_effort"], "low");
-  assert.deepEqual(body["response_format"], {
-    type: "json_schema",
-    json_schema: { name: "title", schema, strict: true },
-  });
-});
-
-test("a network without tools says what its operator has to do", async () => {
-  await using gateway = await startResponses({ network: "" });
-  const { status, json } = await gateway.create(first, { headers });
-  assert.equal(status, 400);
-  assert.deepEqual([json.error.param, json.error.code], ["tools", "unsupported_parameter"]);
-  assert.match(json.error.message, /add `tools` to `passes` of the network/);
-  assert.equal(gateway.worker.received.length, 0);
-});
-
 test("a model that writes the text of a custom tool instead of JSON", async () => {
   await using gateway = await startResponses();
   const begin = { id: "call_b", name: "apply_patch" };

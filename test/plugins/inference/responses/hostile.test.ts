@@ -18,7 +18,6 @@ import {
 const inTime = { timeout: 60_000 };
 const limit = 1000;
 const first = { id: "call_1", name: "f" };
-const second = { id: "call_2", name: "g" };
 const members = { tools: [{ type: "function", name: "f" }], max_output_tokens: limit };
 
 let gateway: ResponsesGateway;
@@ -40,33 +39,6 @@ async function callsAfter(script: Script): Promise<unknown[]> {
 }
 
 describe("calls of tools", inTime, () => {
-  it("that are mixed come one after the other", async () => {
-    const mixed = [
-      callDelta(0, '{"a":', first),
-      callDelta(1, '{"b":', second),
-      callDelta(0, "1}"),
-      callDelta(1, "2}"),
-    ];
-    assert.deepEqual(await callsAfter(deltas(mixed, "tool_calls")), [
-      ["call_1", "f", '{"a":1}'],
-      ["call_2", "g", '{"b":2}'],
-    ]);
-  });
-
-  it("come while the worker writes, and do not wait for the end of the answer", async () => {
-    const held = gateway.worker.hold();
-    const asked = gateway.create({ ...members, stream: true });
-    const worker = await held;
-    worker.begin();
-    const begun = [callDelta(0, "{}", first), callDelta(1, "", second)];
-    await worker.push(begun.map((delta) => eventOf(chunkOf(delta))).join(""));
-    await worker.push(eventOf(chunkOf({}, { finishReason: "tool_calls" })) + eventOf("[DONE]"));
-    worker.end();
-    const { text } = await asked;
-    const done = text.indexOf('"call_1","name":"f","arguments":"{}"');
-    assert.ok(done !== -1 && done < text.indexOf('"call_2"'));
-  });
-
   it("that all have the same index, no index, or the same id", async () => {
     const named = (index: number | undefined, id: string, name: string, text: string): object => ({
       tool_calls: [{ index, id, type: "function", function: { name, arguments: text } }],
@@ -139,6 +111,15 @@ describe("calls of tools", inTime, () => {
     ]);
     assert.deepEqual(await callsAfter(deltas([callDelta(0, "", first)])), [["call_1", "f", ""]]);
   });
+});
+
+it("endless arguments of a tool end at the limit, as an incomplete call", inTime, async () => {
+  const endless = Array.from({ length: 400 }, () => callDelta(0, "x"));
+  gateway.worker.script(deltas([callDelta(0, '{"a":"', first), ...endless], "tool_calls"));
+  const response = assertEvents(await gateway.events({ ...members, max_output_tokens: 100 }));
+  assert.deepEqual(response.incomplete_details, { reason: "max_output_tokens" });
+  assert.equal(response.output[0].status, "incomplete");
+  assert.equal(response.usage.output_tokens, 100);
 });
 
 describe("a response fails, and is charged, after", inTime, () => {

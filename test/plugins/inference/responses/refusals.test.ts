@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { WebSocket } from "ws";
 import { manualClock } from "../../../../src/testing/clock.ts";
+import { raw } from "../networks/worker-scripts.ts";
 import { tokenMilli, type Answer } from "../chat/gateway.ts";
 import { startResponses, type ResponsesGateway } from "./gateway.ts";
 
@@ -94,6 +95,16 @@ describe("a refusal", inTime, () => {
     });
     assert.equal(answer.headers["x-should-retry"], "false");
     assert.ok(answer.headers["retry-after"]);
+  });
+
+  it("of a prompt that is too long has a code that clients know", async () => {
+    await using gateway = await startResponses();
+    const problem = { message: "maximum context length is 10 tokens. you requested 20" };
+    const json = { "content-type": "application/json" };
+    gateway.worker.script(raw(400, json, [JSON.stringify({ error: problem })]));
+    const { status, json: body } = await gateway.create();
+    const { code, param } = body.error;
+    assert.deepEqual([status, code, param], [400, "context_length_exceeded", "input"]);
   });
 
   it("names an unknown model", async () => {
