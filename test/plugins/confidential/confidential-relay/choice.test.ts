@@ -101,13 +101,6 @@ describe("the choice between two workers", () => {
     second.ask();
     assert.equal((await second.answer()).final["finish_reason"], "stop");
   });
-
-  it("sends the client one error when both workers fail", async () => {
-    const answer = (): string => '{"type":"error","error":"","code":"MODEL_NOT_AVAILABLE"}';
-    cheap.script = { answer };
-    dear.script = { answer };
-    await assert.rejects(open(), /MODEL_NOT_AVAILABLE/);
-  });
 });
 
 test("a rate that cannot be read refuses sessions, in an enclave and in the gateway as an enclave", async () => {

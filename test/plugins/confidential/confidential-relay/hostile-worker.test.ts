@@ -7,13 +7,10 @@ import { after, before, beforeEach, describe, it, type TestContext } from "node:
 import * as fc from "fast-check";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import { SqlRetryCredits } from "../../../../plugins/confidential/confidential-relay/sql-retry-credits.ts";
-import { connectWorker } from "../../../../plugins/confidential/enclave-workers/socket.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
 import type { Script } from "./enclave-worker.ts";
 import type { OpenStream } from "./stream-client.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
-import { silentLog } from "../../../test-log.ts";
 
 /** One frame of 288 bytes and 100 tokens of an answer. */
 const reservedMilliCu = (288 + 100) * tokenMilli;
@@ -30,11 +27,6 @@ describe("a hostile worker", () => {
   beforeEach(() => {
     stream.worker.script = {};
   });
-
-  async function gauge(name: string): Promise<number> {
-    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
-    return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
-  }
 
   async function isServed(): Promise<void> {
     stream.worker.script = {};
@@ -92,27 +84,10 @@ describe("a hostile worker", () => {
       session.ask();
       assert.equal(await drain(session), 1011);
       broken.restore();
-      await until(async () => (await gauge("sluice_stream_sessions")) === 0);
+      await until(async () => (await stream.gauge("sluice_stream_sessions")) === 0);
       await isServed();
     });
   }
-
-  it("with an invalid WebSocket URL only becomes unreachable", async () => {
-    for (const url of ["ws://127.0.0.1:9/#fragment", "ftp://127.0.0.1", "not an address"]) {
-      const clock = manualClock();
-      assert.equal(
-        await connectWorker({ url, headers: {}, connectMs: 1_000, clock, log: silentLog }),
-        undefined,
-      );
-    }
-    const [url, connectMs] = ["ws://127.0.0.1:9", 1_000];
-    const headers = { "x-token": "line\nbreak" };
-    const clock = manualClock();
-    assert.equal(
-      await connectWorker({ url, headers, connectMs, clock, log: silentLog }),
-      undefined,
-    );
-  });
 
   const bytes = fc.uint8Array({ maxLength: 400 });
   const change = fc.record({
@@ -151,8 +126,8 @@ describe("a hostile worker", () => {
       { numRuns: 60, seed: 20_261_122 },
     );
     stream.worker.cut();
-    await until(async () => (await gauge("sluice_stream_sessions")) === 0);
-    assert.equal(await gauge("sluice_stream_unfinished_bytes"), 0);
+    await until(async () => (await stream.gauge("sluice_stream_sessions")) === 0);
+    assert.equal(await stream.gauge("sluice_stream_unfinished_bytes"), 0);
     assert.ok(!stream.gateway.lines.some((line) => line.includes("uncaught")));
     await until(async () => (await stream.get("/v1/models", stream.gateway.key)).ok);
     await isServed();

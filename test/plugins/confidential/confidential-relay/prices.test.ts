@@ -73,26 +73,4 @@ describe("an encrypted network that prices classes of tokens", { timeout: 60_000
     const { done } = await session.answer();
     assert.equal(done.usedCUMilli, reserved);
   });
-
-  it("charges answers of its workers to chat by the same report", async () => {
-    stream.worker.script = { tokens };
-    const body = { model: "Test/Model-1", messages: [{ role: "user", content: "x".repeat(80) }] };
-    const answer = await fetch(`${stream.gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${stream.gateway.key}`,
-        "content-type": "application/json",
-      },
-      body: JSON.stringify(body),
-    });
-    const { usage } = (await answer.json()) as { readonly usage: Record<string, unknown> };
-    assert.deepEqual(usage, {
-      prompt_tokens: 20,
-      completion_tokens: 9,
-      total_tokens: 29,
-      prompt_tokens_details: { cached_tokens: 16 },
-      completion_tokens_details: { reasoning_tokens: 4 },
-      usedCUMilli: tokensMilli,
-    });
-  });
 });

@@ -132,6 +132,11 @@ export async function helloOf(
   return { hello, ephemeral };
 }
 
+/** Sends a hello, and does not wait for its answer. */
+export async function greet(wire: Wire, over: Partial<Hello> = {}): Promise<void> {
+  wire.socket.send(writeHello((await helloOf(over)).hello), { binary: false });
+}
+
 /** Completes the handshake without a check of the evidence. */
 export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise<OpenStream> {
   const { hello, ephemeral } = await helloOf(over);
