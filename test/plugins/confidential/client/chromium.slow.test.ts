@@ -151,11 +151,7 @@ test("the client in Chromium", async (outer) => {
       ["ATTESTATION_UNAVAILABLE", { handshakeSigner: createSigner() }, {}],
       ["EVIDENCE_REFUSED", { reportData: (bytes) => withFlippedBit(bytes, 9) }, {}],
       ["EVIDENCE_REFUSED", { state: { isDebug: true } }, {}],
-      ["EVIDENCE_REFUSED", { state: { tcbStatus: "OutOfDate" } }, {}],
-      ["EVIDENCE_REFUSED", { state: { revoked: ["signer"] } }, {}],
-      ["EVIDENCE_REFUSED", {}, { allowSimulated: false }],
       ["CONNECTION_FAILED", { status: 403 }, {}],
-      ["CONNECTION_FAILED", { protocol: "another" }, {}],
     ];
     for (const [code, script, changes] of attacks) {
       const gateway = await startFakeGateway(t, script);

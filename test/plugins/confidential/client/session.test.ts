@@ -333,15 +333,6 @@ describe("a handshake", () => {
     assert.equal(gateway.requests.length, 2);
   });
 
-  test("uses the caller's collateral if the evidence has none", async (t) => {
-    const { collateral } = platform.evidence(new Uint8Array(64), start);
-    const gateway = await startFakeGateway(t, { evidence: ({ collateral: _, ...rest }) => rest });
-    assert.ok(collateral !== undefined);
-    const session = await connect({ ...gateway.options, collateral });
-    assert.equal(session.assurance, "simulated");
-    await session.close();
-  });
-
   test("with simulated evidence needs no list of images, but a given list is enforced", async (t) => {
     const gateway = await startFakeGateway(t);
     const { imageHashes: _, ...options } = gateway.options;
@@ -428,11 +419,10 @@ describe("a handshake", () => {
     ["an invalid termination", { termination: "relay" }],
     ["an invalid policy key", { policyKey: "AAAA" }],
   ];
-  for (const [name, options] of mistakes) {
-    test(`throws a TypeError and does not connect with ${name}`, async (t) => {
-      const gateway = await startFakeGateway(t);
-      await assert.rejects(connect({ ...gateway.options, ...options }), TypeError);
-      assert.equal(gateway.upgrades.length, 0);
-    });
-  }
+  test("throws a TypeError and does not connect if an option is wrong", async (t) => {
+    const gateway = await startFakeGateway(t);
+    for (const [name, options] of mistakes)
+      await assert.rejects(connect({ ...gateway.options, ...options }), TypeError, name);
+    assert.equal(gateway.upgrades.length, 0);
+  });
 });

@@ -45,13 +45,6 @@ describe("a decrypted request", () => {
     assert.equal(bodyOf({ ...base, max_tokens: 9, max_completion_tokens: 3 })["max_tokens"], 3);
   });
 
-  test("is measured by the size of the text of its messages", () => {
-    const parts = [{ type: "text", text: "four" }, { type: "image_url" }, null, { text: 1 }];
-    const request = read({ ...base, messages: [{ content: "two" }, { content: parts }, null, 3] });
-    assert.ok("body" in request);
-    assert.equal(request.promptBytes, 7);
-  });
-
   test("is also measured by its tools, its format, and the calls and the reasoning of earlier answers", () => {
     const tools = [{ type: "function" }];
     const calls = [{ id: "1" }];

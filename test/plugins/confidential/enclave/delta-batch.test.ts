@@ -209,16 +209,6 @@ describe("batches of deltas", () => {
     assert.deepEqual(sent, [{ content: "x".repeat(20) }]);
   });
 
-  test("queued text is dropped when the batch is closed", () => {
-    const { batch, sent, clock } = start();
-    batch.add({ content: "0" });
-    batch.add({ content: "1" });
-    batch.close();
-    clock.advance(1_000);
-    batch.flush();
-    assert.deepEqual(sent, [{ content: "0" }]);
-  });
-
   test("all text arrives completely, in frames within the size limit", () => {
     const text = fc.oneof(
       fc.string({ unit: "binary", maxLength: 30 }),

@@ -139,15 +139,6 @@ describe("an enclave's identity", () => {
     assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
     started.identity.close();
   });
-
-  test("requests no quotes after it is closed", async () => {
-    const started = await start();
-    const held = started.identity.current();
-    started.identity.close();
-    started.clock.advance(3_000_000);
-    assert.equal(started.quotes, 1);
-    assert.equal(started.identity.current(), held);
-  });
 });
 
 describe("a platform that returns incomplete evidence or none", () => {

@@ -65,26 +65,6 @@ describe("a request that arrives too slowly", () => {
 });
 
 describe("the memory of requests that have not arrived completely", () => {
-  test("is limited per key and in total; a session above the limit ends with RATE_LIMITED", async () => {
-    const { held, connect } = await startBounded();
-    const [one, two, three] = [await connect("a"), await connect("a"), await connect("a")];
-    send(one);
-    send(two);
-    send(three);
-    assert.deepEqual(await ending(three.wire), { code: 4429, error: "RATE_LIMITED" });
-    const [four, five] = [await connect("b"), await connect("c")];
-    send(four);
-    send(four);
-    send(five);
-    assert.deepEqual(await ending(five.wire), { code: 4429, error: "RATE_LIMITED" });
-    assert.equal(held(), 4 * pieceBytes);
-    one.wire.session.abort();
-    two.wire.session.abort();
-    four.wire.session.stop();
-    four.wire.session.abort();
-    assert.equal(held(), 0);
-  });
-
   test("is released when a request is complete, cancelled or broken", async () => {
     const { enclave, held, connect } = await startBounded();
     const complete = await connect("a");
