@@ -5,6 +5,7 @@ import { readPricing, recomputeCost } from "../../../../plugins/confidential/cli
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { untilAllReady } from "../../all-ready.ts";
+import { model } from "./enclave-worker.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 
 const classes = { prompt: "12", cached: "2", completion: "40", reasoning: "100" };
@@ -72,5 +73,16 @@ describe("an encrypted network that prices classes of tokens", { timeout: 60_000
     session.ask();
     const { done } = await session.answer();
     assert.equal(done.usedCUMilli, reserved);
+  });
+
+  it("charges answers of its workers to chat by the same report", async () => {
+    stream.worker.script = { tokens };
+    const { url, key } = stream.gateway;
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "x".repeat(80) }] }),
+    });
+    assert.partialDeepStrictEqual(await answer.json(), { usage: { usedCUMilli: tokensMilli } });
   });
 });

@@ -34,7 +34,7 @@ async function startBounded(): Promise<Bounded> {
 }
 
 describe("a request that arrives too slowly", () => {
-  test("ends its session if less than 64 KiB arrive in 10 s", async () => {
+  test("ends its session if less than 64 KiB arrive in 10 s, and after one minute", async () => {
     const enclave = await startEnclave();
     const slow = await enclave.connect();
     const steady = await enclave.connect();
@@ -47,20 +47,11 @@ describe("a request that arrives too slowly", () => {
       enclave.clock.advance(1_000);
     }
     assert.deepEqual(await ending(slow.wire), { code: 4408, error: "TIMEOUT" });
-    const answered = steady.client.answer(1);
-    steady.wire.binary(unwrap(steady.client.channel.seal("request", 1, Buffer.from("x"), true)));
-    assert.equal((await answered).report.finish, "error");
-  });
-
-  test("ends its session after one minute, however fast it arrives", async () => {
-    const enclave = await startEnclave();
-    const session = await enclave.connect();
-    send(session);
-    for (let seconds = 0; seconds < 60; seconds++) {
-      send(session, 8_192);
+    for (let seconds = 11; seconds < 60; seconds++) {
+      send(steady, 8_192);
       enclave.clock.advance(1_000);
     }
-    assert.deepEqual(await ending(session.wire), { code: 4408, error: "TIMEOUT" });
+    assert.deepEqual(await ending(steady.wire), { code: 4408, error: "TIMEOUT" });
   });
 });
 

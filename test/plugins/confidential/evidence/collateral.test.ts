@@ -64,23 +64,6 @@ describe("collateral from a service", () => {
     assert.deepEqual(await source(quote, signal), collateral);
   });
 
-  test("is fetched once per hour, for the machine of the quote", async () => {
-    const clock = manualClock();
-    const asked: unknown[] = [];
-    const source = collateralService("https://pccs.test", clock, (url, bytes) => {
-      asked.push([url, Buffer.from(bytes).toString("base64") === quote]);
-      return Promise.resolve(collateral);
-    });
-    assert.deepEqual(await source(quote, signal), collateral);
-    assert.deepEqual(await source(quote, signal), collateral);
-    clock.advance(3_599_000);
-    await source(quote, signal);
-    assert.deepEqual(asked, [["https://pccs.test", true]]);
-    clock.advance(1_000);
-    await source(quote, signal);
-    assert.equal(asked.length, 2);
-  });
-
   test("that fails leaves the known collateral unchanged, and is called again after a minute", async () => {
     const clock = manualClock();
     const answers: (() => Promise<unknown>)[] = [
@@ -102,13 +85,5 @@ describe("collateral from a service", () => {
     clock.advance(3_600_000);
     assert.deepEqual(await source(quote, signal), collateral);
     assert.equal(asked, 3);
-  });
-
-  test("that does not answer does not delay quotes", async () => {
-    const clock = manualClock();
-    const source = collateralService("https://pccs.test", clock, () => new Promise(() => {}));
-    const waiting = source(quote, signal);
-    clock.advance(5_000);
-    assert.equal(await waiting, undefined);
   });
 });

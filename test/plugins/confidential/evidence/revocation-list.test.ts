@@ -41,20 +41,6 @@ describe("AMD's revocation list", () => {
     assert.equal(asked.length, 6);
   });
 
-  test("from a server that never answers does not delay evidence", async () => {
-    const clock = manualClock(now);
-    const never = Promise.withResolvers<Uint8Array>().promise;
-    const source = revocationListService("https://kds.example", clock, () => never);
-    const asked = source("Milan", signal);
-    clock.advance(5_000);
-    assert.equal(await asked, undefined);
-    const gone = new AbortController();
-    clock.advance(60_000);
-    const again = source("Milan", gone.signal);
-    gone.abort();
-    assert.equal(await again, undefined);
-  });
-
   test("replaces the list that the host included, and other evidence is unchanged", async () => {
     const old = snp.revocationList([], now - 10, now - 5);
     const evidence = snp.evidence({ table: { crl: old } });

@@ -110,31 +110,6 @@ test(
   },
 );
 
-test("a tool call of the model arrives, and its result goes back", inTime, async (t) => {
-  const { url } = await startChain(t);
-  const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: localKey, maxRetries: 0 });
-  const parameters = { type: "object", properties: { command: { type: "string" } } };
-  const tools = [{ type: "function" as const, function: { name: "bash", parameters } }];
-  const asked = [{ role: "user" as const, content: "Create hello.txt" }];
-  const first = await openai.chat.completions.create({
-    model: demoModelId,
-    messages: asked,
-    tools,
-  });
-  const [answer] = first.choices;
-  assert.equal(answer?.finish_reason, "tool_calls");
-  const [call] = answer.message.tool_calls ?? [];
-  assert.ok(call?.type === "function");
-  assert.match(call.function.arguments, /hello\.txt/);
-  const result = { role: "tool" as const, tool_call_id: call.id, content: "" };
-  const second = await openai.chat.completions.create({
-    model: demoModelId,
-    messages: [...asked, answer.message, result],
-    tools,
-  });
-  assert.match(second.choices[0]?.message.content ?? "", /done/i);
-});
-
 function usedBy(usage: unknown): number {
   return (usage as { usedCUMilli?: number } | null | undefined)?.usedCUMilli ?? 0;
 }

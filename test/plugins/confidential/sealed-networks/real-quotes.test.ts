@@ -12,13 +12,7 @@ import {
 } from "../../../../plugins/confidential/sealed-networks/verification.ts";
 import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
-import {
-  outdatedTdx,
-  realSnp,
-  realTdx,
-  skipWithoutShared as skip,
-  tdxEvidence,
-} from "../verify/real-quotes.ts";
+import { realSnp, realTdx, skipWithoutShared as skip, tdxEvidence } from "../verify/real-quotes.ts";
 import { secret, startLocalGateway, type LocalGateway } from "./local-gateway.ts";
 
 const inTime = { timeout: 30_000, skip };
@@ -43,22 +37,6 @@ const quotes: readonly Quoted[] = [
     failed: ["report_data"],
     prints:
       /machine +811dca2a.*firmware +UpToDate.*image +b260fa91.*passed +.*dcap_qvl.*image_hash/s,
-  },
-  {
-    title: "a TDX quote of another image",
-    evidence: () => tdxEvidence(realTdx().quote, realTdx().collateral),
-    now: () => realTdx().now,
-    images: ["ab".repeat(32)],
-    failed: ["image_hash", "report_data"],
-    prints: /image +b260fa91/,
-  },
-  {
-    title: "a TDX quote of old firmware",
-    evidence: () => tdxEvidence(outdatedTdx().quote, outdatedTdx().collateral),
-    now: () => outdatedTdx().now,
-    images: "any",
-    failed: ["dcap_qvl", "tcb_status", "report_data"],
-    prints: /firmware +Unknown.*failed +tcb_status: no TCB status/s,
   },
   {
     title: "a SEV-SNP report of a debuggable guest",

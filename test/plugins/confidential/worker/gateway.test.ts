@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { demoModelId, params, startTestWorker, type TestWorker } from "./fixture.ts";
+import { params, startTestWorker, type TestWorker } from "./fixture.ts";
 
 const inTime = { timeout: 30_000 };
 
@@ -49,30 +49,6 @@ function post({ url, key }: TestGateway, path: string, body: object): Promise<Re
 }
 
 describe("a worker of a gateway", () => {
-  test(
-    "answers streamed and unstreamed chat completions, and is listed with its evidence",
-    inTime,
-    async (t) => {
-      const { gateway } = await startBoth(t, ({ imageHash }) => `["${imageHash}"]`);
-      const whole = await post(gateway, "/v1/chat/completions", params);
-      assert.equal(whole.status, 200);
-      const answer = (await whole.json()) as {
-        readonly choices: readonly { readonly message: { readonly content: string } }[];
-        readonly usage: { readonly total_tokens: number };
-      };
-      assert.equal(answer.choices[0]?.message.content, params.messages[0]?.content);
-      assert.equal(answer.usage.total_tokens, 20);
-      const streamed = await post(gateway, "/v1/chat/completions", { ...params, stream: true });
-      const text = await streamed.text();
-      assert.match(text, /data: \[DONE\]/);
-      assert.match(text, /"content":"one"/);
-      const headers = { authorization: `Bearer ${gateway.key}` };
-      const listed = await (await fetch(`${gateway.url}/v1/models`, { headers })).text();
-      assert.match(listed, /"evidence":"simulated"/);
-      assert.match(listed, new RegExp(demoModelId));
-    },
-  );
-
   test("gets no requests if the gateway does not accept its image", inTime, async (t) => {
     const { gateway } = await startBoth(t, () => `["${"ab".repeat(32)}"]`);
     const refused = await post(gateway, "/v1/chat/completions", params);
