@@ -164,19 +164,6 @@ test("an authority that votes for two blocks counts once", async () => {
   );
 });
 
-test("headers are skipped while the set is the same", async () => {
-  const chain = new TestChain(set).add({}, 3_000).finalize();
-  const proved = new FinalizedChain(chain.checkpoint(0));
-  const asked: unknown[] = [];
-  const note = (method: string, param: unknown): undefined =>
-    void (method === "grandpa_proveFinality" && asked.push(param));
-  assert.deepEqual(await states([chain.node("a", note)], proved), ["proved"]);
-  assert.deepEqual(asked, [3_000]);
-  chain.add({ next: voters(4) }, 1_500).finalize();
-  assert.deepEqual(await states([chain.node("a", note)], proved), ["proved"]);
-  assert.deepEqual(asked, [3_000, 4_500, 3_001, 3_002]);
-});
-
 const lies: Readonly<
   Record<string, (chain: TestChain) => (method: string, param: unknown) => unknown>
 > = {
@@ -343,14 +330,6 @@ test("a forced change ends the trust until there is a new checkpoint", async () 
   const found = await headOf(chain.node("a"), proved);
   assert.equal(found.state, "unproved");
   assert.equal(found.reason, "block 6 forces another authority set");
-});
-
-test("a set without weight ends the trust", async () => {
-  const chain = new TestChain(set).add({ next: [] }, 2).finalize(1);
-  const proved = new FinalizedChain(chain.checkpoint(0));
-  await states([chain.node("a")], proved);
-  assert.match(proved.ended ?? "", /without weight/);
-  assert.throws(() => new FinalizedChain({ ...chain.checkpoint(0), authorities: [] }), /weight/);
 });
 
 test("a checkpoint that the chain contradicts proves nothing", async () => {

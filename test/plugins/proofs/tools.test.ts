@@ -35,11 +35,3 @@ test("the results of tools name the reads that were proved", async (t) => {
     { method: "system_chain", proof: "none; reason=this call cannot be proved" },
   ]);
 });
-
-test("without proofs, the results of tools do not mention them", async (t) => {
-  const { gateway, chain } = await startProvedDemo(t);
-  const input = { key, blockHash: chain.at(7).hash };
-  const body = stateless("tools/call", { name: "ledger_getStorage", arguments: input });
-  const { result } = (await ask(gateway, { key: gateway.key, ...body })).json;
-  assert.ok(!("proof" in result._meta));
-});

@@ -61,19 +61,6 @@ describe("a client that stops reading", () => {
     assert.equal(done.usage.unverified_reason, "simulated");
   });
 
-  it("and then disconnects: the worker is cancelled, and its report is charged", async () => {
-    const { worker } = stream;
-    const charged = (await stream.charges()).length;
-    const session = await stream.open({ pad: 0 });
-    session.socket.pause();
-    worker.script = { chunks: numbered(chunks) };
-    session.ask();
-    await until(() => worker.waitingBytes > 0);
-    session.socket.terminate();
-    await until(async () => (await stream.charges()).length > charged);
-    await until(() => worker.waitingBytes === 0);
-  });
-
   it("pauses the model of the gateway's own enclave, and the report still arrives last", async () => {
     const holding = stream.plain.hold();
     using session = await stream.open({

@@ -199,16 +199,6 @@ describe("batches of deltas", () => {
     ]);
   });
 
-  test("nothing is sent while the batch is held, and then few frames are sent", () => {
-    const { batch, sent, clock } = start();
-    batch.hold();
-    for (let at = 0; at < 20; at++) batch.add({ content: "x" });
-    clock.advance(1_000);
-    assert.deepEqual(sent, []);
-    batch.release();
-    assert.deepEqual(sent, [{ content: "x".repeat(20) }]);
-  });
-
   test("all text arrives completely, in frames within the size limit", () => {
     const text = fc.oneof(
       fc.string({ unit: "binary", maxLength: 30 }),

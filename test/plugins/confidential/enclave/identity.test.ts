@@ -118,19 +118,6 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("without evidence is a fault, and evidence is requested again after 10 s", async () => {
-    const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
-    const { identity, clock } = started;
-    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
-    started.failure = undefined;
-    clock.advance(retryMs - 1);
-    assert.equal(started.quotes, 1);
-    await started.renewAfter(1);
-    assert.equal(started.quotes, 2);
-    assert.equal(isFault(identity.current()), false);
-    identity.close();
-  });
-
   test("does not accept a quote that binds different report data", async () => {
     const started = await start();
     const held = unwrap(started.identity.current());

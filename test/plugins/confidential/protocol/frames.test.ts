@@ -55,23 +55,6 @@ describe("a session", () => {
     assert.equal(client.watch.rid(), 3);
   });
 
-  test("hides lengths by its padding", async () => {
-    for (const [pad, lengths] of [
-      [0, [20 + 16, 20 + 16 + 16]],
-      [256, [256 + 32, 256 + 32]],
-      [1024, [1024 + 32, 1024 + 32]],
-    ] as const) {
-      const { client } = (await openSession({ pad })).ends();
-      const frames = [nothing, new Uint8Array(16)].map((data) =>
-        unwrap(client.seal("request", 1, data)),
-      );
-      assert.deepEqual(
-        frames.map((frame) => frame.length),
-        lengths,
-      );
-    }
-  });
-
   test("a cancel may cross the final, but only one is allowed", () => {
     const { client, enclave } = sessionWithRequest();
     const final = unwrap(enclave.seal("final", 1, nothing));
@@ -288,16 +271,6 @@ describe("limits", () => {
       while (seq < frames) if (next() !== undefined) break;
       assert.equal(seq, frames);
       assert.equal(codeOf(next()), "LIMIT_EXCEEDED");
-    }
-  });
-
-  test("the pieces of a request together are the complete request", () => {
-    for (const length of [0, 1, 32_768, 32_769, 100_000]) {
-      const request = Uint8Array.from({ length }, (_, at) => at & 0xff);
-      const pieces = requestPieces(request);
-      assert.deepEqual(Buffer.concat(pieces), Buffer.from(request));
-      assert.ok(pieces.every((piece) => piece.length <= 32_768));
-      assert.equal(pieces.length, Math.max(1, Math.ceil(length / 32_768)));
     }
   });
 });

@@ -14,7 +14,7 @@ import type {
   ConfidentialPolicy,
   PolicyExpectation,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { bytesOf, unwrap, textOf, withFlippedBit } from "./session.ts";
+import { bytesOf, unwrap, textOf } from "./session.ts";
 
 const signer = createSigner();
 const now = Date.UTC(2026, 10, 21, 12);
@@ -133,19 +133,6 @@ describe("a policy document", () => {
     assert.equal(await open(document), "the document has a different key than the pinned one");
     const disguised = { ...document, key: toBase64Url(signer.publicKey) };
     assert.equal(await open(disguised), "the signature of the document is not valid");
-  });
-
-  test("is refused if any bit of its bytes or signature is flipped", async () => {
-    const document = await signPolicy(bytes, signer);
-    const sig = Buffer.from(document.sig, "base64url");
-    for (const at of [0, 20, bytes.length - 1]) {
-      const changed = { ...document, policy: toBase64Url(withFlippedBit(bytes, at)) };
-      assert.equal(await open(changed), "the signature of the document is not valid");
-    }
-    for (const at of [0, 33, 63]) {
-      const changed = { ...document, sig: toBase64Url(withFlippedBit(sig, at)) };
-      assert.equal(await open(changed), "the signature of the document is not valid");
-    }
   });
 
   test("is refused if it has expired or was issued in the future", async () => {
