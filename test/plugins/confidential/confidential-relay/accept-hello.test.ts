@@ -318,19 +318,6 @@ describe("time", () => {
     assert.equal(await session.closed, 4408);
   });
 
-  it("closes a connection without a handshake after ten seconds", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock });
-    using silent = await stream.wire();
-    clock.advance(9_999);
-    silent.socket.ping();
-    await once(silent.socket, "pong");
-    assert.equal(silent.socket.readyState, silent.socket.OPEN);
-    clock.advance(1);
-    const { type, code } = await silent.nextText();
-    assert.deepEqual([type, code, await silent.closed], ["error", "TIMEOUT", 4408]);
-  });
-
   it("applies the current capabilities and limits of the key to an open session", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });

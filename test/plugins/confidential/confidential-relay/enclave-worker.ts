@@ -36,6 +36,7 @@ import {
   writeReportFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { unwrap } from "../protocol/session.ts";
 
 export const model = "Test/Model-1";
 
@@ -262,9 +263,4 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
 
 function same(bytes: Bytes): Bytes {
   return bytes;
-}
-
-function unwrap<T extends object>(value: T | Fault): T {
-  if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
-  return value;
 }

@@ -179,14 +179,6 @@ describe("a gateway that stops", () => {
     await stopped;
     assert.equal(stream.worker.requests.length, 1);
   });
-
-  it("closes a session whose handshake has not begun", async () => {
-    await using stream = await startStreamGateway();
-    using wire = await stream.wire();
-    const stopped = stream.gateway.gateway.stop();
-    assert.equal(await wire.closed, 1013);
-    await stopped;
-  });
 });
 
 describe("a reload of pipeline.yaml", () => {

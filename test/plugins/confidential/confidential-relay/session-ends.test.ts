@@ -213,18 +213,6 @@ describe("the end of a session", () => {
     });
   }
 
-  it("a worker that disconnects during an answer causes one error frame and no charge", async () => {
-    const held = gate();
-    stream.worker.script = { pace: held.pass };
-    const charged = (await stream.charges()).length;
-    using session = await stream.open();
-    session.ask();
-    await until(() => stream.worker.requests.length > 0);
-    stream.worker.cut();
-    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
-    assert.equal((await stream.charges()).length, charged);
-  });
-
   it("the retry of an answer that broke off costs less, once", async () => {
     const attempt = { idempotencyKey: "one-and-the-same" };
     const held = gate();

@@ -64,20 +64,6 @@ describe("a store that answers later", () => {
     assert.equal(await charges(), charged);
   });
 
-  it("does not hold up the end of a session whose client leaves", async (t) => {
-    const charged = await charges();
-    const held = holdChecks(t);
-    {
-      using session = await stream.open();
-      session.ask();
-      await until(() => held.length === 1);
-    }
-    await hasEnded();
-    held[0]?.();
-    await new Promise(setImmediate);
-    assert.equal(await charges(), charged);
-  });
-
   it("gets the credit back if the client has left in the meantime", async (t) => {
     const charged = await charges();
     const reserve = metering.reserve.bind(metering);

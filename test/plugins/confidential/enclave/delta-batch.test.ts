@@ -151,19 +151,6 @@ describe("batches of deltas", () => {
     assert.deepEqual(sizesOf([...uneven.toReversed(), ...uneven]), sizes);
   });
 
-  test("a call with the index of an earlier one stays separate, and content after a call stays after it", () => {
-    const { batch, sent } = start();
-    const call = (id: string): Record<string, unknown> => ({
-      tool_calls: [{ index: 0, id, function: { arguments: "{}" } }],
-    });
-    batch.add({ content: "0" });
-    for (const delta of [{ content: "1" }, call("a"), call("b"), { content: "2" }])
-      batch.add(delta);
-    batch.flush();
-    const joined = { content: "1", ...call("a") };
-    assert.deepEqual(sent, [{ content: "0" }, joined, call("b"), { content: "2" }]);
-  });
-
   test("calls in other forms are sent alone, as they are", () => {
     const called = { name: "f", arguments: "" };
     const others: unknown[] = [

@@ -359,33 +359,6 @@ describe("timeouts of a session", () => {
   });
 });
 
-describe("a peer whose buffer is full", () => {
-  test("pauses the model without growing buffers, and then resumes it", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
-    for (const frame of client.request(1, params)) wire.binary(frame);
-    const [asked] = enclave.model.asked;
-    assert.ok(asked);
-    wire.hasRoom = false;
-    asked.say("a");
-    assert.equal(asked.isPaused, true);
-    assert.equal(wire.sent, 1);
-    for (let more = 0; more < 100; more++) asked.say("b");
-    enclave.clock.advance(1_000);
-    assert.equal(wire.sent, 1);
-    wire.session.onDrain();
-    // There is still no room: the queued text was sent, and the model is still paused.
-    assert.equal(wire.sent, 2);
-    assert.equal(asked.isPaused, true);
-    wire.hasRoom = true;
-    wire.session.onDrain();
-    assert.equal(asked.isPaused, false);
-    asked.say("c");
-    asked.end();
-    assert.equal((await client.answer(1)).text, `a${"b".repeat(100)}c`);
-  });
-});
-
 describe("a session that is stopped", () => {
   test("closes immediately if no request is running", async () => {
     const enclave = await startEnclave();

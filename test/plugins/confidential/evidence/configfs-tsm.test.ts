@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { openConfigfsTsm } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
@@ -9,6 +11,8 @@ import { codeOf, unwrap } from "../protocol/session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
 import { failures } from "../verify/real-quotes.ts";
 import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
+import { errorCode, kernelFiles } from "../../../../plugins/confidential/evidence/tsm-files.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
@@ -182,4 +186,27 @@ describe("a machine without the requested TEE", () => {
     );
     assert.equal(other.items.size, 0);
   });
+});
+
+test("files are written without being created or truncated", async (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, "inblob");
+  await assert.rejects(kernelFiles.write(path, Buffer.from("ab")), { code: "ENOENT" });
+  writeFileSync(path, "0123456789");
+  await kernelFiles.write(path, Buffer.from("ab"));
+  assert.equal(readFileSync(path, "utf8"), "ab23456789");
+  assert.deepEqual(await kernelFiles.read(path), Buffer.from("ab23456789"));
+});
+
+test("a folder is created, and removed only if it is empty", async (t) => {
+  const folder = join(temporaryFolder(t), "report");
+  await kernelFiles.mkdir(folder);
+  await assert.rejects(kernelFiles.mkdir(folder), { code: "EEXIST" });
+  writeFileSync(join(folder, "mine"), "");
+  await assert.rejects(kernelFiles.rmdir(folder), { code: "ENOTEMPTY" });
+});
+
+test("an error without a system code is a bug, and is thrown again", () => {
+  assert.equal(errorCode(Object.assign(new Error("x"), { code: "EBUSY" })), "EBUSY");
+  assert.throws(() => errorCode(new TypeError("x")), TypeError);
 });

@@ -210,16 +210,4 @@ describe("revocation lists", () => {
     const { pck_crl: pck, root_ca_crl: root } = good;
     assertFails(await withLists({ pck_crl: root, root_ca_crl: pck }), "root_crl", "pck_crl");
   });
-
-  test("a list of both issuers is required", async () => {
-    const { pck_crl: _pck, ...withoutPck } = good;
-    const { root_ca_crl: _root, ...withoutRoot } = good;
-    for (const [collateral, name] of [
-      [withoutPck, "pck_crl"],
-      [withoutRoot, "root_crl"],
-    ] as const) {
-      const evidence = { ...platform.evidence(reportData, now), collateral };
-      assertFails(await verifyEvidence(evidence, { reportData }, policy, now), name);
-    }
-  });
 });

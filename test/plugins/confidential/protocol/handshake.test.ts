@@ -306,14 +306,6 @@ describe("faults", () => {
       UPSTREAM_FAILED: 1011,
     });
   });
-
-  test("an error frame has type, error and code", () => {
-    assert.deepEqual(JSON.parse(errorFrame(fault("REPLAY", "again"))), {
-      type: "error",
-      error: "again",
-      code: "REPLAY",
-    });
-  });
 });
 
 describe("base64url", () => {

@@ -122,37 +122,33 @@ test("a late answer is cancelled, and billed", inTime, async (t) => {
   assert.match(await answer.text(), /connection: the connection was not open after 3000 ms/);
 });
 
-test(
-  "two gateways offer the same model: the first answers, or the one in the path",
-  inTime,
-  async (t) => {
-    const signer = createSigner();
-    // Its enclave has keys of its own.
-    const script = { keyset: { hs: signer.publicKey }, handshakeSigner: signer };
-    const other = await startFakeGateway(t, script);
-    other.models = models;
-    const local = await startLocalGateway(t, {
-      edit: (pipeline) =>
-        pipeline
-          .replace("lists:", () => `  other: ${JSON.stringify(networkAt(other.url))}\n\nlists:`)
-          .replace(
-            "routes:",
-            'routes:\n  - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: local }], to: chat }',
-          ),
-    });
-    assert.equal((await local.ask()).status, 200);
-    assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 0]);
-    assert.equal((await local.ask(question, "/other/v1/chat/completions")).status, 200);
-    assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 1]);
-    const { verifications } = await pageOf(local.url);
-    assert.equal(verifications.length, 2);
-    assert.ok(verifications.some(({ gateway }) => gateway === other.url));
-    const listed = await fetch(`${local.url}/v1/models`, {
-      headers: { authorization: `Bearer ${localKey}` },
-    });
-    assert.equal(((await listed.json()) as { data: unknown[] }).data.length, 1);
-  },
-);
+test("of two gateways, the first answers, or the one in the path", inTime, async (t) => {
+  const signer = createSigner();
+  // Its enclave has keys of its own.
+  const script = { keyset: { hs: signer.publicKey }, handshakeSigner: signer };
+  const other = await startFakeGateway(t, script);
+  other.models = models;
+  const local = await startLocalGateway(t, {
+    edit: (pipeline) =>
+      pipeline
+        .replace("lists:", () => `  other: ${JSON.stringify(networkAt(other.url))}\n\nlists:`)
+        .replace(
+          "routes:",
+          'routes:\n  - { path: "/{network}/v1/chat/completions", methods: [POST], run: [{ use: local }], to: chat }',
+        ),
+  });
+  assert.equal((await local.ask()).status, 200);
+  assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 0]);
+  assert.equal((await local.ask(question, "/other/v1/chat/completions")).status, 200);
+  assert.deepEqual([local.remote.prompts.length, other.prompts.length], [1, 1]);
+  const { verifications } = await pageOf(local.url);
+  assert.equal(verifications.length, 2);
+  assert.ok(verifications.some(({ gateway }) => gateway === other.url));
+  const listed = await fetch(`${local.url}/v1/models`, {
+    headers: { authorization: `Bearer ${localKey}` },
+  });
+  assert.equal(((await listed.json()) as { data: unknown[] }).data.length, 1);
+});
 
 function networkAt(url: string): object {
   const headers = { Authorization: "Bearer gateway_dev_key" };
@@ -280,35 +276,31 @@ test("evidence is checked again before it expires, and while it is refused", inT
   await until(async () => (await state()) === undefined);
 });
 
-test(
-  "an answer that the end of the keys would interrupt gets the newer keys",
-  inTime,
-  async (t) => {
-    const local = await startLocalGateway(t);
-    const { remote } = local;
-    await (await local.ask()).text();
-    const end = (await pageOf(local.url)).verifications[0]?.until ?? 0;
-    // The session is in use until 10 s before its end. From half an hour before, new sessions get newer keys.
-    while (remote.clock.now() < end - 15_000) {
-      if (remote.clock.now() > end - 1_800_000) {
-        remote.script = { keyset: { notAfter: end / 1000 + 1800 } };
-      }
-      remote.clock.advance(65_000);
-      assert.equal((await local.ask()).status, 200);
+test("an answer that outlives its keys gets the newer keys", inTime, async (t) => {
+  const local = await startLocalGateway(t);
+  const { remote } = local;
+  await (await local.ask()).text();
+  const end = (await pageOf(local.url)).verifications[0]?.until ?? 0;
+  // The session is in use until 10 s before its end. From half an hour before, new sessions get newer keys.
+  while (remote.clock.now() < end - 15_000) {
+    if (remote.clock.now() > end - 1_800_000) {
+      remote.script = { keyset: { notAfter: end / 1000 + 1800 } };
     }
-    remote.script = {
-      ...remote.script,
-      done: (frame) => {
-        remote.clock.jump(30_000);
-        return frame;
-      },
-    };
-    const streamed = await (await local.ask({ ...question, stream: true })).text();
-    assert.match(streamed, /\[DONE\]/);
-    assert.ok(remote.clock.now() > end, "the answer has ended after the old keys");
-    assert.ok(((await pageOf(local.url)).verifications[0]?.until ?? 0) > end);
-  },
-);
+    remote.clock.advance(65_000);
+    assert.equal((await local.ask()).status, 200);
+  }
+  remote.script = {
+    ...remote.script,
+    done: (frame) => {
+      remote.clock.jump(30_000);
+      return frame;
+    },
+  };
+  const streamed = await (await local.ask({ ...question, stream: true })).text();
+  assert.match(streamed, /\[DONE\]/);
+  assert.ok(remote.clock.now() > end, "the answer has ended after the old keys");
+  assert.ok(((await pageOf(local.url)).verifications[0]?.until ?? 0) > end);
+});
 
 test("a client that leaves cancels the answer, and the session continues", inTime, async (t) => {
   const local = await startLocalGateway(t, { script: { holdsAnswer: true } });
