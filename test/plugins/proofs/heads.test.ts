@@ -325,6 +325,14 @@ test("a forced change ends the trust until there is a new checkpoint", async () 
   assert.equal(found.reason, "block 6 forces another authority set");
 });
 
+test("a set without weight ends the trust", async () => {
+  const chain = new TestChain(set).add({ next: [] }, 2).finalize(1);
+  const proved = new FinalizedChain(chain.checkpoint(0));
+  await states([chain.node("a")], proved);
+  assert.match(proved.ended ?? "", /without weight/);
+  assert.throws(() => new FinalizedChain({ ...chain.checkpoint(0), authorities: [] }), /weight/);
+});
+
 test("a checkpoint that the chain contradicts proves nothing", async () => {
   const chain = new TestChain(set).add({}, 10).finalize();
   const wrong = new FinalizedChain({ ...chain.checkpoint(4), hash: chain.at(3).hash });

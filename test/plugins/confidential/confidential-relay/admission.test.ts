@@ -18,11 +18,12 @@ const noQuotes: Script = {
       : undefined,
 };
 
-/** Returns the number of workers that are offered for the model. */
+/** Returns the number of workers that are offered for the model. The list names the evidence. */
 async function offered(stream: StreamGateway): Promise<unknown> {
   const answer = await stream.get("/v1/models", stream.gateway.key);
   // The answer of the surface itself.
   const { data } = (await answer.json()) as { data: readonly Readonly<Record<string, unknown>>[] };
+  assert.equal(data[0]?.["evidence"], "simulated");
   return data[0]?.["active_workers"];
 }
 

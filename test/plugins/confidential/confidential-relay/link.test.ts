@@ -86,20 +86,6 @@ describe("a worker that sends while there is no listener", () => {
       Array.from({ length: frames }, (_, number) => number),
     );
   });
-
-  it("does not count as disconnected", async (t) => {
-    const { clock, link, worker } = await connect(t);
-    for (let pings = 0; pings < 3; pings++) {
-      const pong = once(worker, "pong");
-      clock.advance(20_000);
-      await pong;
-    }
-    let heard = "";
-    link.listener = listener({ onText: (frame) => void (heard = frame.toString()) });
-    worker.send("still here");
-    await until(() => heard !== "");
-    assert.equal(heard, "still here");
-  });
 });
 
 describe("a connection to a worker that cannot be established", () => {

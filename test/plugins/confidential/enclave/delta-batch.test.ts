@@ -98,40 +98,6 @@ describe("batches of deltas", () => {
     ]);
   });
 
-  test("the arguments of a call are batched as text is, and its beginning is sent once", () => {
-    const { batch, sent, clock } = start();
-    const begin = {
-      index: 0,
-      id: "call_1",
-      type: "function",
-      function: { name: "f", arguments: "" },
-    };
-    const more = (text: string, index = 0): Record<string, unknown> => ({
-      content: null,
-      tool_calls: [{ index, function: { arguments: text } }],
-    });
-    batch.add({ role: "assistant", content: null, tool_calls: [begin] });
-    for (const text of ["{", '"a"', ":", "1", "2", "3", "4", "}"]) batch.add(more(text));
-    assert.deepEqual(sent, [
-      { role: "assistant", tool_calls: [begin] },
-      { tool_calls: [{ index: 0, function: { arguments: '{"a":1234}' } }] },
-    ]);
-    const second = { index: 1, id: "call_2", function: { name: "g", arguments: "[" } };
-    batch.add({ tool_calls: [second] });
-    for (const [text, index] of [["]"], ["x", 0], ["y"], ["z", 0]] as const) {
-      batch.add(more(text, index ?? 1));
-    }
-    clock.advance(40);
-    assert.deepEqual(sent.slice(2), [
-      {
-        tool_calls: [
-          { index: 1, id: "call_2", function: { name: "g", arguments: "[]y" } },
-          { index: 0, function: { arguments: "xz" } },
-        ],
-      },
-    ]);
-  });
-
   test("the sizes of the frames of a call do not show the parts in which the model wrote it", () => {
     const sizesOf = (lengths: readonly number[]): readonly number[] => {
       const { batch, sizes } = start();

@@ -157,6 +157,7 @@ describe("the verdict on a report", () => {
       { usage: { ...reportedUsage, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
+    ["a request without frames", "replay", {}, { exchange: undefined }],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
   ];
   for (const [name, reason, difference, account] of reasons) {
