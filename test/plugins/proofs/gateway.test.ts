@@ -89,27 +89,6 @@ test("a gateway proves the heads of its nodes, and reports a node that differs",
   ]);
 });
 
-test("a gateway names a checkpoint that the chain contradicts", async (t) => {
-  const chain = new TestChain(voters(4)).add({}, 10).finalize();
-  await using node = await serveNode(chain.node("a"));
-  const wrong = { ...chain.checkpoint(5), hash: chain.at(4).hash };
-  const gateway = await start(t, pipelineOf([node.url], wrong));
-  assert.equal(
-    (await readyChecks(gateway))["finalized head of main"],
-    "the finalized chain contradicts the checkpoint, not required",
-  );
-});
-
-test("without a checkpoint nothing is asked", async (t) => {
-  const methods = new Set<string>();
-  const chain = new TestChain(voters(4)).add({}, 10).finalize();
-  await using node = await serveNode(chain.node("a", (method) => void methods.add(method)));
-  const gateway = await start(t, pipelineOf([node.url]));
-  gateway.clock.advance(2 * everyMs);
-  assert.deepEqual(await metric(gateway, "sluice_head"), []);
-  assert.ok(!methods.has("grandpa_proveFinality"));
-});
-
 test("sluice verify --head prints the head of every node and a new checkpoint", async (t) => {
   assert.equal(await (await findCommand("verify", ["--head"]))?.load(), verifyHead);
   const chain = new TestChain(voters(4)).add({ next: voters(5) }, 10).finalize();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { hexOf } from "../../../plugins/proofs/proofs/scale.ts";
 import { connectWs, type WsClient } from "../ledger/ledger-ws/ws-client.ts";
-import { charged, post, startProved, type Setup } from "./proved-gateway.ts";
+import { call, charged, post, startProved, type Setup } from "./proved-gateway.ts";
 import { registry, TestChain, voters, type TestBlock } from "./test-chain.ts";
 import { TestState } from "./test-state.ts";
 
@@ -158,4 +158,61 @@ test("a client that asks with return gets the nodes of the trie, headers and the
   const { hash } = chain.head;
   const included = { state: "included", block: hash, root, nodes, headers: [scale(10)] };
   assert.deepEqual(await read(chain.head), included);
+});
+
+test("a value at a block that is not finalized, or without a checkpoint, is included in its block", async (t) => {
+  const setup = await start(t, { proof: "prefer" });
+  const { hash } = setup.chain.head;
+  const read = await call(setup, "state_getStorage", ["0x01", hash]);
+  assert.equal(read.proof, `included; block=${hash}; root=${root}`);
+  const refused = await call(setup, "state_getStorage", ["0x01", hash], "require");
+  assert.equal(refused.error?.code, -32052);
+  const unchecked = await start(t, { proof: "prefer", checkpoint: undefined });
+  const block = unchecked.chain.at(8).hash;
+  const { proof, result } = await call(unchecked, "state_getStorage", ["0x01", block]);
+  assert.deepEqual([result, proof], ["0x02", `included; block=${block}; root=${root}`]);
+});
+
+test("what cannot be proved is answered with the reason, or refused", async (t) => {
+  const setup = await start(t, { proof: "prefer" });
+  const { hash } = setup.chain.at(8);
+  const cases: [string, unknown[], string][] = [
+    ["state_getStorage", ["0x01"], "the call names no block"],
+    ["state_call", ["Core_version", "0x", hash], "this call cannot be proved"],
+    ["state_getStorage", ["key", hash], "this call cannot be proved"],
+    ["unknown_method", [], "this is no call of a known method"],
+  ];
+  for (const [method, params, reason] of cases) {
+    const { proof } = await call(setup, method, params);
+    assert.equal(proof, `none; reason=${reason}`);
+  }
+  for (const [method, params, reason] of cases.slice(1)) {
+    const { proof, error } = await call(setup, method, params, "require");
+    assert.equal(proof, `none; reason=${reason}`);
+    if (method === "unknown_method") continue;
+    assert.deepEqual(error, { code: -32052, message: "Not Proved", data: { reason } });
+  }
+});
+
+test("a client cannot weaken require, which answers a read without a block at the proved head", async (t) => {
+  const setup = await start(t, { proof: "require" });
+  const { hash } = setup.chain.at(9);
+  for (const wanted of [undefined, "off", "prefer"]) {
+    const { proof, result } = await call(setup, "state_getStorage", ["0x01"], wanted);
+    assert.deepEqual([result, proof], ["0x02", `finalized; block=${hash}; root=${root}`]);
+  }
+  const chain = await call(setup, "system_chain", []);
+  assert.deepEqual(chain.result, {});
+  assert.match(chain.proof ?? "", /^none;/);
+});
+
+test("a client asks for a proof by the header, and an unknown value is refused", async (t) => {
+  const setup = await start(t);
+  const params = ["0x01", setup.chain.at(8).hash];
+  assert.equal((await call(setup, "state_getStorage", params)).proof, null);
+  assert.equal((await call(setup, "state_getStorage", params, "off")).proof, null);
+  const { proof } = await call(setup, "state_getStorage", params, "prefer");
+  assert.match(proof ?? "", /^finalized;/);
+  const { error } = await call(setup, "state_getStorage", params, "maybe");
+  assert.equal(error?.code, -32600);
 });

@@ -103,18 +103,6 @@ test("the head of a parachain and the blocks below it are proved", async (t) => 
   assert.equal((await read(7)).proof, proofOf("included", para.at(7)));
 });
 
-test("a node of the parachain whose head the relay chain does not have is reported", async (t) => {
-  const relay = new RelayChain();
-  const { gateway, para, clock } = await start(t, relay, () => undefined);
-  const differs = (): Promise<boolean> =>
-    hasMetric(gateway.adminUrl, /^sluice_head_differs\{upstream="main",.*\} 1$/m);
-  assert.equal(await differs(), false);
-  relay.add(para.fork(2, 3).at(4));
-  para.finalize(4);
-  clock.advance(6_000);
-  await until(differs);
-});
-
 test("nothing is finalized if the relay chain has no such parachain, or no header for it", async (t) => {
   const relay = new RelayChain();
   const { gateway, para, clock, read } = await start(t, relay, () => undefined);

@@ -76,18 +76,6 @@ describe("quotes for callers", () => {
     reserved.write("CSTRM1RE");
     assert.equal((await evidence.quote(reserved, signal)).kind, "quote");
   });
-
-  test("the facts about a hardware quote are read from the quote", async () => {
-    const files = fakeKernel(tdx);
-    const service = serviceWith({ tsm: { files } });
-    const { signal } = new AbortController();
-    const made = await service.evidence("tdx").quote(reportData, signal);
-    assert.ok(made.kind === "quote");
-    assert.equal(made.quote.teeType, "tdx");
-    assert.equal(made.quote.simulated, false);
-    assert.equal(made.quote.imageHash, platform.imageHash);
-    assert.equal(files.items.size, 0);
-  });
 });
 
 describe("a quote that fails", () => {

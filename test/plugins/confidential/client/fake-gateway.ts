@@ -97,8 +97,6 @@ export interface Script {
   /** Replaces the text frame `attestation` on its way to the client. */
   readonly attestation?: (frame: Json) => Outgoing | Json;
   readonly report?: Partial<UsageReport>;
-  /** Changes the report before it is signed. */
-  readonly reportBytes?: (bytes: Bytes) => Bytes;
   /** Holds the answer back until the client cancels. */
   readonly holdsAnswer?: boolean;
   readonly deltas?: readonly unknown[];
@@ -387,7 +385,7 @@ async function answer(
   const last = unwrap(channel.seal("final", rid, bytesOf(JSON.stringify(final))));
   const { reqDigest, resDigest } = unwrap(channel.watch.take(rid));
   served.ctr++;
-  const bytes = unwrap(
+  const report = unwrap(
     writeReport({
       coefficient: 1500,
       ctr: served.ctr,
@@ -405,7 +403,6 @@ async function answer(
       ...script.report,
     }),
   );
-  const report = script.reportBytes?.(bytes) ?? bytes;
   const sig = await reportSigner.sign(reportMessage(report));
   const done: Json = {
     type: "done",

@@ -192,12 +192,4 @@ describe("a client that pins the policy key", () => {
     await (await connect(pinned(gateway, { memory: memory() }))).close();
     assert.deepEqual([...serials.values()], [10]);
   });
-
-  test("keeps serial numbers in memory by default", async (t) => {
-    const gateway = await startFakeGateway(t);
-    gateway.policy = await documentOf({ serial: 9 });
-    await (await connect(pinned(gateway))).close();
-    gateway.policy = await documentOf({ serial: 8 });
-    assert.equal((await refusal(pinned(gateway))).code, "POLICY_REFUSED");
-  });
 });

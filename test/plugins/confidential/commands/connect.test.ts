@@ -147,14 +147,6 @@ describe("sluice connect", () => {
     assert.match(printed, /^refused: .*\/v1\/models could not be read: ECONNREFUSED/m);
   });
 
-  test("says that the list of models is refused", inTime, async (t) => {
-    const remote = await startFakeGateway(t);
-    const { code, err } = await commandLine(t).run(connect, remote.url, ...always, ...simulated);
-    assert.equal(code, 1);
-    assert.match(err.join("\n"), /^refused: .* could not be read: status 404/m);
-    assert.doesNotMatch(err.join("\n"), /warning/);
-  });
-
   // Each program runs with nothing but the printed settings.
   const programs: readonly { client: keyof typeof clientSettings; runs: string }[] = [
     {
@@ -164,13 +156,6 @@ describe("sluice connect", () => {
         const messages = [{ role: "user", content: "hi" }];
         const answer = await new Anthropic().messages.create({ model, max_tokens: 64, messages });
         console.log(answer.content[0].text);`,
-    },
-    {
-      client: "openai",
-      runs: `import OpenAI from "openai";
-        const messages = [{ role: "user", content: "hi" }];
-        const answer = await new OpenAI().chat.completions.create({ model: "demo", messages });
-        console.log(answer.choices[0].message.content);`,
     },
     {
       client: "env",
@@ -237,40 +222,15 @@ describe("sluice connect", () => {
     name: string,
     says: RegExp,
     argv: readonly string[],
-    policy?: () => Promise<unknown>,
     script?: Script,
   ])[] = [
     [
       "a key that the gateway does not accept",
       /the check connection: the gateway refused the connection with status 401/,
       simulated,
-      undefined,
       { status: 401 },
     ],
-    [
-      "a policy document of another signer",
-      /^refused: the check policy: .*(sign|key)/m,
-      pinned,
-      () => policyFor(imageHash, createSigner(), Date.now()),
-    ],
-    [
-      "a policy document that has expired",
-      /^refused: the check policy: .*expired/m,
-      pinned,
-      () => policyFor(imageHash, signer, Date.now() - 7_200_000),
-    ],
-    [
-      "an image that the policy document does not list",
-      /^refused: the check image_hash: /m,
-      pinned,
-      () => policyFor("ab".repeat(32), signer, Date.now()),
-    ],
     ["simulated evidence", /^refused: the check not_simulated: /m, ["--image-hash", "any"]],
-    [
-      "another image",
-      /^refused: the check image_hash: .*\n[^]*passed +connection/m,
-      [...simulated, "--image-hash", "ab".repeat(32)],
-    ],
     [
       "a network without models",
       /lists no model with evidence/,
@@ -278,9 +238,9 @@ describe("sluice connect", () => {
     ],
     ["a model that is not listed", /lists no model other with/, [...simulated, "--model", "other"]],
   ];
-  for (const [name, says, argv, policy, script] of refusals) {
+  for (const [name, says, argv, script] of refusals) {
     test(`refuses ${name} with exit code 1`, inTime, async (t) => {
-      const url = await startRemote(t, script, policy);
+      const url = await startRemote(t, script);
       const { code, err } = await commandLine(t).run(connect, url, ...always, ...argv);
       assert.equal(code, 1);
       assert.match(err.join("\n"), says);

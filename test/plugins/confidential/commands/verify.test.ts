@@ -49,33 +49,19 @@ describe("sluice verify", () => {
     const simulation = checks.find(({ name }) => name === "not_simulated");
     assert.deepEqual(simulation, { name: "not_simulated", result: "warn", why });
     assert.ok(checks.every(({ result }) => result !== "fail"));
-  });
-
-  test("prints a failed check if simulated evidence is not accepted", async (t) => {
-    const gateway = await startFakeGateway(t, {}, atWall);
-    const { run } = commandLine(t);
-    const roots = ["--simulated-root", platform.root];
-    const { code, out } = await run(verify, gateway.url, ...target, ...roots);
-    assert.equal(code, 1);
-    assert.match(out.join("\n"), /^FAIL {5}not_simulated/m);
-    assert.doesNotMatch(out.join("\n"), /WARN|^accepted/m);
-  });
-
-  test("prints the accepted session as JSON", async (t) => {
-    const gateway = await startFakeGateway(t, {}, atWall);
-    const { json } = commandLine(t);
-    const report = await json(verify, gateway.url, ...target, ...simulated);
-    const { accepted, verified, assurance, image_hash: image, termination } = report;
-    assert.deepEqual(
-      { accepted, verified, assurance, image, termination },
-      {
-        accepted: true,
-        verified: false,
-        assurance: "simulated",
-        image: platform.imageHash,
-        termination: "worker",
-      },
-    );
+    assert.partialDeepStrictEqual(report, {
+      accepted: true,
+      verified: false,
+      assurance: "simulated",
+      image_hash: platform.imageHash,
+      termination: "worker",
+    });
+    const refused = await run(verify, gateway.url, ...target, "--simulated-root", platform.root);
+    assert.equal(refused.code, 1);
+    assert.match(refused.out.join("\n"), /^FAIL {5}not_simulated/m);
+    assert.doesNotMatch(refused.out.join("\n"), /WARN|^accepted/m);
+    const image = ["--image-hash", "f".repeat(64)];
+    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...image)).code, 1);
   });
 
   test("reads minimum TCBs per product, and refuses invalid ones", async (t) => {
@@ -114,24 +100,6 @@ describe("sluice verify", () => {
     assert.equal(printed.code, 1);
     assert.match(printed.out.join("\n"), /^FAIL {5}td_attributes +the TD can be debugged$/m);
     assert.match(printed.out.join("\n"), /^refused: confidential-alpha demo: /m);
-  });
-
-  test("refuses simulated evidence that is not allowed, and other images", async (t) => {
-    const gateway = await startFakeGateway(t, {}, atWall);
-    const { run } = commandLine(t);
-    assert.equal((await run(verify, gateway.url, ...target)).code, 1);
-    const image = ["--image-hash", "f".repeat(64)];
-    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...image)).code, 1);
-    const any = ["--image-hash", "any"];
-    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...any)).code, 0);
-  });
-
-  test("reports that the gateway cannot be reached", async (t) => {
-    const { run } = commandLine(t);
-    const { code, out } = await run(verify, "http://127.0.0.1:1", ...target, "--json");
-    assert.equal(code, 1);
-    const report = JSON.parse(out[0] ?? "") as Record<string, unknown>;
-    assert.equal(report["code"], "CONNECTION_FAILED");
   });
 
   test("finds network and model in the catalogue", async (t) => {

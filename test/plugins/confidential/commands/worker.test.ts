@@ -9,7 +9,6 @@ import { describe, test, type TestContext } from "node:test";
 import { UsageError } from "../../../../src/commands/command.ts";
 import { worker } from "../../../../plugins/confidential/commands/worker.ts";
 import { ending } from "../enclave/client.ts";
-import { unwrap } from "../protocol/session.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import {
   chunk,
@@ -126,23 +125,6 @@ describe("sluice worker, as a process", () => {
     assert.equal((await fetch(ready["status_url"] ?? "")).status, 200);
   });
 
-  test("cancels requests, and refuses requests that the session does not allow, without ending the session", async (t) => {
-    const { ready } = await spawnWorker(t, await startModel(t), ["--coefficient", "700"]);
-    const { wire, client } = await connectTo(t, ready["url"] ?? "", {
-      hello: { maxOutputTokens: 5 },
-    });
-    const refused = await client.ask({ ...params, max_tokens: 6 });
-    assert.equal(refused.final.error?.code, "LIMIT_EXCEEDED");
-    assert.equal(refused.report.tokens.completion, 0);
-    const answered = await client.ask(params);
-    assert.equal(answered.text, "one two three four five");
-    assert.equal(answered.report.coefficient, 700);
-    const many = { ...params, messages: [{ role: "user", content: "again ".repeat(1_000) }] };
-    for (const frame of client.request(3, many)) wire.binary(frame);
-    wire.binary(unwrap(client.channel.seal("cancel", 3, new Uint8Array())));
-    assert.equal((await client.answer(3)).final.finish_reason, "cancel");
-  });
-
   test("runs without permission to write files", async (t) => {
     // Node before 25 lets every process connect.
     const net = process.allowedNodeEnvironmentFlags.has("--allow-net") ? ["--allow-net"] : [];
@@ -186,16 +168,15 @@ describe("sluice worker", () => {
     [[...needed, "--token", ""], /--token/],
     [[...needed, "start"], /unexpected argument "start"/],
   ];
-  for (const [argv, message] of wrong) {
-    test(`refuses ${argv.slice(-2).join(" ")}`, async (t) => {
-      const { run } = commandLine(t);
-      await assert.rejects(run(worker, ...argv), (error) => {
-        assert.ok(error instanceof UsageError);
-        assert.match(error.message, message);
-        return true;
-      });
-    });
-  }
+  test("refuses wrong options", async (t) => {
+    const { run } = commandLine(t);
+    for (const [argv, message] of wrong)
+      await assert.rejects(
+        run(worker, ...argv),
+        (error) => error instanceof UsageError && message.test(error.message),
+        String(message),
+      );
+  });
 
   test("refuses simulated evidence in prod, and explains how to allow it", async (t) => {
     const { run } = commandLine(t, "prod");

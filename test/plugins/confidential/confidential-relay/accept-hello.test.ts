@@ -8,13 +8,12 @@ import { after, before, describe, it } from "node:test";
 import type { Capability } from "sluice-gateway/services";
 import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { helloOf, openStream, openWire, type Wire } from "./stream-client.ts";
+import { greet, openStream, openWire, type Wire } from "./stream-client.ts";
 import { pageOrigin, pipeline, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 import { followed, withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
@@ -112,9 +111,7 @@ describe("admission of sessions", () => {
     using _neighbour = await limited.wire((await gateway.issue({ plan: "enterprise" })).key);
     first.socket.close();
     await first.closed;
-    const metrics = async (): Promise<string> =>
-      (await fetch(`${gateway.adminUrl}/metrics`)).text();
-    await until(async () => /^sluice_stream_sessions 2$/m.test(await metrics()));
+    await until(async () => (await limited.gauge("sluice_stream_sessions")) === 2);
     using _third = await limited.open();
     assert.equal((await refused(url, asked)).status, 429);
   });
@@ -129,8 +126,7 @@ describe("admission of sessions", () => {
     const greeted = worker.hellos.length;
     for (let times = 1; times <= 2; times++) {
       const wire = await limited.wire();
-      const { hello } = await helloOf();
-      wire.socket.send(writeHello(hello), { binary: false });
+      await greet(wire);
       await until(() => worker.hellos.length >= greeted + times);
       wire.socket.terminate();
       await wire.closed;
@@ -138,9 +134,7 @@ describe("admission of sessions", () => {
     const asked = { ...protocol, ...bearer(gateway.key) };
     assert.deepEqual(await refused(url, asked), { status: 429, code: "GATEWAY_RATE_LIMITED" });
     held.open();
-    const metrics = async (): Promise<string> =>
-      (await fetch(`${gateway.adminUrl}/metrics`)).text();
-    await until(async () => /^sluice_stream_sessions 0$/m.test(await metrics()));
+    await until(async () => (await limited.gauge("sluice_stream_sessions")) === 0);
     using _next = await limited.open();
   });
 
@@ -202,20 +196,6 @@ describe("admission of sessions", () => {
     );
     session.ask();
     assert.equal((await session.answer()).final["finish_reason"], "stop");
-  });
-
-  it("issues tickets only for models and networks that exist", async () => {
-    for (const body of [
-      { model: "" },
-      { model: 7 },
-      { origin: "app.example" },
-      { origin: "https://a/b" },
-      { when: 1 },
-    ]) {
-      assert.equal((await ticketFor(body)).status, 400, JSON.stringify(body));
-    }
-    const reader = await stream.gateway.issue({ capabilities: ["docs:read"] });
-    assert.equal((await ticketFor({}, reader.key)).status, 403);
   });
 
   it("shows a receipt only to the key that it belongs to and to administrators", async () => {
@@ -336,36 +316,6 @@ describe("time", () => {
     const { code } = await session.nextText();
     assert.equal(code, "TIMEOUT");
     assert.equal(await session.closed, 4408);
-  });
-
-  it("closes a connection without a handshake after ten seconds", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock });
-    using silent = await stream.wire();
-    clock.advance(9_999);
-    silent.socket.ping();
-    await once(silent.socket, "pong");
-    assert.equal(silent.socket.readyState, silent.socket.OPEN);
-    clock.advance(1);
-    const { type, code } = await silent.nextText();
-    assert.deepEqual([type, code, await silent.closed], ["error", "TIMEOUT", 4408]);
-  });
-
-  it("refuses further requests of an open session when its key expires", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock });
-    const limited = await stream.gateway.issue({
-      plan: "enterprise",
-      expiresAt: clock.now() + 30_000,
-    });
-    using session = await openStream(await stream.wire(limited.key));
-    session.ask();
-    await session.answer();
-    clock.advance(30_000);
-    session.ask();
-    const { code } = await session.nextText();
-    assert.equal(code, "UNAUTHORIZED");
-    assert.equal(await session.closed, 4401);
   });
 
   it("applies the current capabilities and limits of the key to an open session", async () => {

@@ -1,13 +1,13 @@
 /** When a worker's enclave is offered, and the gateway's cache of its evidence. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { workerSubprotocol, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
+import { workerSubprotocol } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { EvidenceCache } from "../../../../plugins/confidential/confidential-relay/evidence-cache.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";
-import { helloOf, openWire } from "./stream-client.ts";
+import { greet, openWire } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 
 /** A platform that makes evidence without a nonce, but fails for quotes that bind a nonce. */
@@ -18,11 +18,12 @@ const noQuotes: Script = {
       : undefined,
 };
 
-/** Returns the number of workers that are offered for the model. */
+/** Returns the number of workers that are offered for the model. The list names the evidence. */
 async function offered(stream: StreamGateway): Promise<unknown> {
   const answer = await stream.get("/v1/models", stream.gateway.key);
   // The answer of the surface itself.
   const { data } = (await answer.json()) as { data: readonly Readonly<Record<string, unknown>>[] };
+  assert.equal(data[0]?.["evidence"], "simulated");
   return data[0]?.["active_workers"];
 }
 
@@ -77,8 +78,7 @@ describe("a worker's enclave", () => {
     });
     const { worker } = stream;
     using direct = await openWire(worker.url, {}, [workerSubprotocol]);
-    const { hello } = await helloOf();
-    direct.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+    await greet(direct);
     await direct.nextText();
     const digest = await evidenceDigest(nodeSuite, shown[0]);
     assert.ok(digest !== undefined);
@@ -118,8 +118,7 @@ describe("protection against hostile enclaves and clients", () => {
     stream.worker.script = { session: new Uint8Array(16).fill(9) };
     const again = async (): Promise<unknown[]> => {
       using wire = await stream.wire();
-      const { hello } = await helloOf();
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      await greet(wire);
       const { code } = await wire.nextText();
       return [code, await wire.closed];
     };
@@ -139,42 +138,31 @@ describe("protection against hostile enclaves and clients", () => {
     assert.equal((await another.answer()).done.rid, 1);
   });
 
-  it("limits the rate of quotes for single sessions per workspace", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock });
-    const ask = async (key: string): Promise<unknown> => {
-      using wire = await stream.wire(key);
-      const { hello } = await helloOf({ freshness: "quote" });
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
-      const { type, code = type } = await wire.nextText();
-      return code;
-    };
-    const { key } = stream.gateway;
-    for (let made = 0; made < 16; made++) assert.equal(await ask(key), "attestation");
-    assert.equal(await ask(key), "RATE_LIMITED");
-    const neighbour = await stream.gateway.issue({ plan: "enterprise" });
-    assert.equal(await ask(neighbour.key), "attestation");
-    using cached = await stream.open();
-    assert.equal(cached.attestationJson["type"], "attestation");
-    clock.advance(250);
-    assert.equal(await ask(key), "attestation");
-  });
-
-  it("leaves quotes for other workspaces when all are made by one enclave", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock, own: true });
-    const ask = async (key: string): Promise<unknown> => {
-      using wire = await stream.wire(key);
-      const own = { network: "classic", termination: "gateway", freshness: "quote" } as const;
-      const { hello } = await helloOf(own);
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
-      const { type, code = type } = await wire.nextText();
-      return code;
-    };
-    for (let asked = 0; asked < 20; asked++) await ask(stream.gateway.key);
-    const neighbour = await stream.gateway.issue({ plan: "enterprise" });
-    assert.equal(await ask(neighbour.key), "attestation");
-  });
+  const own = { network: "classic", termination: "gateway" } as const;
+  for (const [kind, options] of [
+    ["by workers", {}],
+    ["by the gateway's own enclave", own],
+  ] as const) {
+    it(`limits the rate of quotes for single sessions per workspace, if they are made ${kind}`, async () => {
+      const clock = manualClock(Date.now());
+      await using stream = await startStreamGateway({ clock, own: true });
+      const ask = async (key: string): Promise<unknown> => {
+        using wire = await stream.wire(key);
+        await greet(wire, { ...options, freshness: "quote" });
+        const { type, code = type } = await wire.nextText();
+        return code;
+      };
+      const { key } = stream.gateway;
+      for (let made = 0; made < 16; made++) assert.equal(await ask(key), "attestation");
+      assert.equal(await ask(key), "RATE_LIMITED");
+      const neighbour = await stream.gateway.issue({ plan: "enterprise" });
+      assert.equal(await ask(neighbour.key), "attestation");
+      using cached = await stream.open();
+      assert.equal(cached.attestationJson["type"], "attestation");
+      clock.advance(250);
+      assert.equal(await ask(key), "attestation");
+    });
+  }
 
   it("makes missing reports and implausible token counts visible", async () => {
     await using stream = await startStreamGateway();
@@ -184,23 +172,15 @@ describe("protection against hostile enclaves and clients", () => {
     using session = await stream.open({ maxOutputTokens: 100_000 });
     session.ask();
     await session.answer();
-    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "0");
+    assert.equal(await stream.gauge("sluice_stream_reports_missing"), 0);
     worker.script = {
       ...worker.script,
       tokens: { prompt: 5, completion: 99_999, cached: 0, reasoning: 0 },
     };
     session.ask();
     await session.answer();
-    assert.equal(await metric(gateway, "sluice_stream_reports_missing"), "2");
+    assert.equal(await stream.gauge("sluice_stream_reports_missing"), 2);
     const alarms = gateway.lines.filter((line) => line.includes("more tokens than its answer"));
     assert.equal(alarms.length, 1);
   });
 });
-
-async function metric(
-  { adminUrl }: StreamGateway["gateway"],
-  name: string,
-): Promise<string | undefined> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text();
-  return new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1];
-}

@@ -36,6 +36,7 @@ import {
   writeReportFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { unwrap } from "../protocol/session.ts";
 
 export const model = "Test/Model-1";
 
@@ -61,7 +62,6 @@ export interface Script {
   readonly answer?: (hello: Hello) => string | undefined;
   /** The session id, 16 bytes. Random by default. */
   readonly session?: Bytes;
-  readonly core?: (core: Bytes) => Bytes;
   readonly sig?: (sig: Bytes) => Bytes;
   readonly keyset?: (keyset: Keyset) => Keyset;
   /** The report data that the quote binds instead. */
@@ -137,7 +137,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     await worker.script.greets?.();
     const instead = worker.script.answer?.(hello);
     if (instead !== undefined) return socket.send(instead);
-    const { keyset: altered = (one: Keyset) => one, core = same, sig = same } = worker.script;
+    const { keyset: altered = (one: Keyset) => one, sig = same } = worker.script;
     const plain: Keyset = { hs: hs.publicKey, ur: ur.publicKey, net, role: "worker", notAfter };
     const keyset = writeKeyset(altered(plain));
     if (keyset === undefined) throw new Error("the keyset has no canonical form");
@@ -150,7 +150,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const name = await evidenceDigest(nodeSuite, evidence);
     const isKnown = hello.evidence === "known" && name !== undefined && hello.known.includes(name);
     const shown = isKnown ? { evidence_digest: name } : { evidence };
-    socket.send(writeAttestation(core(answer.core), sig(answer.sig), shown));
+    socket.send(writeAttestation(answer.core, sig(answer.sig), shown));
     const channel = createNodeChannel({
       end: "enclave",
       keys: answer.keys,
@@ -263,9 +263,4 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
 
 function same(bytes: Bytes): Bytes {
   return bytes;
-}
-
-function unwrap<T extends object>(value: T | Fault): T {
-  if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
-  return value;
 }

@@ -1,12 +1,10 @@
-/** The limits of a session: one request at a time, 256 requests, one hour, and no longer than its keyset. */
+/** The limits of a session: one request at a time, one minute per request, and no longer than its keyset. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
-import { maxRequests } from "../../../../plugins/confidential/protocol/limits.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import type { OpenStream } from "./stream-client.ts";
-import { openStream, unwrap } from "./stream-client.ts";
-import { pipeline, startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { openStream, unwrap, openWire, type OpenStream } from "./stream-client.ts";
+import { pipeline, startStreamGateway, tokenMilli, pageOrigin } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
 
 /** A complete request that the enclave cannot decrypt. */
@@ -36,21 +34,6 @@ async function pass(ms: number, clock: ManualClock, session: OpenStream): Promis
 }
 
 describe("requests of a session", () => {
-  it("must come one at a time: a second one before the answer ends the session, and the first is charged", async () => {
-    await using stream = await startStreamGateway();
-    const held = gate();
-    stream.worker.script = { pace: held.pass };
-    using session = await stream.open();
-    session.ask();
-    await until(() => stream.worker.requests.length > 0);
-    session.socket.send(requestFrame(session, 2));
-    assert.deepEqual(await refusal(session), ["BAD_FRAME", 4400]);
-    held.open();
-    await until(async () => (await stream.charges()).length > 0);
-    assert.equal((await stream.charges())[0]?.usedMilliCu, 7 * tokenMilli);
-    assert.equal(stream.worker.requests.length, 1);
-  });
-
   it("must wait for done: a second one between final and done ends the session, and the first is charged", async () => {
     await using stream = await startStreamGateway();
     const held = gate();
@@ -85,20 +68,6 @@ describe("requests of a session", () => {
     assert.equal((await stream.charges()).length, 1);
     assert.ok(!stream.gateway.lines.some((line) => line.includes("ejected")));
   });
-
-  it(`are limited to ${maxRequests}, each of them charged`, async () => {
-    await using stream = await startStreamGateway();
-    stream.worker.script = { chunks: [] };
-    using session = await stream.open();
-    for (let asked = 0; asked < maxRequests; asked++) {
-      session.ask();
-      assert.equal((await session.answer()).done.rid, asked + 1);
-    }
-    session.socket.send(requestFrame(session, maxRequests + 1));
-    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
-    assert.equal((await stream.charges()).length, maxRequests);
-    assert.equal(stream.worker.requests.length, maxRequests);
-  });
 });
 
 describe("a request that never becomes complete", () => {
@@ -119,42 +88,9 @@ describe("a request that never becomes complete", () => {
     assert.deepEqual(await refusal(session), ["TIMEOUT", 4408]);
     assert.equal((await stream.charges()).length, 0);
   });
-
-  it("is timed from its first frame, and not if it was completed or cancelled in time", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock, own: true });
-    using session = await stream.open({ network: "classic", termination: "gateway" });
-    session.socket.send(piece(session, 1));
-    session.socket.send(unwrap(session.channel.seal("request", 1, Buffer.from("}"), true)));
-    assert.equal((await session.answer()).final["finish_reason"], "error");
-    await pass(50_000, clock, session);
-    session.socket.send(piece(session, 2));
-    await pass(10_000, clock, session);
-    session.socket.send(unwrap(session.channel.seal("cancel", 2, new Uint8Array())));
-    assert.equal((await session.answer()).final["finish_reason"], "cancel");
-    await pass(60_000, clock, session);
-    // Since a request must arrive at 64 KiB in 10 s, this one ends after 11 s.
-    session.socket.send(piece(session, 3));
-    await pass(10_000, clock, session);
-    await pass(1_000, clock, session);
-    assert.deepEqual(await refusal(session), ["TIMEOUT", 4408]);
-  });
 });
 
 describe("the maximum duration of a session", () => {
-  it("ends with its keyset", async () => {
-    const clock = manualClock(Date.now());
-    await using stream = await startStreamGateway({ clock });
-    const notAfter = Math.floor(clock.now() / 1000) + 60;
-    stream.worker.script = { keyset: (keyset) => ({ ...keyset, notAfter }) };
-    using session = await stream.open();
-    await pass(50_000, clock, session);
-    session.ask();
-    await session.answer();
-    await pass(10_000, clock, session);
-    assert.deepEqual(await refusal(session), ["LIMIT_EXCEEDED", 4413]);
-  });
-
   it("waits until a running request is answered and charged", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
@@ -177,13 +113,9 @@ describe("the maximum duration of a session", () => {
 describe("requests that this gateway decrypts itself", () => {
   const own = { network: "classic", termination: "gateway" } as const;
 
-  async function heldBytes(stream: StreamGateway): Promise<number> {
-    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
-    return Number(/^sluice_stream_unfinished_bytes (.+)$/m.exec(text)?.[1]);
-  }
-
   it("limit the memory of a key's incomplete requests and release it", async () => {
     await using stream = await startStreamGateway({ own: true });
+    const heldBytes = () => stream.gauge("sluice_stream_unfinished_bytes");
     const limited = pipeline.replace("{ origins:", "{ maxUnfinishedBytesPerKey: 98304, origins:");
     await stream.gateway.write(limited);
     assert.deepEqual(await stream.gateway.gateway.reloader.reload("test"), []);
@@ -194,7 +126,7 @@ describe("requests that this gateway decrypts itself", () => {
       return session;
     };
     const sessions = [await begin(), await begin(), await begin()];
-    await until(async () => (await heldBytes(stream)) === 98_304);
+    await until(async () => (await heldBytes()) === 98_304);
     using fourth = await begin();
     assert.deepEqual(await refusal(fourth), ["RATE_LIMITED", 4429]);
     const other = await stream.gateway.issue({ plan: "enterprise" });
@@ -202,9 +134,92 @@ describe("requests that this gateway decrypts itself", () => {
     neighbour.ask();
     assert.equal((await neighbour.answer()).final["finish_reason"], "stop");
     for (const { socket } of sessions) socket.terminate();
-    await until(async () => (await heldBytes(stream)) === 0);
+    await until(async () => (await heldBytes()) === 0);
     using fifth = await begin();
-    await until(async () => (await heldBytes(stream)) === 32_768);
+    await until(async () => (await heldBytes()) === 32_768);
     assert.equal(fifth.socket.readyState, fifth.socket.OPEN);
+  });
+});
+
+describe("a gateway that stops", () => {
+  it("closes idle sessions immediately, and busy ones when their request is answered and charged", async () => {
+    await using stream = await startStreamGateway();
+    const held = gate();
+    using idle = await stream.open();
+    using busy = await stream.open();
+    stream.worker.script = { pace: held.pass };
+    busy.ask();
+    await until(() => stream.worker.requests.length > 0);
+    const stopped = stream.gateway.gateway.stop();
+    assert.equal(await idle.closed, 1013);
+    held.open();
+    const { deltas, done } = await busy.answer();
+    assert.equal(deltas.length, 2);
+    assert.equal(done.usedCUMilli, 7 * tokenMilli);
+    assert.equal(await busy.closed, 1013);
+    await stopped;
+    assert.deepEqual(
+      (await stream.charges()).map(({ usedMilliCu }) => usedMilliCu),
+      [7 * tokenMilli],
+    );
+  });
+
+  it("accepts no further request in a session that is ending", async () => {
+    await using stream = await startStreamGateway();
+    const held = gate();
+    using session = await stream.open();
+    stream.worker.script = { pace: held.pass };
+    session.ask();
+    await until(() => stream.worker.requests.length > 0);
+    const stopped = stream.gateway.gateway.stop();
+    held.open();
+    await session.answer();
+    session.ask();
+    assert.equal(await session.closed, 1013);
+    await stopped;
+    assert.equal(stream.worker.requests.length, 1);
+  });
+});
+
+describe("a reload of pipeline.yaml", () => {
+  const elsewhere = "https://elsewhere.example";
+  const changed = pipeline.replace("${ORIGIN}", elsewhere);
+
+  async function answered(session: OpenStream): Promise<void> {
+    session.ask();
+    assert.equal((await session.answer()).final["finish_reason"], "stop");
+  }
+
+  it("drops no request and no session, and applies to new sessions", async () => {
+    await using stream = await startStreamGateway();
+    const { gateway, worker, url } = stream;
+    const held = gate();
+    using session = await stream.open();
+    worker.script = { pace: held.pass };
+    session.ask();
+    await until(() => worker.requests.length > 0);
+    await gateway.write(changed);
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    held.open();
+    assert.equal((await session.answer()).deltas.length, 2);
+    await answered(session);
+
+    const headers = { authorization: `Bearer ${gateway.key}` };
+    await assert.rejects(openWire(url, { headers, origin: pageOrigin }), /403/);
+    using next = await openStream(await openWire(url, { headers, origin: elsewhere }));
+    await answered(next);
+    assert.equal((await stream.charges()).length, 3);
+    assert.equal(await stream.gauge("sluice_stream_sessions"), 2);
+  });
+
+  it("that removes the network lets its sessions finish and refuses new ones", async () => {
+    await using stream = await startStreamGateway();
+    const { gateway, worker } = stream;
+    using session = await stream.open();
+    await gateway.write(pipeline.replace(/^ {2}alpha: .*\n/m, ""));
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    await answered(session);
+    await assert.rejects(stream.open(), /NETWORK_NOT_AVAILABLE/);
+    assert.equal(worker.requests.length, 1);
   });
 });

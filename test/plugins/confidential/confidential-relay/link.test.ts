@@ -86,35 +86,6 @@ describe("a worker that sends while there is no listener", () => {
       Array.from({ length: frames }, (_, number) => number),
     );
   });
-
-  it("is paused again when the listener is removed, and the link can still be closed", async (t) => {
-    const { link, worker } = await connect(t);
-    const answered = new Promise((resolve) => {
-      link.listener = listener({ onText: resolve });
-    });
-    worker.send("attestation");
-    await answered;
-    link.listener = undefined;
-    for (let number = 0; number < frames; number++) worker.send(numbered(number));
-    await until(() => worker.bufferedAmount > 0);
-    const closed = once(worker, "close");
-    link.close();
-    assert.deepEqual((await closed)[0], 1000);
-  });
-
-  it("does not count as disconnected", async (t) => {
-    const { clock, link, worker } = await connect(t);
-    for (let pings = 0; pings < 3; pings++) {
-      const pong = once(worker, "pong");
-      clock.advance(20_000);
-      await pong;
-    }
-    let heard = "";
-    link.listener = listener({ onText: (frame) => void (heard = frame.toString()) });
-    worker.send("still here");
-    await until(() => heard !== "");
-    assert.equal(heard, "still here");
-  });
 });
 
 describe("a connection to a worker that cannot be established", () => {

@@ -5,6 +5,7 @@ import { readPricing, recomputeCost } from "../../../../plugins/confidential/cli
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { untilAllReady } from "../../all-ready.ts";
+import { model } from "./enclave-worker.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
 
 const classes = { prompt: "12", cached: "2", completion: "40", reasoning: "100" };
@@ -76,23 +77,12 @@ describe("an encrypted network that prices classes of tokens", { timeout: 60_000
 
   it("charges answers of its workers to chat by the same report", async () => {
     stream.worker.script = { tokens };
-    const body = { model: "Test/Model-1", messages: [{ role: "user", content: "x".repeat(80) }] };
-    const answer = await fetch(`${stream.gateway.url}/v1/chat/completions`, {
+    const { url, key } = stream.gateway;
+    const answer = await fetch(`${url}/v1/chat/completions`, {
       method: "POST",
-      headers: {
-        authorization: `Bearer ${stream.gateway.key}`,
-        "content-type": "application/json",
-      },
-      body: JSON.stringify(body),
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "x".repeat(80) }] }),
     });
-    const { usage } = (await answer.json()) as { readonly usage: Record<string, unknown> };
-    assert.deepEqual(usage, {
-      prompt_tokens: 20,
-      completion_tokens: 9,
-      total_tokens: 29,
-      prompt_tokens_details: { cached_tokens: 16 },
-      completion_tokens_details: { reasoning_tokens: 4 },
-      usedCUMilli: tokensMilli,
-    });
+    assert.partialDeepStrictEqual(await answer.json(), { usage: { usedCUMilli: tokensMilli } });
   });
 });

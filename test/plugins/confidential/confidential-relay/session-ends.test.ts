@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import type { Receipt } from "sluice-gateway/services";
-import { frameOf } from "./frame-of.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
+import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
-import { helloOf, openStream, unwrap, type OpenStream } from "./stream-client.ts";
+import { greet, helloOf, openStream, unwrap, type OpenStream } from "./stream-client.ts";
 import { gate, until } from "./wait.ts";
 
 type Keep = typeof Receipts.prototype.keep;
@@ -33,28 +33,20 @@ describe("the end of a session", () => {
     return [type, code, closed];
   }
 
-  async function sessions(): Promise<number> {
-    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
-    return Number(/^sluice_stream_sessions (.+)$/m.exec(text)?.[1]);
-  }
+  type Message = string | Uint8Array;
+  type Ending = readonly [what: string, code: string, close: number];
 
-  const hellos: readonly (readonly [
-    string,
-    Partial<Hello> | ((text: string) => string),
-    string,
-    number,
-  ])[] = [
-    ["another network", { network: "beta" }, "NETWORK_NOT_AVAILABLE", 4404],
-    ["another model", { model: "Other/Model" }, "MODEL_NOT_AVAILABLE", 4404],
-    ["the gateway's termination", { termination: "gateway" }, "TERMINATION_NOT_AVAILABLE", 4404],
-    ["a lower price than there is", { maxCoefficient: 999 }, "PRICE_ABOVE_MAX", 4402],
-    ["another version", (text) => text.replace('"v":1', '"v":2'), "SUITE_UNSUPPORTED", 4426],
-    ["another suite", (text) => text.replace("x25519", "p256"), "SUITE_UNSUPPORTED", 4426],
-    ["a name twice", (text) => text.replace('"v":1', '"v":1,"v":1'), "BAD_FRAME", 4400],
-    ["no JSON", () => "hello", "BAD_FRAME", 4400],
-    ["a message too long", () => " ".repeat(20_000), "BAD_FRAME", 4400],
+  const hellos: readonly (readonly [...Ending, Partial<Hello> | ((text: string) => Message)])[] = [
+    ["another network", "NETWORK_NOT_AVAILABLE", 4404, { network: "beta" }],
+    ["another model", "MODEL_NOT_AVAILABLE", 4404, { model: "Other/Model" }],
+    ["the gateway's termination", "TERMINATION_NOT_AVAILABLE", 4404, { termination: "gateway" }],
+    ["a lower price than there is", "PRICE_ABOVE_MAX", 4402, { maxCoefficient: 999 }],
+    ["another suite", "SUITE_UNSUPPORTED", 4426, (text) => text.replace("x25519", "p256")],
+    ["a name twice", "BAD_FRAME", 4400, (text) => text.replace('"v":1', '"v":1,"v":1')],
+    ["a message too long", "BAD_FRAME", 4400, () => " ".repeat(20_000)],
+    ["a binary frame", "BAD_FRAME", 4400, () => Buffer.alloc(64)],
   ];
-  for (const [what, change, code, close] of hellos) {
+  for (const [what, code, close, change] of hellos) {
     it(`hello with ${what}: ${code}`, async () => {
       using wire = await stream.wire();
       const { hello } = await helloOf(typeof change === "function" ? {} : change);
@@ -64,39 +56,20 @@ describe("the end of a session", () => {
     });
   }
 
-  it("a binary frame instead of hello: BAD_FRAME", async () => {
-    using wire = await stream.wire();
-    wire.socket.send(Buffer.alloc(64));
-    assert.deepEqual(await refusal(wire), ["error", "BAD_FRAME", 4400]);
-  });
-
-  it("a key of low order is refused by the worker", async () => {
-    using wire = await stream.wire();
-    const { hello } = await helloOf({ epk: new Uint8Array(32) });
-    wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
-    const { code } = await wire.nextText();
-    assert.equal(code, "UPSTREAM_FAILED");
-  });
-
-  const frames: readonly (readonly [
-    string,
-    (session: OpenStream) => readonly Uint8Array[],
-    string,
-    number,
-  ])[] = [
-    ["sent twice", (s) => [frameOf(s), frameOf(s, { again: true })], "REPLAY", 4409],
-    ["with a number left out", (s) => [frameOf(s, { seq: 1 })], "REPLAY", 4409],
-    ["of another epoch", (s) => [frameOf(s, { epoch: 1 })], "BAD_FRAME", 4400],
-    ["of another version", (s) => [frameOf(s, { version: 2 })], "BAD_FRAME", 4400],
-    ["of a type that enclaves send", (s) => [frameOf(s, { type: 2 })], "BAD_FRAME", 4400],
-    ["of a request out of order", (s) => [frameOf(s, { rid: 2 })], "BAD_FRAME", 4400],
-    ["shorter than a header", () => [new Uint8Array(8)], "BAD_FRAME", 4400],
+  // Only the enclave could detect that the ciphertext is not valid.
+  const frames: readonly (readonly [...Ending, (frame: Uint8Array) => readonly Message[]])[] = [
+    ["sent twice", "REPLAY", 4409, (frame) => [frame, frame]],
+    ["with a number left out", "REPLAY", 4409, (frame) => [flipped(frame, 15)]],
+    ["of another version", "BAD_FRAME", 4400, (frame) => [flipped(frame, 0)]],
+    ["shorter than a header", "BAD_FRAME", 4400, () => [new Uint8Array(8)]],
+    ["of text", "BAD_FRAME", 4400, () => ["{}"]],
   ];
-  for (const [what, make, code, close] of frames) {
+  for (const [what, code, close, make] of frames) {
     it(`a frame ${what}: ${code}`, async () => {
       stream.worker.script = { pace: gate().pass };
       using session = await stream.open();
-      for (const frame of make(session)) session.socket.send(frame);
+      const frame = unwrap(session.channel.seal("request", 1, Buffer.from("{}"), true));
+      for (const each of make(frame)) session.socket.send(each);
       assert.deepEqual(await refusal(session), ["error", code, close]);
     });
   }
@@ -107,65 +80,44 @@ describe("the end of a session", () => {
     assert.equal(await session.closed, 1009);
   });
 
-  it("a text frame after hello: BAD_FRAME", async () => {
-    using session = await stream.open();
-    session.socket.send("{}");
-    assert.deepEqual(await refusal(session), ["error", "BAD_FRAME", 4400]);
-  });
-
-  const shown: readonly (readonly [string, Script])[] = [
-    ["core altered", { core: (core) => flipped(core, 40) }],
-    ["the signature altered", { sig: (sig) => flipped(sig, 3) }],
-    ["a keyset of another network", { keyset: (keyset) => ({ ...keyset, net: "beta" }) }],
-    ["a keyset of the other role", { keyset: (keyset) => ({ ...keyset, role: "gateway" }) }],
-    ["a keyset that has ended", { keyset: (keyset) => ({ ...keyset, notAfter: 1 }) }],
-    [
-      "a keyset that lasts too long",
-      { keyset: (one) => ({ ...one, notAfter: one.notAfter + 3600 }) },
-    ],
-    ["no JSON", { answer: () => "attestation" }],
-    ["a bill instead", { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' }],
-    ["a quote for something else", { reportData: (bytes) => flipped(bytes, 20) }],
-    ["evidence without collateral", { evidence: (evidence) => ({ ...evidence, collateral: {} }) }],
-    ["evidence of 300 KB", { evidence: (evidence) => ({ ...evidence, gpu: "x".repeat(300_000) }) }],
-    [
-      "evidence that calls itself hardware",
-      { evidence: (evidence) => ({ ...evidence, tee_type: "tdx", simulated: undefined }) },
-    ],
-  ];
-  for (const [what, script] of shown) {
+  const shown: Readonly<Record<string, Script>> = {
+    "an altered signature": { sig: (sig) => flipped(sig, 3) },
+    "a keyset of another network": { keyset: (keyset) => ({ ...keyset, net: "beta" }) },
+    "a keyset of the other role": { keyset: (keyset) => ({ ...keyset, role: "gateway" }) },
+    "a keyset that has ended": { keyset: (keyset) => ({ ...keyset, notAfter: 1 }) },
+    "a bill": { answer: () => '{"type":"report","rid":1,"report":"","sig":""}' },
+    "a quote for something else": { reportData: (bytes) => flipped(bytes, 20) },
+    "evidence of 300 KB": { evidence: (one) => ({ ...one, gpu: "x".repeat(300_000) }) },
+    "evidence that calls itself hardware": {
+      evidence: (one) => ({ ...one, tee_type: "tdx", simulated: undefined }),
+    },
+  };
+  for (const [what, script] of Object.entries(shown)) {
     it(`a worker that shows ${what} gets no session`, async () => {
       stream.worker.script = script;
       using wire = await stream.wire();
-      const { hello } = await helloOf();
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      await greet(wire);
       assert.deepEqual(await refusal(wire), ["error", "ATTESTATION_UNAVAILABLE", 4495]);
       // The worker is offered again when it shows valid evidence.
       stream.worker.script = {};
       await until(async () => {
         using again = await stream.wire();
-        const next = await helloOf();
-        again.socket.send(Buffer.from(writeHello(next.hello)), { binary: false });
+        await greet(again);
         return (await again.nextText())["type"] === "attestation";
       });
     });
   }
 
-  const codes: readonly (readonly [string, string])[] = [
-    ["RATE_LIMITED", "RATE_LIMITED"],
+  for (const [said, code] of [
     ["PRICE_ABOVE_MAX", "PRICE_ABOVE_MAX"],
-    ["BAD_FRAME", "BAD_FRAME"],
     ["UNAUTHORIZED", "UPSTREAM_FAILED"],
-    ["INSUFFICIENT_BALANCE", "UPSTREAM_FAILED"],
     ["NO_SUCH_CODE", "UPSTREAM_FAILED"],
-  ];
-  for (const [said, code] of codes) {
+  ]) {
     it(`if a worker refuses with ${said}, the client gets ${code}`, async () => {
       const error = JSON.stringify({ type: "error", error: "secret", code: said });
       stream.worker.script = { answer: () => error };
       using wire = await stream.wire();
-      const { hello } = await helloOf();
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      await greet(wire);
       const frame = await wire.nextText();
       assert.deepEqual([frame["code"], frame["error"]], [code, "the enclave refused"]);
     });
@@ -176,8 +128,7 @@ describe("the end of a session", () => {
     fresh.worker.script = { answer: ({ freshness }) => rateLimited(freshness) };
     for (let times = 0; times < 5; times++) {
       using wire = await fresh.wire();
-      const { hello } = await helloOf({ freshness: "quote" });
-      wire.socket.send(Buffer.from(writeHello(hello)), { binary: false });
+      await greet(wire, { freshness: "quote" });
       assert.deepEqual(await refusal(wire), ["error", "RATE_LIMITED", 4429]);
     }
     using session = await fresh.open();
@@ -186,58 +137,40 @@ describe("the end of a session", () => {
     assert.ok(!fresh.gateway.lines.some((line) => line.includes("ejected")));
   });
 
-  const bills: readonly (readonly [string, Script, string, number])[] = [
-    [
-      "signed by nobody",
-      { signReport: async (_, sign) => sign(Buffer.from("something else")) },
-      "bad_signature",
-      7,
-    ],
-    ["of another session", { report: (one) => ({ ...one, session: "A".repeat(22) }) }, "replay", 7],
-    ["of another request", { report: (one) => ({ ...one, rid: 7 }) }, "replay", 7],
-    ["of another handshake", { report: (one) => ({ ...one, th: "0".repeat(64) }) }, "replay", 7],
-    [
-      "with another digest",
-      { report: (one) => ({ ...one, resDigest: "0".repeat(64) }) },
-      "digest_mismatch",
-      7,
-    ],
-    ["of another day", { report: (one) => ({ ...one, iat: one.iat - 86_400 }) }, "stale", 7],
-    [
-      "of another keyset",
-      { report: (one) => ({ ...one, keyset: `sha256:${"0".repeat(64)}` }) },
-      "unknown_key",
-      7,
-    ],
-    ["with a counter that was used", { report: (one) => ({ ...one, ctr: 1 }) }, "replay", 7],
-    [
-      "with more tokens than were asked for",
-      { tokens: { prompt: 5, completion: 101, cached: 0, reasoning: 0 } },
-      "usage_mismatch",
-      106,
-    ],
-    [
-      "with tokens beyond all reason",
-      { tokens: { prompt: 5_000_000, completion: 1, cached: 0, reasoning: 0 } },
-      "usage_mismatch",
-      // The reservation: the bytes of the request's frame and the maximum number of output tokens.
-      288 + 100,
-    ],
+  const zeros = "0".repeat(64);
+  /** Undefined: the signature is of something else. */
+  type Change = Partial<UsageReport> | ((report: UsageReport) => Partial<UsageReport>) | undefined;
+  const bills: readonly (readonly [string, string, Change, tokens?: number])[] = [
+    ["signed by nobody", "bad_signature", undefined],
+    ["of another session", "replay", { session: "A".repeat(22) }],
+    ["of another request", "replay", { rid: 7 }],
+    ["of another handshake", "replay", { th: zeros }],
+    ["with another digest", "digest_mismatch", { resDigest: zeros }],
+    ["of another day", "stale", ({ iat }) => ({ iat: iat - 86_400 })],
+    ["of another keyset", "unknown_key", { keyset: `sha256:${zeros}` }],
+    ["with a counter that was used", "replay", { ctr: 1 }],
+    ["with more tokens than were asked for", "usage_mismatch", { tokens: tokensOf(5, 101) }, 106],
+    // The reservation: the bytes of the request's frame and the maximum number of output tokens.
+    ["with tokens beyond all reason", "usage_mismatch", { tokens: tokensOf(5e6, 1) }, 288 + 100],
   ];
-  for (const [what, script, reason, tokens] of bills) {
+  for (const [what, reason, change, tokens = 7] of bills) {
     it(`a report ${what} is never verified, and never charged beyond the reservation`, async () => {
       using first = await stream.open();
       first.ask();
       await first.answer();
-      stream.worker.script = script;
+      const changed = (report: UsageReport): UsageReport => ({
+        ...report,
+        ...(typeof change === "function" ? change(report) : change),
+      });
+      stream.worker.script = change
+        ? { report: changed }
+        : { signReport: (_, sign) => sign(Buffer.from("x")) };
       using session = await stream.open();
       session.ask();
       const { done } = await session.answer();
-      assert.equal(done.usage.verified, false);
-      assert.equal(done.usage.unverified_reason, reason);
+      assert.deepEqual([done.usage.verified, done.usage.unverified_reason], [false, reason]);
       assert.equal(done.usedCUMilli, tokens * tokenMilli);
-      const charges = await stream.charges();
-      assert.equal(charges.at(-1)?.usedMilliCu, done.usedCUMilli);
+      assert.equal((await stream.charges()).at(-1)?.usedMilliCu, done.usedCUMilli);
     });
   }
 
@@ -266,11 +199,6 @@ describe("the end of a session", () => {
 
   const lost: readonly (readonly [string, Script["frame"]])[] = [
     ["lost", (frame, index) => (index === 0 ? undefined : frame)],
-    [
-      "sent again with another number",
-      (frame, index) => (index === 1 ? flipped(frame, 15) : frame),
-    ],
-    ["of another request", (frame, index) => (index === 1 ? flipped(frame, 7) : frame)],
     ["above the limit of a message", () => new Uint8Array(2 << 20)],
   ];
   for (const [what, frame] of lost) {
@@ -285,60 +213,12 @@ describe("the end of a session", () => {
     });
   }
 
-  it("a worker that disconnects during an answer causes one error frame and no charge", async () => {
-    const held = gate();
-    stream.worker.script = { pace: held.pass };
-    const charged = (await stream.charges()).length;
-    using session = await stream.open();
-    session.ask();
-    await until(() => stream.worker.requests.length > 0);
-    stream.worker.cut();
-    assert.deepEqual(await refusal(session), ["error", "UPSTREAM_FAILED", 1011]);
-    assert.equal((await stream.charges()).length, charged);
-  });
-
-  it("a client that disconnects is charged for the tokens that the worker then reports", async () => {
-    const held = gate();
-    stream.worker.script = { pace: held.pass };
-    const charged = (await stream.charges()).length;
-    const asked = stream.worker.requests.length;
-    const session = await stream.open();
-    session.ask();
-    await until(() => stream.worker.requests.length > asked);
-    session.socket.terminate();
-    await until(() => stream.worker.texts.some((text) => text.includes('"cancel"')));
-    held.open();
-    await until(async () => (await stream.charges()).length > charged);
-    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, 7 * tokenMilli);
-  });
-
-  it(
-    "a session whose client has left ends when the report cannot be read",
-    { timeout: 10_000 },
-    async () => {
-      const held = gate();
-      const frame = { type: "report", rid: 1, report: "e30", sig: "A".repeat(86) };
-      stream.worker.script = { pace: held.pass, reportFrame: () => JSON.stringify(frame) };
-      const asked = stream.worker.requests.length;
-      await until(async () => (await sessions()) === 0);
-      const session = await stream.open();
-      session.ask();
-      await until(() => stream.worker.requests.length > asked);
-      assert.equal(await sessions(), 1);
-      const heard = stream.worker.texts.length;
-      session.socket.terminate();
-      await until(() => stream.worker.texts.length > heard);
-      held.open();
-      await until(async () => (await sessions()) === 0);
-    },
-  );
-
   it("the retry of an answer that broke off costs less, once", async () => {
     const attempt = { idempotencyKey: "one-and-the-same" };
     const held = gate();
     stream.worker.script = {
       pace: held.pass,
-      tokens: { prompt: 5, completion: 1, cached: 0, reasoning: 0 },
+      tokens: tokensOf(5, 1),
     };
     const charged = (await stream.charges()).length;
     const asked = stream.worker.requests.length;
@@ -377,7 +257,7 @@ describe("the end of a session", () => {
       chunks: [{ content: "All" }, { content: " of" }, { content: " it" }, { content: "." }],
       // The client reads three of the four chunks, then leaves.
       pace: () => (++chunk < 4 ? Promise.resolve() : held.pass()),
-      tokens: { prompt: 5, completion: 4, cached: 0, reasoning: 0 },
+      tokens: tokensOf(5, 4),
     };
     const charged = (await stream.charges()).length;
     const left = await stream.open(attempt);
@@ -398,8 +278,7 @@ describe("the end of a session", () => {
       [usedCUMilli, paidBeforeCUMilli],
       [7 * tokenMilli - creditMilliCu, creditMilliCu],
     );
-    const metrics = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
-    assert.match(metrics, /^sluice_stream_retry_credits_total [1-9]/m);
+    assert.ok((await stream.gauge("sluice_stream_retry_credits_total")) > 0);
   });
 
   it("an answer without its final frame gives no credit", async () => {
@@ -416,15 +295,6 @@ describe("the end of a session", () => {
     session.ask();
     const { done } = await session.answer();
     assert.deepEqual([done.usedCUMilli, done.paidBeforeCUMilli], [7 * tokenMilli, undefined]);
-  });
-
-  it("a second request in the same session is charged separately", async () => {
-    using session = await stream.open();
-    session.ask();
-    const first = await session.answer();
-    session.ask();
-    const second = await session.answer();
-    assert.deepEqual([first.done.rid, second.done.rid], [1, 2]);
   });
 
   it("a second request that begins while the first is being charged is charged after it", async (t) => {
@@ -534,6 +404,10 @@ describe("the end of a session", () => {
 
 function rateLimited(freshness: Hello["freshness"]): string | undefined {
   return freshness === "quote" ? '{"type":"error","error":"","code":"RATE_LIMITED"}' : undefined;
+}
+
+function tokensOf(prompt: number, completion: number): UsageReport["tokens"] {
+  return { prompt, completion, cached: 0, reasoning: 0 };
 }
 
 function flipped(bytes: Uint8Array, at: number): Uint8Array<ArrayBuffer> {

@@ -4,25 +4,18 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { WebSocket, type ClientOptions } from "ws";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
-import { isFault, type Fault } from "../../../../plugins/confidential/protocol/fault.ts";
-import {
-  clientKeys,
-  readAnswer,
-  type Attested,
-} from "../../../../plugins/confidential/protocol/handshake.ts";
-import {
-  clientSubprotocol,
-  writeHello,
-  type Hello,
-} from "../../../../plugins/confidential/protocol/hello.ts";
-import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
-import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import type { Ephemeral } from "../../../../plugins/confidential/protocol/suite.ts";
+import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
+import type { Attested } from "../../../../plugins/confidential/protocol/handshake.ts";
+import { clientSubprotocol, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import {
   readTextFrame,
   type AttestationFrame,
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { model } from "./enclave-worker.ts";
+import { prepare, secure } from "../enclave/client.ts";
+import { unwrap } from "../protocol/session.ts";
+
+export { unwrap };
 
 type Message = { readonly text: string } | { readonly binary: Buffer };
 
@@ -110,45 +103,32 @@ export interface StreamAnswer {
   readonly done: any;
 }
 
-export async function helloOf(
-  over: Partial<Hello> = {},
-): Promise<{ hello: Hello; ephemeral: Ephemeral }> {
-  const ephemeral = await nodeSuite.createEphemeral();
-  const hello: Hello = {
+export const helloOf = (over: Partial<Hello> = {}): ReturnType<typeof prepare> =>
+  prepare({
     network: "alpha",
     model,
     maxOutputTokens: 100,
-    maxCoefficient: undefined,
-    termination: "worker",
-    epk: ephemeral.publicKey,
     nonce: new Uint8Array(randomBytes(32)),
-    pad: 256,
-    evidence: "full",
-    known: [],
-    freshness: "cached",
-    idempotencyKey: undefined,
     ...over,
-  };
-  return { hello, ephemeral };
+  });
+
+/** Sends a hello, and does not wait for its answer. */
+export async function greet(wire: Wire, over: Partial<Hello> = {}): Promise<void> {
+  wire.socket.send((await helloOf(over)).bytes, { binary: false });
 }
 
 /** Completes the handshake without a check of the evidence. */
 export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise<OpenStream> {
-  const { hello, ephemeral } = await helloOf(over);
-  const bytes = writeHello(hello);
-  wire.socket.send(bytes, { binary: false });
+  const prepared = await helloOf(over);
+  const { hello } = prepared;
+  wire.socket.send(prepared.bytes, { binary: false });
   const attestationJson = await wire.nextText();
   const attestation = readTextFrame(Buffer.from(JSON.stringify(attestationJson)));
   assert.ok(
     !isFault(attestation) && attestation.kind === "attestation",
     JSON.stringify(attestationJson),
   );
-  const expected = { net: hello.network, role: hello.termination, now: Date.now() / 1000 };
-  const attested = unwrap(
-    await readAnswer(nodeSuite, bytes, attestation.core, attestation.sig, expected),
-  );
-  const keys = unwrap(await clientKeys(nodeSuite, ephemeral, attested));
-  const channel = createNodeChannel({ end: "client", keys, th: attested.th, pad: hello.pad });
+  const { attested, channel } = await secure(prepared, attestation, Date.now() / 1000);
   let rid = 0;
   return {
     ...wire,
@@ -172,9 +152,4 @@ export async function openStream(wire: Wire, over: Partial<Hello> = {}): Promise
       }
     },
   };
-}
-
-export function unwrap<T extends object>(value: T | Fault): T {
-  if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
-  return value;
 }

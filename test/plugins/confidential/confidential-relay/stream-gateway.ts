@@ -30,6 +30,8 @@ export interface StreamGateway extends AsyncDisposable {
   get(path: string, key?: string): Promise<Response>;
   /** Charges on disk, oldest first. */
   charges(): Promise<readonly UsageRow[]>;
+  /** Returns the value of a metric without labels. */
+  gauge(name: string): Promise<number>;
 }
 
 export const pipeline = `
@@ -124,6 +126,10 @@ export async function startStreamGateway(
         gateway.url + path,
         key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
       ),
+    async gauge(name) {
+      const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+      return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
+    },
     charges: () => Promise.resolve([...readUsage(join(gateway.folder, "data"), {})]),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

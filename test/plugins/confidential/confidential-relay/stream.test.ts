@@ -1,17 +1,24 @@
+/** Sessions through the gateway, and what operators see of them in metrics and in the access log. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
-import type { Exchange } from "../../inference/networks/scripted-worker.ts";
-import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { errorFrame, fault, isFault } from "../../../../plugins/confidential/protocol/fault.ts";
+import { model } from "./enclave-worker.ts";
+import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { until } from "./wait.ts";
 import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import { model } from "./enclave-worker.ts";
-import { helloOf, unwrap, type OpenStream } from "./stream-client.ts";
-import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
+import { helloOf, unwrap } from "./stream-client.ts";
+
+interface Line {
+  readonly code?: string;
+  readonly calls?: { readonly names: readonly string[]; readonly failed: number };
+}
 
 describe("a session through the gateway", () => {
   let stream: StreamGateway;
@@ -19,6 +26,9 @@ describe("a session through the gateway", () => {
     stream = await startStreamGateway();
   });
   after(() => stream[Symbol.asyncDispose]());
+  beforeEach(() => {
+    stream.worker.script = {};
+  });
 
   it("carries a chat that only the two ends can read, and is charged by the enclave's signed report", async () => {
     const { worker } = stream;
@@ -44,9 +54,20 @@ describe("a session through the gateway", () => {
     assert.equal(charge?.surface, "confidential-stream");
     assert.equal(charge?.model, model);
     assert.equal(readReport(fromBase64Url(done.report) ?? new Uint8Array())?.rid, 1);
+    const labels = [`gen_ai_request_model="${model}"`, 'network="alpha"'];
+    const duration = "gen_ai_server_request_duration_seconds_count";
+    await until(async () => (await metric(duration, ...labels, 'error_type=""')) === 1);
+    const tokens = "gen_ai_client_token_usage_sum";
+    assert.equal(await metric(tokens, ...labels, 'gen_ai_token_type="input"'), 5);
+    assert.equal(await metric(tokens, ...labels, 'gen_ai_token_type="output"'), 2);
+    assert.equal(await metric("gen_ai_server_time_to_first_token_seconds_count", ...labels), 1);
+    session.socket.close();
+    // This line must not be taken for that of a later session.
+    await until(() => sessionLines().length > 0);
   });
 
   it("forwards hello unchanged, including unknown members", async () => {
+    const earlier = sessionLines().length;
     using wire = await stream.wire();
     const { hello } = await helloOf();
     const text = Buffer.from(writeHello(hello)).toString();
@@ -62,24 +83,74 @@ describe("a session through the gateway", () => {
     assert.partialDeepStrictEqual(frame.offer, { coefficient: 1000, pricePerTokenNano: "12" });
     const { validUntil } = frame.offer as { validUntil: string };
     assert.ok(Math.abs(Date.parse(validUntil) - Date.now() - 3_000_000) < 60_000, validUntil);
+    wire.socket.close();
+    await until(() => sessionLines().length > earlier);
   });
 
-  it("lists the worker's model with its evidence, and answers chat completions from it", async () => {
-    const { gateway } = stream;
-    const models = (await (await stream.get("/v1/models", gateway.key)).json()) as {
-      data: object[];
+  /** The complete lines of the access log about sessions. */
+  function sessionLines(): Line[] {
+    const lines = readFileSync(join(stream.gateway.folder, "access.log"), "utf8").split("\n");
+    return lines
+      .slice(0, -1)
+      .filter((line) => line.includes("/v1/confidential/stream"))
+      .map((line) => JSON.parse(line) as Line);
+  }
+
+  /** Runs a session to its end. Returns its line of the access log. */
+  async function lineOf(run: () => Promise<void>): Promise<Line> {
+    const earlier = sessionLines().length;
+    await run();
+    await until(() => sessionLines().length > earlier);
+    return sessionLines().at(-1) ?? {};
+  }
+
+  async function metric(name: string, ...labels: readonly string[]): Promise<number> {
+    const text = await (await fetch(`${stream.gateway.adminUrl}/metrics`)).text();
+    const found = text
+      .split("\n")
+      .find((line) => line.startsWith(`${name}{`) && labels.every((label) => line.includes(label)));
+    return Number(found?.split(" ").at(-1) ?? 0);
+  }
+
+  it("shows operators a request for which the enclave reports an error and no tokens", async () => {
+    stream.worker.script = {
+      chunks: [],
+      tokens: { prompt: 0, completion: 0, cached: 0, reasoning: 0 },
+      report: (report) => ({ ...report, finish: "error" }),
     };
-    assert.partialDeepStrictEqual(models.data[0], { id: model, evidence: "simulated" });
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model, messages: [{ role: "user", content: "Say hello" }] }),
+    const line = await lineOf(async () => {
+      using session = await stream.open();
+      session.ask();
+      await session.answer();
     });
-    assert.equal(answer.status, 200);
-    assert.partialDeepStrictEqual(await answer.json(), {
-      choices: [{ message: { content: "Hello world" }, finish_reason: "stop" }],
-      usage: { total_tokens: 7, usedCUMilli: 7 * tokenMilli },
+    assert.deepEqual([line.code, line.calls?.names], ["UPSTREAM_ERROR", [model]]);
+    const duration = "gen_ai_server_request_duration_seconds_count";
+    assert.equal(await metric(duration, 'network="alpha"', 'error_type="broken"'), 1);
+  });
+
+  it("shows operators a request whose enclave disconnects", async () => {
+    // The first frame of the answer is lost with the connection.
+    stream.worker.script = {
+      frame: () => {
+        stream.worker.cut();
+        return undefined;
+      },
+    };
+    const line = await lineOf(async () => {
+      using session = await stream.open();
+      session.ask();
+      session.socket.on("message", () => {});
+      await session.closed;
     });
+    assert.deepEqual([line.code, line.calls?.failed], ["UPSTREAM_ERROR", 1]);
+  });
+
+  it("shows operators a session that every enclave refuses", async () => {
+    stream.worker.script = { answer: () => errorFrame(fault("LIMIT_EXCEEDED", "no")) };
+    const line = await lineOf(async () => {
+      await assert.rejects(stream.open());
+    });
+    assert.deepEqual([line.code, line.calls?.names], ["INVALID_REQUEST", ["other"]]);
   });
 });
 
@@ -89,16 +160,6 @@ describe("a gateway that decrypts sessions itself", () => {
     stream = await startStreamGateway({ own: true });
   });
   after(() => stream[Symbol.asyncDispose]());
-
-  /** Sends a request and resolves to the first frame of the answer. The test controls the rest of the answer. */
-  async function heldAnswer(session: OpenStream): Promise<{ held: Exchange; first: Buffer }> {
-    const holding = stream.plain.hold();
-    session.ask();
-    const held = await holding;
-    held.begin();
-    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
-    return { held, first: await session.nextBinary() };
-  }
 
   it("acts as an enclave for models of an unencrypted network", async () => {
     using session = await stream.open({ network: "classic", termination: "gateway" });
@@ -132,17 +193,5 @@ describe("a gateway that decrypts sessions itself", () => {
       assert.equal((await stream.get(receipt, stream.gateway.key)).status, 404);
     }
     assert.equal((await stream.charges()).length, charged);
-  });
-
-  it("stops the model when the client disconnects, and charges the tokens produced so far", async () => {
-    const charged = (await stream.charges()).length;
-    const session = await stream.open({ network: "classic", termination: "gateway" });
-    const { held } = await heldAnswer(session);
-    session.socket.terminate();
-    await held.left;
-    let charges = await stream.charges();
-    while (charges.length === charged) charges = await stream.charges();
-    const last = charges.at(-1);
-    assert.deepEqual([last?.outputTokens, last?.outcome], [1, "clientLeft"]);
   });
 });

@@ -98,17 +98,26 @@ export async function prepare(
 
 type Prepared = Awaited<ReturnType<typeof nodeSuite.createEphemeral>>;
 
+/** Completes a handshake with the enclave's answer. `now`: seconds since 1970. */
+export async function secure(
+  { bytes, hello, keys }: Awaited<ReturnType<typeof prepare>>,
+  { core, sig }: AttestationFrame,
+  now: number,
+): Promise<{ readonly attested: Attested; readonly channel: Channel }> {
+  const expected = { net: hello.network, role: hello.termination, now };
+  const attested = unwrap(await readAnswer(nodeSuite, bytes, core, sig, expected));
+  const secrets = unwrap(await clientKeys(nodeSuite, keys, attested));
+  const { th } = attested;
+  const channel = createNodeChannel({ end: "client", keys: secrets, th, pad: hello.pad });
+  return { attested, channel };
+}
+
 /** Completes the handshake over `wire`. Checks everything except the evidence. */
 export async function connect(wire: Wire, options: ClientOptions): Promise<TestClient> {
   const { bytes, hello, keys } = await prepare(options.hello);
   wire.text(bytes);
   const attestation = await textFrame(wire, "attestation");
-  const { core, sig } = attestation;
-  const expected = { net: hello.network, role: hello.termination, now: options.now };
-  const attested = unwrap(await readAnswer(nodeSuite, bytes, core, sig, expected));
-  const secrets = unwrap(await clientKeys(nodeSuite, keys, attested));
-  const { th } = attested;
-  const channel = createNodeChannel({ end: "client", keys: secrets, th, pad: hello.pad });
+  const { attested, channel } = await secure({ bytes, hello, keys }, attestation, options.now);
   let rid = 0;
   const client: TestClient = {
     attested,

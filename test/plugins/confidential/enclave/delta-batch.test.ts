@@ -98,40 +98,6 @@ describe("batches of deltas", () => {
     ]);
   });
 
-  test("the arguments of a call are batched as text is, and its beginning is sent once", () => {
-    const { batch, sent, clock } = start();
-    const begin = {
-      index: 0,
-      id: "call_1",
-      type: "function",
-      function: { name: "f", arguments: "" },
-    };
-    const more = (text: string, index = 0): Record<string, unknown> => ({
-      content: null,
-      tool_calls: [{ index, function: { arguments: text } }],
-    });
-    batch.add({ role: "assistant", content: null, tool_calls: [begin] });
-    for (const text of ["{", '"a"', ":", "1", "2", "3", "4", "}"]) batch.add(more(text));
-    assert.deepEqual(sent, [
-      { role: "assistant", tool_calls: [begin] },
-      { tool_calls: [{ index: 0, function: { arguments: '{"a":1234}' } }] },
-    ]);
-    const second = { index: 1, id: "call_2", function: { name: "g", arguments: "[" } };
-    batch.add({ tool_calls: [second] });
-    for (const [text, index] of [["]"], ["x", 0], ["y"], ["z", 0]] as const) {
-      batch.add(more(text, index ?? 1));
-    }
-    clock.advance(40);
-    assert.deepEqual(sent.slice(2), [
-      {
-        tool_calls: [
-          { index: 1, id: "call_2", function: { name: "g", arguments: "[]y" } },
-          { index: 0, function: { arguments: "xz" } },
-        ],
-      },
-    ]);
-  });
-
   test("the sizes of the frames of a call do not show the parts in which the model wrote it", () => {
     const sizesOf = (lengths: readonly number[]): readonly number[] => {
       const { batch, sizes } = start();
@@ -149,19 +115,6 @@ describe("batches of deltas", () => {
     assert.equal(sizes.length, 3);
     assert.deepEqual(sizesOf([...even, ...uneven]), sizes);
     assert.deepEqual(sizesOf([...uneven.toReversed(), ...uneven]), sizes);
-  });
-
-  test("a call with the index of an earlier one stays separate, and content after a call stays after it", () => {
-    const { batch, sent } = start();
-    const call = (id: string): Record<string, unknown> => ({
-      tool_calls: [{ index: 0, id, function: { arguments: "{}" } }],
-    });
-    batch.add({ content: "0" });
-    for (const delta of [{ content: "1" }, call("a"), call("b"), { content: "2" }])
-      batch.add(delta);
-    batch.flush();
-    const joined = { content: "1", ...call("a") };
-    assert.deepEqual(sent, [{ content: "0" }, joined, call("b"), { content: "2" }]);
   });
 
   test("calls in other forms are sent alone, as they are", () => {
@@ -197,26 +150,6 @@ describe("batches of deltas", () => {
       { content: "a", logprobs: { content: [entry("a")] } },
       { content: "bc", logprobs: { content: [entry("b"), entry("c")] } },
     ]);
-  });
-
-  test("nothing is sent while the batch is held, and then few frames are sent", () => {
-    const { batch, sent, clock } = start();
-    batch.hold();
-    for (let at = 0; at < 20; at++) batch.add({ content: "x" });
-    clock.advance(1_000);
-    assert.deepEqual(sent, []);
-    batch.release();
-    assert.deepEqual(sent, [{ content: "x".repeat(20) }]);
-  });
-
-  test("queued text is dropped when the batch is closed", () => {
-    const { batch, sent, clock } = start();
-    batch.add({ content: "0" });
-    batch.add({ content: "1" });
-    batch.close();
-    clock.advance(1_000);
-    batch.flush();
-    assert.deepEqual(sent, [{ content: "0" }]);
   });
 
   test("all text arrives completely, in frames within the size limit", () => {

@@ -37,7 +37,6 @@ export interface Asked {
   end(finishReason?: string, usage?: Partial<TokenUsage>): void;
   readonly reader: AnswerReader;
   readonly isAborted: boolean;
-  readonly isPaused: boolean;
 }
 
 export interface FakeModel {
@@ -93,7 +92,6 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
       maxMilliCu: () => 0,
       send(request, reader) {
         let isAborted = false;
-        let isPaused = false;
         asked.push({
           request,
           params: JSON.parse(request.body.toString()) as Record<string, unknown>,
@@ -109,13 +107,10 @@ export function fakeModel(modelId = "Demo/Echo-1"): FakeModel {
           get isAborted() {
             return isAborted;
           },
-          get isPaused() {
-            return isPaused;
-          },
         });
         return {
-          pause: () => void (isPaused = true),
-          resume: () => void (isPaused = false),
+          pause() {},
+          resume() {},
           abort() {
             isAborted = true;
             return model.produced;
@@ -150,8 +145,6 @@ export interface TestEnclave {
 
 export interface OpenedSession extends Wire {
   readonly session: EnclaveSession;
-  /** Whether the peer has room, which it returns for each frame. */
-  hasRoom: boolean;
   /** Binary frames that were sent. */
   readonly sent: number;
 }
@@ -196,7 +189,7 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
             sent++;
             // The frame is the receiver's own.
             queue.put({ kind: "binary", frame: Uint8Array.from(frame) });
-            return wire.hasRoom;
+            return true;
           },
           close(code, error) {
             mustBeOpen(isClosed);
@@ -207,7 +200,6 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
       );
       const wire: OpenedSession = {
         session,
-        hasRoom: true,
         get sent() {
           return sent;
         },

@@ -118,19 +118,6 @@ describe("an enclave's identity", () => {
     identity.close();
   });
 
-  test("without evidence is a fault, and evidence is requested again after 10 s", async () => {
-    const started = await start(fault("ATTESTATION_UNAVAILABLE", "no quote"));
-    const { identity, clock } = started;
-    assert.equal(codeOf(identity.current()), "ATTESTATION_UNAVAILABLE");
-    started.failure = undefined;
-    clock.advance(retryMs - 1);
-    assert.equal(started.quotes, 1);
-    await started.renewAfter(1);
-    assert.equal(started.quotes, 2);
-    assert.equal(isFault(identity.current()), false);
-    identity.close();
-  });
-
   test("does not accept a quote that binds different report data", async () => {
     const started = await start();
     const held = unwrap(started.identity.current());
@@ -138,15 +125,6 @@ describe("an enclave's identity", () => {
     const made = await started.identity.quoteFor(held, new Uint8Array(32), signal);
     assert.equal(codeOf(made), "ATTESTATION_UNAVAILABLE");
     started.identity.close();
-  });
-
-  test("requests no quotes after it is closed", async () => {
-    const started = await start();
-    const held = started.identity.current();
-    started.identity.close();
-    started.clock.advance(3_000_000);
-    assert.equal(started.quotes, 1);
-    assert.equal(started.identity.current(), held);
   });
 });
 

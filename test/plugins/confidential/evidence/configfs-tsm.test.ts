@@ -1,14 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { openConfigfsTsm } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  errorCode,
+  kernelFiles,
+  openConfigfsTsm,
+} from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { codeOf, unwrap } from "../protocol/session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
-import { failures, realBytes, realTdx, skipWithoutShared } from "../verify/real-quotes.ts";
+import { failures } from "../verify/real-quotes.ts";
 import { fakeKernel, kernelError, type FakeDriver } from "./kernel.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
@@ -123,30 +130,6 @@ describe("quotes from configfs", () => {
     assert.equal(kernel.maxAtOnce, 1);
     assert.equal(kernel.items.size, 0);
   });
-
-  test("a request whose caller has left is not sent to the driver", async () => {
-    const { provider, kernel } = await opened(tdx);
-    const left = AbortSignal.abort();
-    assert.equal(codeOf(await provider.quote(reportData, left)), "ATTESTATION_UNAVAILABLE");
-    assert.deepEqual(kernel.writes, []);
-  });
-});
-
-describe("real quotes", { skip: skipWithoutShared }, () => {
-  test("of a TDX and a SEV-SNP machine are accepted only for the requested report data", async () => {
-    const quote = Buffer.from(realTdx().quote);
-    const intel = await opened({ provider: "tdx_guest", report: () => quote });
-    const made = unwrap(await intel.provider.quote(realTdx().reportData, signal));
-    assert.equal(made.quote, quote.toString("base64"));
-    const refused = await intel.provider.quote(reportData, signal);
-    assert.equal(codeOf(refused), "ATTESTATION_UNAVAILABLE");
-    const report = Buffer.from(realBytes("snp_attestation.bin"));
-    const amd = await opened({ provider: "sev_guest", report: () => report });
-    const data = report.subarray(0x50, 0x90);
-    assert.equal(unwrap(await amd.provider.quote(data, signal)).tee_type, "sev-snp");
-    const other = await amd.provider.quote(reportData, signal);
-    assert.equal(codeOf(other), "ATTESTATION_UNAVAILABLE");
-  });
 });
 
 describe("a quote that must not be used", () => {
@@ -206,9 +189,27 @@ describe("a machine without the requested TEE", () => {
     );
     assert.equal(other.items.size, 0);
   });
+});
 
-  test("is the test machine, with the real files of the kernel", async () => {
-    const found = await openConfigfsTsm("any", { folder: import.meta.dirname + "/none" });
-    assert.equal(codeOf(found), "ATTESTATION_UNAVAILABLE");
-  });
+test("files are written without being created or truncated", async (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, "inblob");
+  await assert.rejects(kernelFiles.write(path, Buffer.from("ab")), { code: "ENOENT" });
+  writeFileSync(path, "0123456789");
+  await kernelFiles.write(path, Buffer.from("ab"));
+  assert.equal(readFileSync(path, "utf8"), "ab23456789");
+  assert.deepEqual(await kernelFiles.read(path), Buffer.from("ab23456789"));
+});
+
+test("a folder is created, and removed only if it is empty", async (t) => {
+  const folder = join(temporaryFolder(t), "report");
+  await kernelFiles.mkdir(folder);
+  await assert.rejects(kernelFiles.mkdir(folder), { code: "EEXIST" });
+  writeFileSync(join(folder, "mine"), "");
+  await assert.rejects(kernelFiles.rmdir(folder), { code: "ENOTEMPTY" });
+});
+
+test("an error without a system code is a bug, and is thrown again", () => {
+  assert.equal(errorCode(Object.assign(new Error("x"), { code: "EBUSY" })), "EBUSY");
+  assert.throws(() => errorCode(new TypeError("x")), TypeError);
 });

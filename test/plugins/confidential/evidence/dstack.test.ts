@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 import { hasDstack, openDstack } from "../../../../plugins/confidential/evidence/dstack.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
-import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { codeOf, unwrap } from "../protocol/session.ts";
 import { createSnpPlatform } from "../verify/snp-platform.ts";
@@ -72,14 +71,6 @@ describe("quotes from dstack's agent", () => {
     });
     const hex = Buffer.from(reportData).toString("hex");
     assert.equal(agent.asked.at(-1), `POST /GetQuote {"report_data":"${hex}"}`);
-  });
-
-  test("collateral is added", async (t) => {
-    const agent = await startAgent(t, tdxAnswer);
-    const known = platform.evidence(reportData, now).collateral as TdxCollateral;
-    const collateral = (): Promise<TdxCollateral> => Promise.resolve(known);
-    const provider = unwrap(await openDstack({ sockets: [agent.path], collateral }, signal));
-    assert.equal(unwrap(await provider.quote(reportData, signal)).collateral, known);
   });
 
   test("on SEV-SNP the report is found in the agent's envelope", async (t) => {

@@ -6,7 +6,6 @@ import {
   errorFrame,
   fault,
   isFault,
-  plainCloseCodes,
 } from "../../../../plugins/confidential/protocol/fault.ts";
 import {
   answerHello,
@@ -21,7 +20,7 @@ import {
 } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { fromBase64Url, toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
-import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import {
   evidenceDigest,
   isReserved,
@@ -91,48 +90,33 @@ describe("hello", () => {
   const text = (length: number): string => "x".repeat(length);
   const bad: readonly Readonly<Record<string, unknown>>[] = [
     { type: "helo" },
-    { type: undefined },
     { network: "" },
-    { network: 1 },
     { network: text(257) },
-    { model: undefined },
     { model: "\ud800" },
-    { model: text(257) },
     { max_output_tokens: 0 },
-    { max_output_tokens: -1 },
     { max_output_tokens: 1.5 },
     { max_output_tokens: "64" },
-    { max_output_tokens: undefined },
     { max_output_tokens: 2 ** 53 },
     { max_coefficient: -1 },
     { max_coefficient: null },
     { termination: "relay" },
-    { termination: undefined },
     { epk: toBase64Url(new Uint8Array(31)) },
-    { epk: toBase64Url(new Uint8Array(33)) },
     { epk: `${"A".repeat(42)}B` },
     { epk: `${"A".repeat(43)}=` },
-    { epk: undefined },
     { nonce: toBase64Url(new Uint8Array(16)) },
     { nonce: "+".repeat(43) },
     { pad: 64 },
-    { pad: "256" },
-    { pad: null },
     { evidence: "none" },
     { freshness: "now" },
     { known: ["sha256:00"] },
     { known: Array.from({ length: 65 }, () => `sha256:${"0".repeat(64)}`) },
-    { known: "sha256:" },
     { idempotency_key: 5 },
-    { idempotency_key: "" },
     { padding: text(17_000) },
   ];
-  for (const members of bad) {
-    const [value] = Object.values(members);
-    test(`${Object.keys(members).join()} = ${String(value).slice(0, 40)} is refused`, () => {
-      assert.equal(codeOf(readHello(helloJson(members))), "BAD_FRAME");
-    });
-  }
+  test("each wrong member is refused", () => {
+    for (const members of bad)
+      assert.equal(codeOf(readHello(helloJson(members))), "BAD_FRAME", JSON.stringify(members));
+  });
 
   test("duplicate members, a byte order mark, other text and empty text are refused", () => {
     const whole = textOf(helloWith());
@@ -185,25 +169,6 @@ for (const [by, suite] of Object.entries(suites)) {
       }
     });
 
-    test("a signature with a wrong length is refused", async () => {
-      const { hello, answer } = await shake();
-      for (const sig of [answer.sig.subarray(0, 63), new Uint8Array(0), new Uint8Array(65)]) {
-        assert.ok(isFault(await readAnswer(suite, hello, answer.core, sig, expected)));
-      }
-    });
-
-    test("a relay that rewrites hello or changes its suite is detected", async () => {
-      const { hello, answer } = await shake();
-      const again = bytesOf(JSON.stringify(JSON.parse(textOf(hello)), null, 1));
-      const suiteText = textOf(hello).replace("x25519-", "p256-");
-      const cheaper = textOf(hello).replace('"max_output_tokens":64', '"max_output_tokens":65');
-      for (const changed of [again, bytesOf(suiteText), bytesOf(cheaper)]) {
-        assert.notDeepEqual(changed, hello);
-        const code = codeOf(await readAnswer(suite, changed, answer.core, answer.sig, expected));
-        assert.equal(code, "ATTESTATION_UNAVAILABLE");
-      }
-    });
-
     test("a key of low order is refused by both ends", async () => {
       for (const epk of lowOrder) {
         const hello = helloWith({ epk });
@@ -220,29 +185,6 @@ for (const [by, suite] of Object.entries(suites)) {
         const weak = { ...attested, core: { ...attested.core, epk } };
         assert.equal(codeOf(await clientKeys(suite, ephemeral, weak)), "BAD_FRAME");
       }
-    });
-
-    test("a keyset with a different role or network, or a wrong validity, is refused", async () => {
-      for (const [members, why] of [
-        [{ role: "gateway" }, "role"],
-        [{ net: "confidential-classic" }, "network"],
-        [{ notAfter: now }, "expired"],
-        [{ notAfter: now + 3601 }, "an hour"],
-      ] as const) {
-        const { hello, answer } = await shake({}, keysetWith(members));
-        const read = await readAnswer(suite, hello, answer.core, answer.sig, expected);
-        assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
-        assert.ok(isFault(read) && read.message.includes(why));
-      }
-      const { hello, answer } = await shake({}, keysetWith({ notAfter: now + 3600 }));
-      unwrap(await readAnswer(suite, hello, answer.core, answer.sig, expected));
-    });
-
-    test("a handshake that is not signed by the keyset's key is refused", async () => {
-      const other = keysetWith({ hs: createSigner().publicKey });
-      const { hello, answer } = await shake({}, other);
-      const read = await readAnswer(suite, hello, answer.core, answer.sig, expected);
-      assert.equal(codeOf(read), "ATTESTATION_UNAVAILABLE");
     });
   });
 }
@@ -270,14 +212,6 @@ describe("the handshake", () => {
     const enclave = { keyset: keysetWith(), signer: handshakeSigner, session };
     const answer = await answerHello(careless, hello, unwrap(readHello(hello)), enclave);
     assert.equal(codeOf(answer), "BAD_FRAME");
-  });
-
-  test("all keys of a session differ", async () => {
-    const { keys } = (await shake()).answer;
-    const hex = [keys.c2s.key, keys.s2c.key, keys.exporter, keys.c2s.iv, keys.s2c.iv].map((each) =>
-      Buffer.from(each).toString("hex"),
-    );
-    assert.equal(new Set(hex).size, 5);
   });
 
   test("an incomplete core or keyset is refused with a message", () => {
@@ -370,19 +304,6 @@ describe("faults", () => {
       ATTESTATION_UNAVAILABLE: 4495,
       BAD_FRAME: 4400,
       UPSTREAM_FAILED: 1011,
-    });
-  });
-
-  test("closes without an error frame also have the specification's codes", () => {
-    const codes = { ok: 1000, tooBig: 1009, internal: 1011, overloaded: 1013, forbidden: 4403 };
-    assert.deepEqual(plainCloseCodes, codes);
-  });
-
-  test("an error frame has type, error and code", () => {
-    assert.deepEqual(JSON.parse(errorFrame(fault("REPLAY", "again"))), {
-      type: "error",
-      error: "again",
-      code: "REPLAY",
     });
   });
 });

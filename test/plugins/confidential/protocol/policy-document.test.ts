@@ -14,7 +14,7 @@ import type {
   ConfidentialPolicy,
   PolicyExpectation,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import { bytesOf, unwrap, textOf, withFlippedBit } from "./session.ts";
+import { bytesOf, unwrap, textOf } from "./session.ts";
 
 const signer = createSigner();
 const now = Date.UTC(2026, 10, 21, 12);
@@ -111,12 +111,12 @@ describe("a policy written by an operator", () => {
     ["networks.alpha.worker.sev_snp.require_crl:", snp("any", { require_crl: "no" })],
     ["networks.alpha.worker.sev_snp.vmpl:", snp("any", { vmpl: 2 })],
   ];
-  for (const [start, value] of wrong) {
-    test(`is refused with the path of the member: ${start} ${JSON.stringify(value).slice(0, 40)}`, () => {
+  test("is refused with the path of the wrong member", () => {
+    for (const [start, value] of wrong) {
       const fault = readPolicy(value);
       assert.ok(typeof fault === "string" && fault.startsWith(start), JSON.stringify(fault));
-    });
-  }
+    }
+  });
 });
 
 describe("a policy document", () => {
@@ -135,19 +135,6 @@ describe("a policy document", () => {
     assert.equal(await open(disguised), "the signature of the document is not valid");
   });
 
-  test("is refused if any bit of its bytes or signature is flipped", async () => {
-    const document = await signPolicy(bytes, signer);
-    const sig = Buffer.from(document.sig, "base64url");
-    for (const at of [0, 20, bytes.length - 1]) {
-      const changed = { ...document, policy: toBase64Url(withFlippedBit(bytes, at)) };
-      assert.equal(await open(changed), "the signature of the document is not valid");
-    }
-    for (const at of [0, 33, 63]) {
-      const changed = { ...document, sig: toBase64Url(withFlippedBit(sig, at)) };
-      assert.equal(await open(changed), "the signature of the document is not valid");
-    }
-  });
-
   test("is refused if it has expired or was issued in the future", async () => {
     const document = await signPolicy(bytes, signer);
     assert.equal(
@@ -157,13 +144,6 @@ describe("a policy document", () => {
     const early = Date.parse(policy.issued_at) - 300_001;
     assert.equal(await open(document, { now: early }), "the policy was issued in the future");
     assert.deepEqual(await open(document, { now: early + 1 }), policy);
-  });
-
-  test("is refused if its serial is lower than one that was seen before", async () => {
-    const document = await signPolicy(bytes, signer);
-    assert.deepEqual(await open(document, { lowestSerial: 7 }), policy);
-    const fault = await open(document, { lowestSerial: 8 });
-    assert.equal(fault, "the serial 7 is below 8, which was seen before");
   });
 
   test("is refused if its signed bytes are ambiguous JSON", async () => {

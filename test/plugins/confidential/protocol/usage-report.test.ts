@@ -92,18 +92,13 @@ describe("a usage report", () => {
 
   const wrong: readonly object[] = [
     { typ: "cstream-usage/2" },
-    { typ: undefined },
     { coefficient: "1000" },
-    { coefficient: 0.5 },
     { ctr: -1 },
     { ctr: 2 ** 53 },
-    { ctr: undefined },
     { finish: "done" },
-    { finish: null },
     { iat: "now" },
     { keyset: "1".repeat(64) },
     { model: 1 },
-    { net: undefined },
     { req_digest: "A".repeat(64) },
     { res_digest: "a".repeat(63) },
     { rid: null },
@@ -112,13 +107,11 @@ describe("a usage report", () => {
     { tokens: [] },
     { tokens: { ...tokens, cached: undefined } },
     { tokens: { ...tokens, completion: 1.5 } },
-    { tokens: { ...tokens, prompt: "9" } },
   ];
-  for (const members of wrong) {
-    test(`with ${JSON.stringify(members).slice(0, 60)} or without it is refused`, () => {
-      assert.equal(readReport(changed(members)), undefined);
-    });
-  }
+  test("with a wrong member or without one is refused", () => {
+    for (const members of wrong)
+      assert.equal(readReport(changed(members)), undefined, JSON.stringify(members));
+  });
 
   test("with a duplicate member is refused, although JSON.parse accepts it", () => {
     const text = textOf(unwrap(writeReport(report)));
@@ -144,6 +137,7 @@ describe("the verdict on a report", () => {
     assert.deepEqual(again, verdict);
   });
 
+  /** `client/attacks.test.ts` has the other reasons, over the wire. */
   const reasons: readonly (readonly [
     string,
     UnverifiedReason,
@@ -151,24 +145,11 @@ describe("the verdict on a report", () => {
     Partial<ReportExpectation>,
   ])[] = [
     ["refused evidence", "policy", {}, { evidence: "refused" }],
-    ["another keyset", "unknown_key", { keyset: `sha256:${"2".repeat(64)}` }, {}],
     ["an expired keyset", "stale", {}, { notAfter: now }],
     ["a keyset for too long", "stale", {}, { notAfter: now + 3601 }],
-    ["a report of long ago", "stale", { iat: now - 301 }, {}],
     ["a report to come", "stale", { iat: now + 301 }, {}],
-    ["another report key", "bad_signature", {}, { reportKey: createSigner().publicKey }],
-    ["another session", "replay", { session: toBase64Url(new Uint8Array(16)) }, {}],
-    ["another rid", "replay", { rid: 1 }, {}],
-    ["another transcript", "replay", { th: "0".repeat(64) }, {}],
-    ["another request", "digest_mismatch", { reqDigest: "c".repeat(64) }, {}],
-    ["another response", "digest_mismatch", { resDigest: "c".repeat(64) }, {}],
     ["no END", "digest_mismatch", {}, { exchange: { ...exchange, hasEnded: false } }],
-    ["another model", "usage_mismatch", { model: "other" }, {}],
-    ["another network", "usage_mismatch", { net: "other" }, {}],
-    ["other usage", "usage_mismatch", {}, { usage: { ...reportedUsage, prompt: 8 } }],
     ["other details", "usage_mismatch", {}, { usage: { ...reportedUsage, reasoning: 0 } }],
-    ["another total", "usage_mismatch", {}, { usage: { ...reportedUsage, total: 15 } }],
-    ["more tokens than asked", "usage_mismatch", {}, { maxOutputTokens: 4 }],
     [
       "more tokens than were sent",
       "usage_mismatch",
@@ -176,14 +157,13 @@ describe("the verdict on a report", () => {
       { usage: { ...reportedUsage, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
+    ["a request without frames", "replay", {}, { exchange: undefined }],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
-    ["a simulation", "simulated", {}, { evidence: "simulated" }],
   ];
   for (const [name, reason, difference, account] of reasons) {
     test(`${name}: ${reason}`, async () => {
       const verdict = await verdictOf(difference, account);
-      assert.equal(verdict.verified, false);
-      assert.equal(verdict.unverifiedReason, reason);
+      assert.deepEqual([verdict.verified, verdict.unverifiedReason], [false, reason]);
       const failed = verdict.checks.filter(({ result }) => result === "fail");
       assert.equal(failed.length, 1, JSON.stringify(failed));
     });
@@ -224,10 +204,6 @@ describe("the verdict on a report", () => {
       own,
     );
     assert.equal(short.unverifiedReason, "bad_signature");
-  });
-
-  test("is replay for a request of which no frame was seen", async () => {
-    assert.equal((await verdictOf({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
   test("has the reason of the first failed check; the check for simulation is the last", async () => {

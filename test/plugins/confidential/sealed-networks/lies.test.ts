@@ -3,13 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import {
-  otherPlatform,
-  platform,
-  pricing,
-  type Json,
-  type Script,
-} from "../client/fake-gateway.ts";
+import { otherPlatform, platform, pricing, type Script } from "../client/fake-gateway.ts";
 import {
   policyFor,
   question,
@@ -33,10 +27,6 @@ const before: readonly (readonly [name: string, options: LocalOptions, says: Reg
     { evidence: { ...simulated, roots: [otherPlatform.root] } },
     /evidence: |pck_chain: /,
   ],
-  ["hardware that simulates", { evidence: { image_hashes: "any" } }, /not_simulated: /],
-  ["old firmware", { script: { state: { tcbStatus: "OutOfDate" } } }, /tcb_status: |dcap_qvl: /],
-  ["a swapped key", { script: { handshakeSigner: createSigner() } }, /handshake: /],
-  ["replayed evidence", { script: { ignoresNonce: true } }, /report_data: /],
   [
     "a price above the maximum",
     { env: { SLUICE_MAX_PRICE: "18.74" } },
@@ -48,12 +38,6 @@ const before: readonly (readonly [name: string, options: LocalOptions, says: Reg
     /policy: the policy document cannot be fetched/,
   ],
   ["plain HTTP instead of the stream", { script: { status: 200 } }, /connection: /],
-  [
-    "plain text instead of the attestation",
-    { script: { attestation: () => 'data: {"choices":[]}' } },
-    /answer: /,
-  ],
-  ["another subprotocol", { script: { protocol: "" } }, /connection: /],
 ];
 
 describe("before a request", () => {
@@ -86,31 +70,6 @@ describe("before a request", () => {
     assert.equal((await local.ask()).status, 200);
   });
 
-  test("a policy document that is older than the last one", inTime, async (t) => {
-    const signer = createSigner();
-    const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };
-    const local = await startLocalGateway(t, { env });
-    const now = local.remote.clock.now();
-    local.remote.policy = await policyFor(platform.imageHash, signer, now, 2);
-    assert.equal((await local.ask()).status, 200);
-    const { frames } = local.remote;
-    local.remote.policy = await policyFor(platform.imageHash, signer, now, 1);
-    // The idle session has another bound, so that this request needs a new one.
-    const refused = await local.ask({ ...question, max_tokens: 32_000 });
-    assert.equal(refused.status, 502);
-    const text = await refused.text();
-    assert.match(text, /policy: the serial 1 is below 2, which was seen before/);
-    assert.match(text, /"code":"VERIFICATION_FAILED"/);
-    assert.equal(local.remote.frames, frames);
-    assert.ok(!local.sent().includes(secret));
-  });
-
-  test("a price at the maximum is accepted", inTime, async (t) => {
-    const local = await startLocalGateway(t, { env: { SLUICE_MAX_PRICE: "18.75" } });
-    assert.equal((await local.ask()).status, 200);
-    assert.ok(!local.sent().includes(secret));
-  });
-
   test("a gateway without encrypted models", inTime, async (t) => {
     const local = await startLocalGateway(t, { env: { SLUICE_NETWORK: "other" } });
     const answer = await local.ask();
@@ -119,11 +78,6 @@ describe("before a request", () => {
     assert.equal(local.remote.upgrades.length, 0);
   });
 });
-
-function usageWith(frame: Json, member: string): Json {
-  const usage = frame["usage"] as Json;
-  return { ...frame, usage: { ...usage, [member]: Number(usage[member]) + 1 } };
-}
 
 const classes = { prompt: "12.5", cached: "1", completion: "12.5", reasoning: "12.5" };
 
@@ -144,7 +98,6 @@ const after: readonly (readonly [name: string, script: Script, says: RegExp])[] 
     /price: /,
   ],
   ["no price", { done: ({ pricing: _, ...frame }) => frame }, /price: the bill has no price/],
-  ["a wrong count", { done: (frame) => usageWith(frame, "completion_tokens") }, /usage/],
   ["a wrong signature", { done: (frame) => ({ ...frame, sig: "A".repeat(86) }) }, /signature/],
   [
     "a cut answer",
@@ -162,11 +115,6 @@ const after: readonly (readonly [name: string, script: Script, says: RegExp])[] 
     /answer: it was cut before its end/,
   ],
   [
-    "a chunk in plain text",
-    { outgoing: ([first = "", ...rest]) => [first, '{"content":"lie"}', ...rest] },
-    /answer: the text frame is unknown or/,
-  ],
-  [
     "a changed chunk",
     { outgoing: ([first = "", ...rest]) => [flipped(first), ...rest] },
     /answer: the frame cannot be opened/,
@@ -180,11 +128,14 @@ function flipped(frame: string | Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffe
 }
 
 describe("in an answer", () => {
-  for (const [name, script, says] of after) {
-    test(name, inTime, async (t) => {
-      const local = await startLocalGateway(t, { script });
+  test("each lie ends the answer with an error, and the session", inTime, async (t) => {
+    const local = await startLocalGateway(t);
+    const { remote } = local;
+    for (const [name, script, says] of after) {
+      remote.script = script;
+      const [prompts, hellos] = [remote.prompts.length, remote.hellos.length];
       const whole = await local.ask();
-      assert.equal(whole.status, 502);
+      assert.equal(whole.status, 502, name);
       const text = await whole.text();
       assert.match(text, says);
       assert.match(text, /"code":"VERIFICATION_FAILED"/);
@@ -200,18 +151,17 @@ describe("in an answer", () => {
       const response = await (await local.ask(item, "/v1/responses")).text();
       assert.match(response, says);
       assert.doesNotMatch(response, /response\.completed/);
-      assert.equal(local.remote.prompts.length, 4, "no request was repeated");
-      assert.ok(!local.sent().includes(secret));
+      assert.equal(remote.prompts.length, prompts + 4, "no request was repeated");
       // The process and the network remain usable.
-      local.remote.script = {};
+      remote.script = {};
       assert.equal((await local.ask()).status, 200);
-      assert.equal(local.remote.hellos.length, 5, "a failure ended its session");
-    });
-  }
+      assert.ok(remote.hellos.length >= hellos + 4, "a failure ended its session");
+    }
+    assert.ok(!local.sent().includes(secret));
+  });
 
   for (const [code, status] of [
     ["UNAUTHORIZED", 401],
-    ["INSUFFICIENT_BALANCE", 402],
     ["RATE_LIMITED", 429],
   ] as const) {
     test(`${code} keeps its meaning, and nothing is repeated`, inTime, async (t) => {
@@ -237,7 +187,6 @@ describe("in an answer", () => {
   }
 
   for (const [status, seen, code] of [
-    [401, 401, "UNAUTHORIZED"],
     [402, 402, "INSUFFICIENT_BALANCE"],
     [403, 401, "UNAUTHORIZED"],
     [429, 429, "RATE_LIMITED"],
@@ -256,22 +205,4 @@ describe("in an answer", () => {
       assert.equal((await local.ask()).status, 200, "what was verified is still accepted");
     });
   }
-
-  test("a changed price between requests is accepted, and logged", inTime, async (t) => {
-    const local = await startLocalGateway(t);
-    await (await local.ask()).text();
-    const offer = { coefficient: 1500, pricePerTokenNano: "25" };
-    local.remote.script = {
-      attestation: (frame) => ({ ...frame, offer }),
-      done: (frame) => ({
-        ...frame,
-        usedCUMilli: 131,
-        pricing: { ...pricing, pricePerTokenNano: "25" },
-      }),
-    };
-    local.cut();
-    const answer = await local.ask();
-    assert.equal(answer.status, 200, await answer.text());
-    assert.ok(local.lines.some((line) => /price of a model has changed/.test(line)));
-  });
 });

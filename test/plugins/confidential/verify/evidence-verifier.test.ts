@@ -4,7 +4,6 @@ import { createSimulatedPlatform } from "../../../../plugins/confidential/eviden
 import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/evidence-verifier.ts";
 
 const now = Date.UTC(2026, 10, 21);
-const day = 24 * 3_600_000;
 const reportData = new Uint8Array(64).fill(6);
 const platform = await createSimulatedPlatform(new Uint8Array(32).fill(1));
 const policy = {
@@ -31,16 +30,6 @@ describe("accepted evidence", () => {
     assert.notEqual(back, first);
     assert.equal(await verifier.verify(evidence, { reportData }, policy, now + 3_599_998), back);
     assert.notEqual(await verifier.verify(evidence, { reportData }, policy, now + 3_599_999), back);
-  });
-
-  test("is verified again after its certificates or collateral have expired", async () => {
-    const verifier = createEvidenceVerifier({ maxAgeMs: 90 * day });
-    const evidence = platform.evidence(reportData, now);
-    const first = await verifier.verify(evidence, { reportData }, policy, now);
-    const { validUntil = 0 } = first;
-    assert.equal(await verifier.verify(evidence, { reportData }, policy, validUntil - 1), first);
-    const lapsed = await verifier.verify(evidence, { reportData }, policy, validUntil);
-    assert.equal(lapsed.assurance, "none");
   });
 
   test("is verified again for other evidence, report data or policies", async () => {

@@ -14,7 +14,6 @@ import {
   withFlippedBit,
 } from "./real-quotes.ts";
 
-const day = 24 * 3_600_000;
 const imageHash = "b260fa9168ca9f28e7f15f128a45ac31c419705b31a60feac30b322ee06bc752";
 const policy = { imageHashes: [imageHash] };
 
@@ -37,10 +36,15 @@ describe("a real TDX quote", { skip }, () => {
     assert.equal(report.validUntil, Date.parse("2025-07-19T10:00:35Z"));
   });
 
-  test("fails if any of its bytes is changed, including the padding", async () => {
+  test("fails if a byte in any part of it is changed, including the padding", async () => {
     const { quote, collateral, now, reportData } = realTdx();
     const survivors: number[] = [];
-    for (let at = 0; at < quote.length; at += 7) {
+    // The header, then the fields of the report of the TD, then what signs it (each 64 bytes), and the padding.
+    const fields = [0, 2, 4, 8, 12, 28, 47, 48, 64, 112, 160, 168, 176, 184, 232, 280, 328, 376];
+    const signed = [424, 472, 520, 568, 631, 632, quote.length - 1];
+    const parts = Array.from({ length: 70 }, (_, at) => 636 + at * 61);
+    for (const at of [...fields, ...signed, ...parts]) {
+      if (at >= quote.length) continue;
       const evidence = tdxEvidence(withFlippedBit(quote, at, at % 8), collateral);
       const report = await verifyEvidence(evidence, { reportData }, policy, now);
       if (report.verified || report.assurance !== "none") survivors.push(at);
@@ -63,7 +67,7 @@ describe("a real TDX quote", { skip }, () => {
     const survivors: string[] = [];
     for (const field of fields) {
       const text = collateral[field];
-      for (let at = 3; at < text.length; at += Math.ceil(text.length / 20)) {
+      for (let at = 3; at < text.length; at += Math.ceil(text.length / 5)) {
         const other = text[at] === "1" ? "2" : "1";
         const changed = `${text.slice(0, at)}${other}${text.slice(at + 1)}`;
         const evidence = tdxEvidence(quote, { ...collateral, [field]: changed });
@@ -72,15 +76,6 @@ describe("a real TDX quote", { skip }, () => {
       }
     }
     assert.deepEqual(survivors, []);
-  });
-
-  test("fails if it is truncated anywhere", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    for (let length = 0; length < 4936; length += 97) {
-      const evidence = tdxEvidence(quote.subarray(0, length), collateral);
-      const report = await verifyEvidence(evidence, { reportData }, policy, now);
-      assert.equal(report.assurance, "none", `${length} bytes`);
-    }
   });
 
   test("binds only its own report data", async () => {
@@ -95,19 +90,6 @@ describe("a real TDX quote", { skip }, () => {
       assert.deepEqual(failures(report), ["report_data"]);
       assert.equal(report.assurance, "none");
     }
-  });
-
-  test("has an image that the policy must list", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const evidence = tdxEvidence(quote, collateral);
-    for (const imageHashes of [[], ["00".repeat(32)]]) {
-      const report = await verifyEvidence(evidence, { reportData }, { imageHashes }, now);
-      assert.deepEqual(failures(report), ["image_hash"]);
-      assert.equal(report.verified, false);
-    }
-    const any = await verifyEvidence(evidence, { reportData }, { imageHashes: "any" }, now);
-    assert.equal(any.verified, true);
-    assert.equal(resultOf(any, "image_hash"), "skipped");
   });
 
   test("has a TDX module, a machine and a TCB evaluation number that a policy can restrict", async () => {
@@ -133,45 +115,6 @@ describe("a real TDX quote", { skip }, () => {
       const refused = await verifyEvidence(evidence, { reportData }, other, now);
       assert.deepEqual(failures(refused), [name]);
     }
-  });
-
-  test("fails before its collateral was issued and after it has expired", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const evidence = tdxEvidence(quote, collateral);
-    const early = await verifyEvidence(evidence, { reportData }, policy, now - 2 * day);
-    assert.equal(resultOf(early, "collateral_dates"), "fail");
-    const late = await verifyEvidence(evidence, { reportData }, policy, now + 60 * day);
-    assert.equal(resultOf(late, "collateral_dates"), "fail");
-    assert.equal(resultOf(late, "pck_crl"), "fail");
-    assert.equal(resultOf(late, "dcap_qvl"), "fail");
-    assert.equal(late.assurance, "none");
-  });
-
-  test("fails with collateral older than the policy allows", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const evidence = tdxEvidence(quote, collateral);
-    const young = { ...policy, maxCollateralAgeMs: day };
-    assert.equal((await verifyEvidence(evidence, { reportData }, young, now)).verified, true);
-    const report = await verifyEvidence(evidence, { reportData }, young, now + day);
-    assert.deepEqual(failures(report), ["collateral_age"]);
-  });
-
-  test("fails without collateral, with another machine's, and with bad revocation lists", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const verify = (given?: typeof collateral): ReturnType<typeof verifyEvidence> =>
-      verifyEvidence(tdxEvidence(quote, given), { reportData }, policy, now);
-    assert.deepEqual(failures(await verify()), ["collateral_format"]);
-    const foreign = await verify(outdatedTdx().collateral);
-    assert.equal(resultOf(foreign, "collateral_platform"), "fail");
-    const { root_ca_crl: root, pck_crl: pck } = collateral;
-    for (const list of ["", "00", "3000", "zz", pck.slice(0, -2)]) {
-      assert.deepEqual(failures(await verify({ ...collateral, pck_crl: list })), ["pck_crl"], list);
-      const noRoot = await verify({ ...collateral, root_ca_crl: list });
-      assert.ok(failures(noRoot).includes("root_crl"), list);
-      assert.equal(noRoot.verified, false);
-    }
-    const swapped = await verify({ ...collateral, pck_crl: root, root_ca_crl: pck });
-    assert.deepEqual(failures(swapped), ["root_crl", "pck_crl"]);
   });
 });
 

@@ -65,13 +65,6 @@ describe("a worker", () => {
     assert.equal(limited.report.ctr, 2);
   });
 
-  test("does not start without evidence, or if it cannot listen", async (t) => {
-    const worker = await startTestWorker(t);
-    const { port } = new URL(worker.url);
-    await assert.rejects(startTestWorker(t, { port: Number(port) }), { code: "EADDRINUSE" });
-    await assert.rejects(startTestWorker(t, { simulatedAllowed: false }), /ATTESTATION/);
-  });
-
   test("cancels the request at its model when the client cancels", async (t) => {
     const { begun, wire, client } = await askedOfHeldModel(t);
     assert.deepEqual(await client.chunk(), { content: "The" });
@@ -212,13 +205,13 @@ describe("a worker's status", () => {
     await stopped;
     await assert.rejects(fetch(worker.statusUrl));
   });
+});
 
-  test("a session that does not end in time is terminated", async (t) => {
-    const { worker, wire, client } = await askedOfHeldModel(t);
-    await client.chunk();
-    await worker.stop(1);
-    assert.equal((await ending(wire)).code, 1006);
-  });
+test("a session that does not end in time is terminated", async (t) => {
+  const { worker, wire, client } = await askedOfHeldModel(t);
+  await client.chunk();
+  await worker.stop(1);
+  assert.equal((await ending(wire)).code, 1006);
 });
 
 describe("a gateway whose client does not read", () => {

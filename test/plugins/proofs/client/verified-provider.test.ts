@@ -11,6 +11,7 @@ import {
 import { until } from "../../ledger/until.ts";
 import { registry, TestChain, voters } from "../test-chain.ts";
 import { startLiar, startProvedDemo, type Message } from "./proved-demo.ts";
+import { ask, stateless } from "../../../e2e/mcp-gateway.ts";
 
 const alice = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 /** `System.Number`. */
@@ -160,4 +161,32 @@ test("a head is not reported as finalized unless it is", async (t) => {
   await subscribe();
   await until(() => numbers.length > 0);
   assert.deepEqual(numbers, [7]);
+});
+
+test("the results of tools name the reads that were proved", async (t) => {
+  const { gateway, chain } = await startProvedDemo(t, 8, { proof: "prefer" });
+  const call = async (name: string, input: object): Promise<unknown> => {
+    const body = stateless("tools/call", { name, arguments: input });
+    const { result } = (await ask(gateway, { key: gateway.key, ...body })).json;
+    assert.equal(result.isError, undefined, JSON.stringify(result));
+    return result._meta.proof;
+  };
+  const { hash, header, number } = chain.at(7);
+  const at = `finalized; block=${hash}`;
+  const ofState = `${at}; root=${String(header["stateRoot"])}`;
+  const ofBlock = `${at}; root=${String(header["extrinsicsRoot"])}`;
+  const storage = { method: "state_getStorage", proof: ofState };
+  assert.deepEqual(await call("ledger_getStorage", { key, blockHash: hash }), [storage]);
+  assert.deepEqual(await call("ledger_queryStorage", { keys: [key], blockHash: hash }), [
+    { method: "state_queryStorageAt", proof: ofState },
+  ]);
+  assert.deepEqual(await call("ledger_getAccount", { address: alice, blockHash: hash }), [storage]);
+  assert.deepEqual(await call("ledger_getEvents", { blockHash: hash }), [storage]);
+  assert.deepEqual(await call("ledger_getBlock", { height: number }), [
+    { method: "chain_getBlockHash", proof: at },
+    { method: "chain_getBlock", proof: ofBlock },
+  ]);
+  assert.deepEqual(await call("ledger_rpc", { method: "system_chain" }), [
+    { method: "system_chain", proof: "none; reason=this call cannot be proved" },
+  ]);
 });

@@ -112,30 +112,6 @@ test("kept nodes make room for clients, and keep at most half of what all may ho
   assert.deepEqual(kept.get("node 99"), new Uint8Array(100).fill(99));
 });
 
-test("nodes are kept up to a number of bytes, and give the same values", () => {
-  const entries = Array.from({ length: 100 }, (_, at): [Uint8Array, Uint8Array] => [
-    Buffer.from(`${at} key ${"x".repeat(40)}`),
-    Buffer.alloc(100, at),
-  ]);
-  const { root, nodes } = trieOf(entries, "V1");
-  const [memory, largeMemory] = [0, 0].map(() => new HeldBytes(10_000_000, createMetrics())) as [
-    HeldBytes,
-    HeldBytes,
-  ];
-  const large = new KeptNodes(1_000_000, (refused) => largeMemory.hold("kept", "result", refused));
-  const small = new KeptNodes(2_000, (refused) => memory.hold("kept", "result", refused));
-  for (const [each, stored] of entries) {
-    const proof = new TrieProof(nodes);
-    assert.deepEqual(Buffer.from(proof.value(root, each) ?? []), stored);
-    for (const kept of [large, small]) for (const used of proof.used) kept.add(...used);
-    assert.ok(memory.bytesOf("result") <= 2_000);
-  }
-  for (const [each, stored] of entries) {
-    assert.deepEqual(Buffer.from(new TrieProof([], large).value(root, each) ?? []), stored);
-    assert.throws(() => new TrieProof([], small).value(root, entries[0]?.[0] ?? each), ProofError);
-  }
-});
-
 test("pages of keys are complete", () => {
   const range = fc.record({
     prefix: fc.oneof(key, fc.constant(new Uint8Array(0))),
