@@ -71,16 +71,6 @@ test("the answer is sent at the end, so its charge is on disk", async () => {
   assert.equal(fake.last, 'event: message\ndata: {"id":1}\n\n');
 });
 
-test("progress that does not increase, is not a number or comes after the answer is dropped", async () => {
-  const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { token: "1" });
-  for (const done of [Number.NaN, Infinity, 0.5, 0.5, 0.2, -1, 2]) events.progress(done);
-  await events.end("{}");
-  events.progress(3);
-  await settled();
-  assert.deepEqual(fake.written.map(progressOf), [0.5, 2, undefined]);
-});
-
 test("a silent stream gets a comment every 15 s until its end", async () => {
   const fake = fakeExchange();
   const clock = manualClock();

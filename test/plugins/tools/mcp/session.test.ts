@@ -148,12 +148,6 @@ test("a session expires, and a session that is ended ends within a second on oth
   assert.equal(here.find(long, "key_1"), undefined);
 });
 
-test("initialize in a lost session starts a new one", async () => {
-  const answer = await send(rpc("initialize", {}), { headers: inSession("lost") });
-  assert.equal(answer.status, 200);
-  assert.ok(answer.headers["mcp-session-id"]);
-});
-
 test("a request without a session is served, and so is one that names another known revision", async () => {
   assert.equal((await send(echo)).status, 200);
   const session = inSession(await begin("2025-11-25"));
@@ -473,26 +467,6 @@ const counting = (token: unknown, until = 3): object =>
   rpc("tools/call", { name: "counts", arguments: { until }, _meta: { progressToken: token } }, "c");
 const both = { accept: "application/json, text/event-stream" };
 
-test("requested progress comes as events with increasing values, and the answer last", async () => {
-  for (const token of ["t", 0, 7]) {
-    const answer = await send(counting(token), { headers: both });
-    assert.equal(answer.headers["content-type"], "text/event-stream");
-    assert.equal(answer.headers["x-accel-buffering"], "no");
-    const events = eventsOf(answer.text);
-    assert.deepEqual(
-      events.slice(0, -1).map((event) => event.params),
-      [1, 2, 3].map((progress) => ({
-        progressToken: token,
-        progress,
-        total: 3,
-        message: `step ${progress}`,
-      })),
-    );
-    assert.equal(events.at(-1).id, "c");
-    assert.equal(events.at(-1).result._meta.usedCUMilli, 100);
-  }
-});
-
 test("without a token, without events in Accept, or without progress the answer is plain JSON", async () => {
   const cases: readonly [unknown, Record<string, string>][] = [
     [counting(undefined), both],
@@ -553,15 +527,4 @@ test("log messages of tools come as events, from the level of the session on", a
     headers: { ...both, ...other },
   });
   assert.equal(elsewhere.headers["content-type"], "application/json");
-});
-
-test("items of an array have no stream, so no progress and no questions", async () => {
-  const session = await begin("2025-03-26");
-  const headers = { ...both, ...inSession(session) };
-  const answer = await send([counting("t"), echo], { headers });
-  assert.equal(answer.headers["content-type"], "application/json");
-  assert.deepEqual(
-    answer.json.map((one: Parsed) => one.result._meta.toolName),
-    ["counts", "echo"],
-  );
 });

@@ -72,13 +72,6 @@ test("a completion that throws returns -32603 and reveals nothing", async () => 
   assert.deepEqual(json[1].error, internal);
 });
 
-test("a document is read by its template, and a missing one is not found", async () => {
-  const read = await modern("resources/read", { uri: "test://template/7/data" });
-  assert.match(read.json.result.contents[0].text, /"id":"7"/);
-  const none = await modern("resources/read", { uri: "test://template/7/other" });
-  assert.deepEqual([none.status, none.json.error.code], [400, -32602]);
-});
-
 test("a tool that must ask is a failed result for a client that cannot be asked", async () => {
   const { result } = (await legacy("tools/call", { name: asker })).json;
   assert.equal(result.isError, true);

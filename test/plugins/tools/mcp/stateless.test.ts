@@ -49,22 +49,6 @@ test("server/discover returns revisions, capabilities and server info", async ()
   assert.match(version, /^\d+\.\d+\.\d+/);
 });
 
-test("initialize after discovery works, because some clients do that", async () => {
-  assert.equal((await send("server/discover")).status, 200);
-  const body = {
-    jsonrpc: "2.0",
-    id: 2,
-    method: "initialize",
-    params: {
-      protocolVersion: "2025-11-25",
-      capabilities: {},
-      clientInfo: { name: "t", version: "1" },
-    },
-  };
-  const answer = await ask(gateway, { body, headers: { "mcp-protocol-version": "2026-07-28" } });
-  assert.equal(answer.json.result.protocolVersion, "2025-11-25");
-});
-
 test("results contain their type, server and cost, and lists their lifetime", async () => {
   const { result } = (await send("tools/call", echo)).json;
   assert.equal(result.resultType, "complete");
@@ -291,20 +275,6 @@ test("a reached credit limit returns 429 with the canonical envelope, also if pr
     assert.equal(answer.status, 429);
     assert.equal(answer.json.error_code, "GATEWAY_CU_LIMIT_EXCEEDED");
   }
-});
-
-test("progress comes as events, and the answer last", async () => {
-  const answer = await send("tools/call", {
-    name: "counts",
-    arguments: { until: 2 },
-    _meta: { progressToken: "p" },
-  });
-  const events = eventsOf(answer.text);
-  assert.deepEqual(
-    events.map((event) => event.params?.progress),
-    [1, 2, undefined],
-  );
-  assert.equal(events[2].result.resultType, "complete");
 });
 
 test("log messages of tools are sent from the level in the request on, and not at all without a level", async () => {

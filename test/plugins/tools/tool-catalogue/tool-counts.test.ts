@@ -123,19 +123,3 @@ test("a tool that exceeds its time limit is counted, and its late result is not"
   assert.deepEqual(counted(b, "seconds"), { all: 30 });
   assert.deepEqual(counted(b, "errors"), {});
 });
-
-test("the summary of a write tool is timed as its code", async () => {
-  const b = bench(
-    tool({
-      write: true,
-      async summarise() {
-        b.clock.advance(40);
-        return { ok: true, summary: {} };
-      },
-    }),
-  );
-  const outcome = await b.call("echo", {});
-  assert.equal(!outcome.ok && outcome.code, "GATEWAY_CONFIRMATION_REQUIRED");
-  assert.deepEqual(counted(b, "seconds"), { all: 0.04 });
-  assert.deepEqual(counted(b, "refusals"), { GATEWAY_CONFIRMATION_REQUIRED: 1 });
-});
