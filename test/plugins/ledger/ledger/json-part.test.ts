@@ -6,20 +6,10 @@ import {
   elementOf,
   memberAt,
   membersOf,
-  parseOrUndefined,
   withoutWhiteSpace,
 } from "../../../../plugins/ledger/ledger/json-part.ts";
 
 describe("elementOf", () => {
-  it("finds the text of an element, without the space around it", () => {
-    const array = '[ "a,]" , [1,[2]] ,{"x":[",",3]}, 4.0 ]';
-    assert.equal(elementOf(array, 0), '"a,]"');
-    assert.equal(elementOf(array, 1), "[1,[2]]");
-    assert.equal(elementOf(array, 2), '{"x":[",",3]}');
-    assert.equal(elementOf(array, 3), "4.0");
-    assert.equal(elementOf(array, 4), undefined);
-  });
-
   it("finds nothing in an empty array, an object or nothing at all", () => {
     for (const text of ["[]", "[ ]", "", "{}", '{"0":1}'])
       assert.equal(elementOf(text, 0), undefined);
@@ -44,14 +34,6 @@ describe("elementOf", () => {
 });
 
 describe("compact", () => {
-  it("removes white space outside strings only", () => {
-    assert.equal(
-      withoutWhiteSpace('[ "a b" ,\t"c\\" d" ,\r\n{ "e" : 1 } ]'),
-      '["a b","c\\" d",{"e":1}]',
-    );
-    assert.equal(withoutWhiteSpace("[1,2]"), "[1,2]");
-  });
-
   it("returns the same text as JSON.stringify without indentation", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
@@ -135,13 +117,5 @@ describe("the members of a JSON object", () => {
       }),
       { numRuns: 2000 },
     );
-  });
-});
-
-describe("a parseOrUndefined text", () => {
-  it("is undefined if the text is not JSON", () => {
-    assert.equal(parseOrUndefined(undefined), undefined);
-    assert.equal(parseOrUndefined("{"), undefined);
-    assert.equal(parseOrUndefined("null"), null);
   });
 });
