@@ -66,20 +66,6 @@ describe("gateway_batch", () => {
     );
   });
 
-  it("shows in the catalogue that its cost varies", async () => {
-    const b = await start();
-    const entry = b.catalogue.list.find(({ name }) => name === "gateway_batch");
-    assert.deepEqual(
-      [entry?.estimatedCUMilli, entry?.estimatedCUVaries, entry?.capability],
-      [0, true, undefined],
-    );
-  });
-
-  it("may be empty", async () => {
-    const outcome = await (await start()).call("gateway_batch", { calls: [] });
-    assert.deepEqual([contentOf(outcome), outcome.ok && outcome.usedCUMilli], [[], 0]);
-  });
-
   it("accepts 20 calls and refuses 21, whatever they are", async () => {
     const b = await start();
     const of = (n: number, one: unknown = item("echo")) => ({

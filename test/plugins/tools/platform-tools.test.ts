@@ -155,21 +155,4 @@ describe("platform_getAttestationQuote", () => {
       assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
     });
   }
-
-  it("creates simulated quotes, which are marked and whose bytes can be verified", async () => {
-    const { clock, log } = fakeHost();
-    const service = createAttestation({ clock, log, simulatedAllowed: true });
-    const b = await start({ evidence: service.evidence("simulated") });
-    const input = { report_data: "ab".repeat(64) };
-    const made = contentOf(await b.call("platform_getAttestationQuote", input, able())) as Quote;
-    assert.equal(made.teeType, "simulated");
-    assert.equal(made.simulated, true);
-    assert.equal(made.binding, "raw");
-    assert.equal(made.reportData, input.report_data);
-    assert.equal("preimage" in made, false);
-    assert.match(made.imageHash, /^[0-9a-f]{64}$/);
-    const reserved = `${Buffer.from("CSTRM1RD").toString("hex")}${"00".repeat(56)}`;
-    const refused = await b.call("platform_getAttestationQuote", { report_data: reserved }, able());
-    assert.equal(codeOf(refused), "GATEWAY_INVALID_PARAMS");
-  });
 });

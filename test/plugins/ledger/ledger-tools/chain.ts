@@ -38,7 +38,6 @@ class ScriptedPool implements NodePool {
   readonly firstProbe = Promise.resolve();
   readonly ready = true;
   readonly asked: string[] = [];
-  readonly retried: boolean[] = [];
   readonly #script: Readonly<Record<string, Said>>;
   readonly #onAsked: () => void;
 
@@ -48,10 +47,9 @@ class ScriptedPool implements NodePool {
   }
 
   send(request: NodeRequest): void {
-    const { method, params, retry } = request;
+    const { method, params } = request;
     const call = `${method} ${params}`;
     this.asked.push(call.trim());
-    this.retried.push(retry);
     this.#onAsked();
     const said = this.#script[call] ?? this.#script[method] ?? unknownMethod;
     // The callback is never called before `send` has returned.
@@ -112,8 +110,6 @@ export interface ScriptedTools {
   readonly prompts: readonly Prompt[];
   /** The calls to the node, as `method params`, in order. */
   readonly asked: readonly string[];
-  /** For each of these calls, whether it could have been sent again. */
-  readonly retried: readonly boolean[];
   /** The calls to the decoder. */
   readonly decoding: readonly string[];
   readonly clock: ManualClock;
@@ -161,7 +157,6 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     catalogue,
     prompts,
     asked: pool.asked,
-    retried: pool.retried,
     decoding,
     clock,
     call: async (tool, input, caller = toolCaller()) => catalogue.call(tool, input, caller),

@@ -1,6 +1,7 @@
 /** The ledger tools: their requests to the node, their results, and their errors when the node gives no answer. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { CallSummary } from "sluice-gateway/services";
 import { hash } from "../ledger/fixture.ts";
 import { toolCaller } from "../../tools/tool-catalogue/caller.ts";
 import {
@@ -10,6 +11,7 @@ import {
   scriptedTools,
   undecoded,
   type Said,
+  type ScriptedTools,
   type ToolsScript,
 } from "./chain.ts";
 import { address } from "../../wrong-inputs.ts";
@@ -114,14 +116,6 @@ describe("the ledger tools", () => {
       assert.equal(code, "GATEWAY_INVALID_PARAMS");
     }
   });
-
-  it("report that the caller has left", async () => {
-    const tools = await scriptedTools({ node });
-    const caller = toolCaller({ signal: AbortSignal.abort() });
-    const [code] = failureOf(await tools.call("ledger_getBlock", { height: 7 }, caller));
-    assert.equal(code, "GATEWAY_TOOL_EXECUTION_ERROR");
-    assert.deepEqual(tools.asked, []);
-  });
 });
 
 describe("ledger_getBlock", () => {
@@ -132,14 +126,6 @@ describe("ledger_getBlock", () => {
     assert.deepEqual(result, { block });
     assert.deepEqual(tools.asked, ["chain_getBlockHash [7]", `chain_getBlock ["${hash(7)}"]`]);
     assert.deepEqual(caller.charged, ["ledger_getBlock 1000"]);
-  });
-
-  it("finds a block by hash, in upper case too", async () => {
-    const at = `0x${"aB".repeat(32)}`;
-    const asked = `chain_getBlock ["${at.toLowerCase()}"]`;
-    const tools = await scriptedTools({ node: { [asked]: blockResult("0x7") } });
-    assert.deepEqual(resultOf(await tools.call("ledger_getBlock", { hash: at })), { block });
-    assert.deepEqual(tools.asked, [asked]);
   });
 
   it("keeps the extrinsics as the node wrote them, and its number", async () => {
@@ -157,20 +143,6 @@ describe("ledger_getBlock", () => {
     const result = blockResult("0x7").replace('"digest"', '"extra":1,"digest"');
     const tools = await scriptedTools({ node: { chain_getBlock: result } });
     assert.deepEqual(resultOf(await tools.call("ledger_getBlock", { hash: hash(7) })), { block });
-  });
-
-  it("reads a block of one megabyte", async () => {
-    const extrinsics = `["0x${"ab".repeat(500_000)}","0x00"]`;
-    const tools = await scriptedTools({ node: { chain_getBlock: blockResult("0x7", extrinsics) } });
-    const outcome = await tools.call("ledger_getBlock", { hash: hash(7) });
-    assert(outcome.ok);
-    assert(outcome.json.includes(extrinsics));
-  });
-
-  it("reports an unknown block", async () => {
-    for (const input of [{ height: 8 }, { hash: hash(8) }]) {
-      assert.deepEqual(await failing({ node }, "ledger_getBlock", input), notFound);
-    }
   });
 
   it("does not ask the node for a height that no block can have", async () => {
@@ -192,14 +164,6 @@ describe("ledger_getBlock", () => {
       "chain_getBlockHash [0]": `"${hash(8)}"`,
     };
     const tools = await scriptedTools({ node: first });
-    const found = await tools.call("ledger_getBlock", { hash: hash(100) });
-    assert.equal(found.ok, true);
-    assert.deepEqual(failureOf(await tools.call("ledger_getBlock", { hash: hash(8) })), notFound);
-  });
-
-  it("accepts genesis by its hash if it is the only block", async () => {
-    const alone = { ...node, chain_getBlock: blockResult("0x0") };
-    const tools = await scriptedTools({ node: alone });
     const found = await tools.call("ledger_getBlock", { hash: hash(100) });
     assert.equal(found.ok, true);
     assert.deepEqual(failureOf(await tools.call("ledger_getBlock", { hash: hash(8) })), notFound);
@@ -257,13 +221,6 @@ describe("ledger_getBlockDecoded", () => {
     ]);
   });
 
-  it("decodes nothing of a block that does not exist", async () => {
-    const tools = await scriptedTools({ node });
-    const outcome = await tools.call("ledger_getBlockDecoded", { height: 8 });
-    assert.deepEqual(failureOf(outcome), notFound);
-    assert.deepEqual(tools.decoding, []);
-  });
-
   const failures = [
     ["unknownBlock", ["GATEWAY_NOT_FOUND", "no node keeps the state of that block"]],
     ["undecodable", execution("the node's answer does not match its metadata")],
@@ -285,35 +242,12 @@ describe("ledger_getBlockDecoded", () => {
 describe("ledger_getEvents", () => {
   const blockHash = hash(7);
 
-  it("returns the decoder's list", async () => {
-    const tools = await scriptedTools({ node, decoder: { events: decoded('[{"index":0}]') } });
-    const caller = toolCaller();
-    const at = `0x${"AB".repeat(32)}`;
-    const result = resultOf(await tools.call("ledger_getEvents", { blockHash: at }, caller));
-    assert.deepEqual(result, [{ index: 0 }]);
-    assert.deepEqual(tools.decoding, [`events ${at.toLowerCase()}`]);
-    assert.deepEqual(caller.charged, ["ledger_getEvents 1500"]);
-  });
-
-  it("distinguishes a block without events from an unknown block", async () => {
-    const tools = await scriptedTools({ node, decoder: { events: decoded("[]") } });
-    assert.deepEqual(resultOf(await tools.call("ledger_getEvents", { blockHash })), []);
-    const unknown = await tools.call("ledger_getEvents", { blockHash: hash(8) });
-    assert.deepEqual(failureOf(unknown), notFound);
-  });
-
   it("distinguishes an unknown block from one whose state was pruned", async () => {
     const script = { node, decoder: { events: undecoded("unknownBlock") } };
     const input = { blockHash: hash(8) };
     assert.deepEqual(await failing(script, "ledger_getEvents", input), notFound);
     const pruned = ["GATEWAY_NOT_FOUND", "no node keeps the state of that block"];
     assert.deepEqual(await failing(script, "ledger_getEvents", { blockHash }), pruned);
-  });
-
-  it("reports any other fault", async () => {
-    const script = { node, decoder: { events: undecoded("undecodable") } };
-    const failure = execution("the node's answer does not match its metadata");
-    assert.deepEqual(await failing(script, "ledger_getEvents", { blockHash }), failure);
   });
 });
 
@@ -338,13 +272,10 @@ describe("ledger_getHealth", () => {
 describe("ledger_getNodeInfo", () => {
   const info = { system_chain: '"Test"', system_name: '"Node é"', system_version: '"1.2.3-x"' };
 
-  it("returns the three names", async () => {
+  it("returns the three names, and fails if one is missing", async () => {
     const tools = await scriptedTools({ node: info });
     const result = resultOf(await tools.call("ledger_getNodeInfo", {}));
     assert.deepEqual(result, { chain: "Test", name: "Node é", version: "1.2.3-x" });
-  });
-
-  it("fails if one is missing", async () => {
     for (const name of Object.keys(info)) {
       const say = (said: Said): ToolsScript => ({ node: { ...info, [name]: said } });
       assert.deepEqual(await failing(say("1"), "ledger_getNodeInfo", {}), nonsense);
@@ -424,23 +355,9 @@ describe("ledger_getChainStats", () => {
 });
 
 describe("ledger_getAccount", () => {
-  const account = decoded('{"nonce":4,"consumers":0,"providers":1}');
   const nobody = decoded(
     '{"nonce":0,"consumers":0,"providers":0,"sufficients":0,"data":{"free":"0"}}',
   );
-
-  it("reads the account at the best block, or at another", async () => {
-    const tools = await scriptedTools({ decoder: { account } });
-    const caller = toolCaller();
-    const at = `0x${"AB".repeat(32)}`;
-    for (const input of [{ address }, { address, blockHash: at }]) {
-      const result = resultOf(await tools.call("ledger_getAccount", input, caller));
-      assert.deepEqual(result, { nonce: 4, consumers: 0, providers: 1 });
-    }
-    assert.deepEqual(tools.decoding, ["account d4 best", `account d4 ${at.toLowerCase()}`]);
-    assert.deepEqual(caller.charged, Array(2).fill("ledger_getAccount 500"));
-    assert.deepEqual(tools.asked, []);
-  });
 
   it("returns zeros for an unknown account, but not at an unknown block", async () => {
     const tools = await scriptedTools({ node, decoder: { account: nobody } });
@@ -472,46 +389,6 @@ describe("ledger_getAccount", () => {
 });
 
 describe("ledger_getStorage", () => {
-  it("returns the value as the node wrote it, and the key as it was sent", async () => {
-    const tools = await scriptedTools({ node: { state_getStorage: '"0xAb"' } });
-    const caller = toolCaller();
-    const input = { key: "0x26AA" };
-    const result = resultOf(await tools.call("ledger_getStorage", input, caller));
-    assert.deepEqual(result, { key: "0x26AA", value: "0xAb" });
-    assert.deepEqual(tools.asked, ['state_getStorage ["0x26AA"]']);
-    assert.deepEqual(caller.charged, ["ledger_getStorage 200"]);
-  });
-
-  it("ignores an unknown member, which the specification does not forbid", async () => {
-    const tools = await scriptedTools({ node: { state_getStorage: '"0x01"' } });
-    const outcome = await tools.call("ledger_getStorage", { key: "0x12", note: "mine" });
-    assert.equal(outcome.ok, true);
-  });
-
-  it("returns null for a key without a value", async () => {
-    const tools = await scriptedTools({ node: { ...node, state_getStorage: "null" } });
-    for (const input of [{ key: "0x26" }, { key: "0x26", blockHash: hash(7) }, { key: "0x" }]) {
-      const result = resultOf(await tools.call("ledger_getStorage", input));
-      assert.deepEqual(result, { key: input.key, value: null });
-    }
-  });
-
-  it("reports an unknown block, whether the node answers with an error or with null", async () => {
-    for (const said of [unknownBlockError, "null"]) {
-      const script = { node: { ...node, state_getStorage: said } };
-      const input = { key: "0x26", blockHash: hash(8) };
-      assert.deepEqual(await failing(script, "ledger_getStorage", input), notFound);
-    }
-  });
-
-  it("reports an unknown block if the node answers with the header of its genesis block", async () => {
-    const script = {
-      node: { ...node, chain_getHeader: header("0x00000000"), state_getStorage: "null" },
-    };
-    const input = { key: "0x26", blockHash: hash(8) };
-    assert.deepEqual(await failing(script, "ledger_getStorage", input), notFound);
-  });
-
   it("does not pass on the node's message", async () => {
     const script = { node: { ...node, state_getStorage: unknownBlockError } };
     const input = { key: "0x26", blockHash: hash(7) };
@@ -561,17 +438,6 @@ describe("ledger_queryStorage", () => {
     assert.equal((await tools.call("ledger_queryStorage", few)).ok, true);
   });
 
-  it("accepts 100 keys, and a block", async () => {
-    const tools = await scriptedTools({
-      node: { state_queryStorageAt: changes(["0x00", "0x01"]) },
-    });
-    const keys = Array.from({ length: 100 }, (_, index) => `0x${String(index).padStart(2, "0")}`);
-    const caller = toolCaller();
-    await tools.call("ledger_queryStorage", { keys, blockHash: hash(7) }, caller);
-    assert.deepEqual(caller.charged, ["ledger_queryStorage 20000"]);
-    assert.deepEqual(tools.asked, [`state_queryStorageAt [${JSON.stringify(keys)},"${hash(7)}"]`]);
-  });
-
   it("distinguishes a block without any of them from an unknown block", async () => {
     const script = { node: { ...node, state_queryStorageAt: changes(["0x00", null]) } };
     const tools = await scriptedTools(script);
@@ -604,6 +470,75 @@ describe("ledger_queryStorage", () => {
   });
 });
 
+describe("ledger_submitExtrinsic", () => {
+  const tool = "ledger_submitExtrinsic";
+  const input = { extrinsic: "0x0400Ab" };
+  const summary: CallSummary = {
+    pallet: "Balances",
+    method: "transfer_keep_alive",
+    signer: "5Alice",
+    args: { value: "1000000000000" },
+  };
+  const decoder = { summary: { ok: true, summary } } as const;
+  const options = { write: true } as const;
+  const submitting = (said: Said): ToolsScript => ({
+    node: { author_submitExtrinsic: said },
+    decoder,
+    options,
+  });
+
+  async function tokenOf(tools: ScriptedTools): Promise<string> {
+    const asked = await tools.call(tool, input);
+    assert(!asked.ok && asked.code === "GATEWAY_CONFIRMATION_REQUIRED", JSON.stringify(asked));
+    // The tests of the catalogue check the token.
+    return asked.details?.["confirmation_token"] as string;
+  }
+
+  it("does not ask to confirm bytes that are not an extrinsic", async () => {
+    const script = { ...submitting("null"), decoder: { summary: undecoded("undecodable") } };
+    const tools = await scriptedTools(script);
+    assert.deepEqual(failureOf(await tools.call(tool, input)), [
+      "GATEWAY_INVALID_PARAMS",
+      "extrinsic: does not match the runtime of this chain",
+    ]);
+    const gone = { ...script, decoder: { summary: undecoded("unreachable") } };
+    assert.deepEqual(failureOf(await (await scriptedTools(gone)).call(tool, input)), [
+      "GATEWAY_TOOL_EXECUTION_ERROR",
+      "no node answered",
+    ]);
+  });
+
+  const refused = "the node refused the extrinsic";
+  const unsure = "the node did not answer: the extrinsic may or may not be in its pool";
+  const answers: readonly (readonly [Said, string])[] = [
+    [
+      { error: '{"code":1010,"message":"Invalid Transaction","data":"secret"}' },
+      `${refused}: it is invalid: outdated nonce, wrong signature, unpayable fee, or the like`,
+    ],
+    [{ error: '{"code":1013,"message":"x"}' }, `${refused}: it is in the pool already`],
+    [{ error: '{"code":"1013","message":"secret"}' }, refused],
+    [{ error: '{"code":-32602,"message":"secret"}' }, refused],
+    [{ error: '{"message":"{\\"invalid\\":{\\"stale\\":null}}"}' }, refused],
+    [{ failed: "unreachable" }, unsure],
+    [{ failed: "timeout" }, unsure],
+    ["null", unsure],
+    ['"0x01"', unsure],
+    ["{}", unsure],
+  ];
+  for (const [said, message] of answers) {
+    it(`fails with "${message}" and costs nothing if the node answers ${JSON.stringify(said)}`, async () => {
+      const tools = await scriptedTools(submitting(said));
+      const confirmation_token = await tokenOf(tools);
+      const caller = toolCaller();
+      const failed = await tools.call(tool, { ...input, confirmation_token }, caller);
+      assert.deepEqual(failureOf(failed), ["GATEWAY_TOOL_EXECUTION_ERROR", message]);
+      assert.deepEqual(caller.charged, []);
+      assert.equal(caller.open(), 0);
+      assert.equal(tools.asked.length, 1);
+    });
+  }
+});
+
 describe("ledger_rpc", () => {
   it("returns the node's bytes", async () => {
     const result = '{"z":1.0,"a":123456789012345678901234567890,"s":"\\u00e9é"}';
@@ -618,26 +553,6 @@ describe("ledger_rpc", () => {
     assert.equal(outcome.json, `{"method":"ledger_contractState","result":${result}}`);
     assert.deepEqual(tools.asked, ['midnight_contractState ["00",null,{"a":[1]}]']);
     assert.deepEqual(caller.charged, ["ledger_rpc 1000"]);
-  });
-
-  it("calls without params if there are none", async () => {
-    const tools = await scriptedTools({ node: { system_chain: '"Test"' } });
-    const result = resultOf(await tools.call("ledger_rpc", { method: "system_chain" }));
-    assert.deepEqual(result, { method: "system_chain", result: "Test" });
-    assert.deepEqual(tools.asked, ["system_chain []"]);
-  });
-
-  it("returns null if the node does", async () => {
-    const tools = await scriptedTools({ node: { chain_getBlock: "null" } });
-    const result = resultOf(await tools.call("ledger_rpc", { method: "chain_getBlock" }));
-    assert.deepEqual(result, { method: "chain_getBlock", result: null });
-  });
-
-  it("answers rpc_methods with the whitelist", async () => {
-    const tools = await scriptedTools();
-    const outcome = await tools.call("ledger_rpc", { method: "rpc_methods" });
-    assert.match(outcome.ok ? outcome.json : "", /"result":\{"methods":\["account_nextIndex"/);
-    assert.deepEqual(tools.asked, []);
   });
 
   it("reports that the node failed, without the node's message", async () => {

@@ -82,11 +82,3 @@ test("a read above a limit is refused with an error that names the limit", async
     ),
   );
 });
-
-test("a connection that ends aborts the reads that are being opened", async () => {
-  const { calls, signals, begin } = setUp();
-  await begin();
-  assert.equal(signals[0]?.aborted, false);
-  calls.close();
-  assert.equal(signals[0]?.aborted, true);
-});

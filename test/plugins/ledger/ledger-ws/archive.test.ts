@@ -313,16 +313,3 @@ describe("limits of reads", () => {
     assert.equal(await reader.used(), 500 + (count + 1) * 100);
   });
 });
-
-describe("a gateway that stops", () => {
-  it("ends the reads with their error, and closes with 1001", async () => {
-    for (const node of nodes()) node.events = [];
-    const own = await startTestGateway({ pipeline: shipped, env: { LEDGER_RPC_URL: first.url } });
-    await using client = await connectWs(own.url + path, { key: own.key });
-    await client.ask(request(diff, JSON.stringify([hash])));
-    const stopped = own[Symbol.asyncDispose]();
-    assert.match(await client.next(), /"event":"storageDiffError"/);
-    assert.equal(await client.closed, 1001);
-    await stopped;
-  });
-});

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
-import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
+import { ChainNode, hashOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
 import { connectWs } from "./ws-client.ts";
 
@@ -64,25 +64,6 @@ test("a read at a block that a subscription has announced is answered, although 
 
 const follow = request("chainHead_v1_follow", "[false]");
 
-test("a follow that starts again at a node that lags begins when that node has caught up", async () => {
-  await using ahead = await ChainNode.start();
-  await using behind = await ChainNode.start();
-  await using gateway = await startGateway([ahead.url, behind.url]);
-  const { key } = await gateway.issue({});
-  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
-  await client.ask(follow);
-  ahead.advance(101);
-  while (!(await client.next()).includes('"finalized"'));
-  await ahead[Symbol.asyncDispose]();
-  assert.match(await client.next(), /"stop"/);
-  const answer = client.ask(follow);
-  behind.advance(101);
-  assert.match(await answer, /"result"/);
-  const first = await client.next();
-  assert.match(first, /"initialized"/);
-  assert.ok(first.includes(hashOf(101)));
-});
-
 test("a follow fails after two seconds if no node has finalized what the client knows", async () => {
   await using ahead = await ChainNode.start();
   await using behind = await ChainNode.start();
@@ -96,25 +77,4 @@ test("a follow fails after two seconds if no node has finalized what the client 
   assert.match(await client.next(), /"stop"/);
   assert.match(await client.ask(follow), /-32603/);
   assert.match(await client.ask(request("chain_getFinalizedHead")), /-32603/);
-});
-
-test("a client that joins a follow is not told of a finalized block below one that it has read", async () => {
-  await using ahead = await ChainNode.start();
-  await using other = await ChainNode.start();
-  await using gateway = await startGateway([ahead.url, other.url]);
-  const { key } = await gateway.issue({});
-  await using early = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
-  await early.ask(follow);
-  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
-  // The node has finalized a block that its follow has not reported yet.
-  ahead.answers.set("chain_getFinalizedHead", `"result":"${hashOf(101)}"`);
-  ahead.answers.set("chain_getHeader", `"result":${headerOf(101)}`);
-  const read = await client.ask(request("chain_getFinalizedHead"));
-  assert.equal((JSON.parse(read) as { result: string }).result, hashOf(101));
-  const answer = client.ask(follow);
-  ahead.advance(101);
-  assert.match(await answer, /"result"/);
-  const first = await client.next();
-  assert.match(first, /"initialized"/);
-  assert.ok(first.includes(hashOf(101)));
 });

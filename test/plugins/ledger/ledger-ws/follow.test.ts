@@ -417,46 +417,6 @@ describe("operations", () => {
 });
 
 describe("a client that follows the guide of the specification", () => {
-  it("reads storage at the finalized block, unpins what it no longer needs, and holds one block", async () => {
-    const client = await connect();
-    const id = await client.follow(true);
-    const begun = JSON.parse(await client.event("initialized", id));
-    const hashes: string[] = begun.finalizedBlockHashes;
-    let finalized = hashes.at(-1)!;
-    assert.equal(begun.finalizedBlockRuntime.type, "valid");
-    if (hashes.length > 1) {
-      assert.equal(await client.ask("unpin", [id, hashes.slice(0, -1)]), "null");
-    }
-    await client.start("call", {
-      followSubscription: id,
-      hash: finalized,
-      function: "Metadata_metadata",
-      callParameters: "",
-    });
-    await client.event("operationCallDone");
-    for (let step = 0; step < 3; step++) {
-      const items = [{ key: `0x5${step}`, type: "value" }];
-      await client.start("storage", [id, finalized, items, null]);
-      await client.event("operationStorageItems");
-      await client.event("operationStorageDone");
-      const block = extend();
-      finalize([block]);
-      const event = JSON.parse(await client.event("finalized", id));
-      assert.deepEqual(event.finalizedBlockHashes, [block]);
-      assert.equal(
-        await client.ask("unpin", { followSubscription: id, hashOrHashes: finalized }),
-        "null",
-      );
-      finalized = block;
-    }
-    assert.match(
-      await client.ask("header", [id, finalized.toUpperCase().replace("0X", "0x")]),
-      /^"0x/,
-    );
-    assert.equal(await client.ask("unfollow", [id]), "null");
-    await client.event("initialized", await client.follow(true));
-  });
-
   it("above its rate limit gets the error -32029, and not one of an unknown method", async () => {
     const { key } = await gateway.issue({ plan: "free" });
     const client = await FollowClient.connect(gateway.url, key, () => Promise.resolve(0));

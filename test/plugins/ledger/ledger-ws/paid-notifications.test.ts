@@ -104,22 +104,6 @@ test("nothing is sent if the charge cannot be written, and the subscriptions end
   assert.deepEqual(refused, ["a GATEWAY_SERVICE_UNAVAILABLE", "b GATEWAY_SERVICE_UNAVAILABLE"]);
 });
 
-test("the last credit is used in order, and each subscription ends when it cannot be paid for", async () => {
-  let creditMilliCu = 250;
-  const charged: unknown[] = [];
-  const { sent, refused } = await notified((costMilliCu) => {
-    if (costMilliCu > creditMilliCu) return { code: "GATEWAY_CU_LIMIT_EXCEEDED", error: "{}" };
-    creditMilliCu -= costMilliCu;
-    return {
-      settle: (lines: readonly unknown[]) => Promise.resolve(charged.push(...lines) > 0),
-      release: () => void (creditMilliCu += costMilliCu),
-    };
-  });
-  assert.deepEqual(sent, ["a1", "b2"]);
-  assert.deepEqual(refused, ["a GATEWAY_CU_LIMIT_EXCEEDED", "b GATEWAY_CU_LIMIT_EXCEEDED"]);
-  assert.deepEqual([charged.length, creditMilliCu], [2, 50]);
-});
-
 test("what waits to be charged is counted in bytes, whichever characters it has", async () => {
   const reported: number[] = [];
   const charge = Promise.withResolvers<boolean>();

@@ -3,21 +3,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";
 import {
-  withoutWhiteSpace,
   elementOf,
   memberAt,
+  membersOf,
+  withoutWhiteSpace,
 } from "../../../../plugins/ledger/ledger/json-part.ts";
 
 describe("elementOf", () => {
-  it("finds the text of an element, without the space around it", () => {
-    const array = '[ "a,]" , [1,[2]] ,{"x":[",",3]}, 4.0 ]';
-    assert.equal(elementOf(array, 0), '"a,]"');
-    assert.equal(elementOf(array, 1), "[1,[2]]");
-    assert.equal(elementOf(array, 2), '{"x":[",",3]}');
-    assert.equal(elementOf(array, 3), "4.0");
-    assert.equal(elementOf(array, 4), undefined);
-  });
-
   it("finds nothing in an empty array, an object or nothing at all", () => {
     for (const text of ["[]", "[ ]", "", "{}", '{"0":1}'])
       assert.equal(elementOf(text, 0), undefined);
@@ -42,14 +34,6 @@ describe("elementOf", () => {
 });
 
 describe("compact", () => {
-  it("removes white space outside strings only", () => {
-    assert.equal(
-      withoutWhiteSpace('[ "a b" ,\t"c\\" d" ,\r\n{ "e" : 1 } ]'),
-      '["a b","c\\" d",{"e":1}]',
-    );
-    assert.equal(withoutWhiteSpace("[1,2]"), "[1,2]");
-  });
-
   it("returns the same text as JSON.stringify without indentation", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
@@ -83,5 +67,55 @@ describe("memberAt", () => {
     }
     assert.equal(memberAt("{}", ["a"]), undefined);
     assert.equal(memberAt('"block"', ["block"]), undefined);
+  });
+});
+
+const name = fc.string({ maxLength: 4 }).filter((text) => JSON.stringify(text) === `"${text}"`);
+
+describe("the members of a JSON object", () => {
+  it("are those that JSON.parse finds, with any white space between them", () => {
+    const objects = fc.dictionary(name, fc.jsonValue({ maxDepth: 3 }), { noNullPrototype: true });
+    fc.assert(
+      fc.property(objects, fc.constantFrom(undefined, 1, "\t"), (object, space) => {
+        const text = ` ${JSON.stringify(object, undefined, space)}\n`;
+        const members = membersOf(text);
+        assert(members !== undefined);
+        const found = [...members].map(([key, value]) => [key, JSON.parse(value)] as const);
+        assert.deepEqual(new Map(found), new Map(Object.entries(JSON.parse(text) as object)));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("keep their text", () => {
+    const members = membersOf('{ "a" : 1.0 , "b":[ 1 , "]" ],"c":{"d" :"\\\\\\"}"}, "e":true}');
+    assert.deepEqual(
+      [...(members ?? [])],
+      [
+        ["a", "1.0"],
+        ["b", '[ 1 , "]" ]'],
+        ["c", '{"d" :"\\\\\\"}"}'],
+        ["e", "true"],
+      ],
+    );
+  });
+
+  it("are undefined for text that is not an object", () => {
+    for (const text of ["", "null", "[]", '"{}"', "1", " ", "[{}]"]) {
+      assert.equal(membersOf(text), undefined);
+    }
+    assert.equal(membersOf("{}")?.size, 0);
+    assert.equal(membersOf(" { } ")?.size, 0);
+  });
+
+  it("of text that is not JSON: the function returns in any case", () => {
+    const characters = fc.constantFrom("{", "}", "[", "]", '"', ",", ":", "\\", " ", "1", "a");
+    fc.assert(
+      fc.property(fc.string({ unit: characters, maxLength: 30 }), (text) => {
+        const members = membersOf(`{${text}`);
+        assert(members === undefined || members.size <= text.length);
+      }),
+      { numRuns: 2000 },
+    );
   });
 });

@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerAnswer } from "sluice-gateway/services";
+import { createMetrics } from "../../../../src/base/metrics.ts";
+import { HeldBytes } from "../../../../src/memory/held-bytes.ts";
 import type { LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
 import { hash, request, testLedger } from "./fixture.ts";
 
@@ -25,14 +27,6 @@ async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<rea
 const at = `["0x26aa","${hash(1)}"]`;
 
 describe("a call", () => {
-  it("is sent to the node with the node's method name and unchanged params", async () => {
-    const { ledger, pool } = testLedger({ aliases: { ledger_: "midnight_" } });
-    const waited = call(ledger, "ledger_contractState", '[ "00" ]');
-    assert.deepEqual(pool.sent, ['midnight_contractState [ "00" ]']);
-    pool.result('"ff"');
-    assert.deepEqual(await answer(waited), ["result", '"ff"']);
-  });
-
   it("states whether it may be retried and whether it is cheap", () => {
     const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
     void call(ledger, "custom_write", '["0x"]');
@@ -48,27 +42,6 @@ describe("a call", () => {
     );
   });
 
-  it("returns the node's error, or the reason why there was no answer", async () => {
-    const { ledger, pool } = testLedger();
-    const waited = [call(ledger, "state_call", at), call(ledger, "state_getMetadata")];
-    pool.error('{"code":4003,"message":"x"}');
-    pool.fail("timeout");
-    assert.deepEqual(await Promise.all(waited.map(answer)), [
-      ["error", '{"code":4003,"message":"x"}'],
-      ["failed", "timeout"],
-    ]);
-  });
-
-  it("keeps large answers whole", async () => {
-    const { ledger, pool } = testLedger();
-    const large = `"${"é".repeat(100_000)}"`;
-    const waited = call(ledger, "state_getStorage", at);
-    pool.result(large);
-    assert.deepEqual(await answer(waited), ["result", large]);
-    assert.deepEqual(await answer(call(ledger, "state_getStorage", at)), ["result", large]);
-    assert.equal(pool.sent.length, 1);
-  });
-
   it("ends for a caller that leaves, and continues for the cache and the other callers", async () => {
     const { ledger, pool } = testLedger();
     const leaver = new AbortController();
@@ -82,21 +55,6 @@ describe("a call", () => {
       kind: "result",
       bytes: Buffer.from('"0x01"'),
     });
-  });
-
-  it("is not sent for a caller that has already left", () => {
-    const { ledger, pool } = testLedger();
-    assert.deepEqual(call(ledger, "system_chain", "", { signal: AbortSignal.abort() }), {
-      kind: "failed",
-      reason: "aborted",
-    });
-    assert.equal(pool.sent.length, 0);
-  });
-
-  it("of a method that is not on the whitelist throws", () => {
-    const { ledger } = testLedger();
-    const method = { name: "author_rotateKeys", params: [], cuMilli: 1 };
-    assert.throws(() => ledger.call(method, Buffer.alloc(0)), /not on the whitelist/);
   });
 
   it("of the gateway itself may use known methods that clients may not call, but no other methods", async () => {
@@ -121,12 +79,32 @@ describe("a call", () => {
     assert.throws(() => ledger.internal("author_rotateKeys"), /unknown node method/);
   });
 
-  it("of rpc_methods is answered without a node", () => {
-    const { ledger, pool } = testLedger();
-    const own = call(ledger, "rpc_methods");
-    assert(!(own instanceof Promise) && own.kind === "result");
-    assert.match(own.bytes.toString(), /^\{"methods":\["account_nextIndex",/);
-    assert.equal(pool.sent.length, 0);
+  it("of many calls counts the memory of its answers, and asks for nothing more when the caller holds too much", async () => {
+    const test = testLedger({ batchParallel: 1 });
+    const mebibyte = 1 << 20;
+    const large = (bytes: number): string => `"0x${"ab".repeat(bytes / 2)}"`;
+    const calls = [0, 1, 2, 3].map((n) => request("state_getMetadata", `["${hash(n)}"]`));
+    const held = new HeldBytes(8 * mebibyte, createMetrics());
+    const other = held.hold("key_1", "answer");
+    other.resize(2 * mebibyte);
+    const caller = {
+      clientLeft: false,
+      facts: { caller: { id: "key_1", group: "ws_1", burst: 2, isOperator: false } },
+    };
+    const rpc = test.ledger.rpc(Buffer.from(`[${calls.join(",")}]`));
+    const running = rpc.run(caller, held);
+    test.pool.result(large(mebibyte));
+    assert.ok(held.bytesOf("result") > mebibyte);
+    while (test.pool.waiting.length > 0) test.pool.result(large(mebibyte));
+    const answers = JSON.parse(Buffer.concat((await running) as Buffer[]).toString()) as {
+      error?: object;
+    }[];
+    assert.deepEqual(
+      answers.map(({ error }) => error !== undefined),
+      [false, true, true, true],
+    );
+    assert.equal(test.pool.sent.length, 2);
+    assert.equal(held.bytesOf("result"), 0);
   });
 });
 
@@ -215,14 +193,6 @@ describe("the cache of a ledger", () => {
     ]);
   });
 
-  it("is off with cacheBytes 0", async () => {
-    const { ledger, pool } = testLedger({ cacheBytes: 0 });
-    const first = call(ledger, "state_getStorage", at);
-    pool.result('"0x01"');
-    await first;
-    assert(call(ledger, "state_getStorage", at) instanceof Promise);
-  });
-
   it("is not used for params of more than 64 KiB", async () => {
     const { ledger, pool } = testLedger();
     const params = `["0x${"ab".repeat(40_000)}","${hash(1)}"]`;
@@ -264,14 +234,6 @@ describe("single flight", () => {
     assert.equal(pool.sent.length, 2);
   });
 
-  it("gives all callers the node's error", async () => {
-    const { ledger, pool } = testLedger();
-    const waited = [call(ledger, "state_call", at), call(ledger, "state_call", at)];
-    pool.error('{"code":1}');
-    for (const ended of await Promise.all(waited.map(answer)))
-      assert.deepEqual(ended, ["error", '{"code":1}']);
-  });
-
   it("does not join calls that depend on the pool, write, or have different params", () => {
     const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
     for (const name of [
@@ -288,46 +250,5 @@ describe("single flight", () => {
     void call(ledger, "state_getStorage", '["0x02"]');
     void call(ledger, "state_getStorageAt", '["0x01"]');
     assert.equal(pool.sent.length, 11);
-  });
-
-  it("can be disabled by an option", () => {
-    const { ledger, pool } = testLedger({ singleFlight: false });
-    void call(ledger, "chain_getHead");
-    void call(ledger, "chain_getHead");
-    assert.equal(pool.sent.length, 2);
-  });
-});
-
-describe("the ledger's metrics", () => {
-  it("count calls by source, failures and the cache; labels are names of the whitelist", async () => {
-    const { ledger, pool, metrics } = testLedger();
-    const waited = [call(ledger, "state_getStorage", at), call(ledger, "state_getStorage", at)];
-    pool.result('"0x01"');
-    await Promise.all(waited.map(answer));
-    void call(ledger, "state_getStorage", at);
-    void call(ledger, "chain_getHead");
-    pool.fail("garbage");
-    const text = await metrics.render();
-    const value = (name: string, labels: string): string | undefined =>
-      new RegExp(`^${name}\\{upstream="ledger"${labels}\\} (\\d+)$`, "m").exec(text)?.[1];
-    const source = (name: string): string => `,method="state_getStorage",source="${name}"`;
-    assert.equal(value("sluice_ledger_calls_total", source("node")), "1");
-    assert.equal(value("sluice_ledger_calls_total", source("flight")), "1");
-    assert.equal(value("sluice_ledger_calls_total", source("cache")), "1");
-    assert.equal(value("sluice_ledger_cache_kept_total", ',method="state_getStorage"'), "1");
-    assert.equal(value("sluice_ledger_failures_total", ',reason="garbage"'), "1");
-    assert.equal(value("sluice_ledger_cache_entries", ""), "1");
-    assert(Number(value("sluice_ledger_cache_bytes", "")) > 100);
-  });
-});
-
-describe("the ledger", () => {
-  it("is ready when its pool is ready, and closes the pool", async () => {
-    const { ledger, pool } = testLedger();
-    assert.equal(ledger.ready, true);
-    pool.ready = false;
-    assert.equal(ledger.ready, false);
-    await ledger.close();
-    assert.equal(pool.closed, true);
   });
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { knownMethods } from "../../../../plugins/ledger/ledger/methods.ts";
+
 import { createWhitelist } from "../../../../plugins/ledger/ledger/whitelist.ts";
 
 const plain = createWhitelist({ aliases: {}, methods: {} });
@@ -31,28 +31,6 @@ describe("the table of methods", () => {
     },
   );
 
-  it("prices methods without a specified price at 1 CU, and variants like their originals", () => {
-    for (const name of [
-      "grandpa_roundState",
-      "mmr_root",
-      "archive_v1_body",
-      "chainSpec_v1_genesisHash",
-      "childstate_getStorage",
-    ]) {
-      assert.equal(plain.get(name)?.cuMilli, 1000, name);
-    }
-    for (const name of [
-      "state_call",
-      "state_getStorage",
-      "state_getStorageHash",
-      "state_getKeysPaged",
-    ]) {
-      assert.equal(plain.get(`${name}At`)?.cuMilli, plain.get(name)?.cuMilli, name);
-    }
-    assert.equal(plain.get("state_queryStorage")?.cuMilli, 1500);
-    assert.equal(plain.get("rpc_methods")?.cuMilli, 100);
-  });
-
   it("omits methods that are unbounded, write, subscribe or reveal facts about the node", () => {
     const refused = [
       "state_getKeys",
@@ -74,17 +52,6 @@ describe("the table of methods", () => {
       "midnight_contractState",
     ];
     for (const name of refused) assert.equal(plain.has(name), false, name);
-  });
-
-  it("has a hash param at the index of that param", () => {
-    for (const [name, { params, lifetime, hashParam }] of knownMethods) {
-      const isPinned = lifetime === "hash" || lifetime === "block";
-      const wanted = name === "state_queryStorage" ? "fromBlock" : "blockHash";
-      const index = params.findIndex((param) => param.replace("?", "") === wanted);
-      if (name === "ledger_ledgerVersion") continue;
-      assert.equal(hashParam ?? -1, index, name);
-      if (isPinned) assert.notEqual(index, -1, name);
-    }
   });
 });
 

@@ -26,29 +26,6 @@ async function read(
   return poolConfig(options, name, fakeHost({}, { upstreams: used! }));
 }
 
-test("a pool has the documented defaults", async () => {
-  assert.deepEqual(await read(`  a: { urls: "http://127.0.0.1" }`, "a"), {
-    name: "a",
-    urls: ["http://127.0.0.1"],
-    connectMs: 2_000,
-    headersMs: 30_000,
-    idleMs: 60_000,
-    connections: 64,
-    aliases: {},
-    methods: {},
-    cacheBytes: 64 * 1_048_576,
-    singleFlight: true,
-    hedging: true,
-    batchParallel: 8,
-    probeMs: 2_000,
-    probeTimeoutMs: 3_000,
-    maxLag: 8,
-    maxHeadAgeMs: undefined,
-    answerBytes: 64 * 1_048_576,
-    proof: "off",
-  });
-});
-
 test("urls can be one url, several with commas, a list, or a list with commas", async () => {
   const section = `
   one: { urls: "http://a" }
@@ -68,8 +45,4 @@ test("durations are converted to milliseconds; a method rule of true changes not
   );
   assert.equal(pool?.maxHeadAgeMs, 90_000);
   assert.deepEqual(pool?.methods, { x: {}, y: false, z: { cuMilli: 5 } });
-});
-
-test("a name that is not in the section has no pool", async () => {
-  assert.equal(await read(`  a: { urls: "http://a" }`, "toString"), undefined);
 });

@@ -9,8 +9,7 @@ import {
   type Sources,
 } from "../../../../plugins/tools/docs-search/folders.ts";
 import docsSearch from "../../../../plugins/tools/docs-search/index.ts";
-import { openLibrary } from "../../../../plugins/tools/docs-search/library.ts";
-import { paragraphsOf } from "../../../../plugins/tools/docs-search/paragraphs.ts";
+
 import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
@@ -91,34 +90,6 @@ test("a search returns paragraphs with title, url, text and score, and costs 100
   ]);
 });
 
-test("several paragraphs of one section share one link", async (t) => {
-  const folder = folderOf(t, {
-    "a.md": "# One\n\nword word\n\nword and more\n\n## Two\n\nword and yet more of them\n",
-  });
-  const { call } = await start(optionsFor(folder));
-  const outcome = await call({ query: "word" });
-  assert.ok(outcome.ok);
-  assert.equal((JSON.parse(outcome.json) as Hit[]).length, 3);
-  assert.deepEqual(
-    outcome.links?.map(({ uri }) => uri),
-    ["https://docs.test/guide/a.md#one", "https://docs.test/guide/a.md#two"],
-  );
-});
-
-test("a search returns at most `limit` paragraphs, 10 by default", async (t) => {
-  const folder = folderOf(t, { "a.md": "word here\n\n".repeat(40) });
-  const { call } = await start(optionsFor(folder));
-  for (const [limit, count] of [
-    [undefined, 10],
-    [1, 1],
-    [25, 25],
-  ] as const) {
-    const outcome = await call({ query: "word", ...(limit !== undefined && { limit }) });
-    assert.ok(outcome.ok);
-    assert.equal((JSON.parse(outcome.json) as Hit[]).length, count);
-  }
-});
-
 test("Markdown files in subfolders are indexed; hidden files, node_modules, links and other types are not", async (t) => {
   const folder = folderOf(t, {
     "a.md": "unicorn one",
@@ -131,15 +102,6 @@ test("Markdown files in subfolders are indexed; hidden files, node_modules, link
   symlinkSync(join(folder, "f.txt"), join(folder, "g.md"));
   const urls = (await hits(optionsFor(folder), "unicorn")).map(({ url }) => url);
   assert.deepEqual(urls, ["https://docs.test/guide/a.md", "https://docs.test/guide/deep/er/B.md"]);
-});
-
-test("the suffix of URLs can be changed, and the base URL may lack its last slash", async (t) => {
-  const folder = folderOf(t, { "a.md": "# T\n\nunicorn" });
-  const found = await hits(
-    optionsFor(folder, { url: "https://docs.test", suffix: ".html" }),
-    "unicorn",
-  );
-  assert.equal(found[0]?.url, "https://docs.test/a.html#t");
 });
 
 test("each page is a resource with its text as written", async (t) => {
@@ -181,19 +143,6 @@ for (const [name, content, says] of [
   });
 }
 
-test("a file of the maximum size and a file with a byte order mark are indexed", async (t) => {
-  const folder = folderOf(t, {
-    "big.md": "word ".repeat(maxFileBytes / 5),
-    "bom.md": "\ufeff# Marked\n\nchimera",
-  });
-  assert.equal((await hits(optionsFor(folder), "chimera"))[0]?.title, "Marked");
-});
-
-test("too many paragraphs are refused", async (t) => {
-  const folder = folderOf(t, { "a.md": "a\n\n".repeat(10_001) });
-  await assert.rejects(openLibrary(optionsFor(folder), "/"), /more than 10000 paragraphs/);
-});
-
 const pipeline = (options: string): string => `version: 1
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
@@ -234,17 +183,6 @@ for (const [options, fault] of [
     assert.deepEqual(await faultsOf(options), [fault]);
   });
 }
-
-test("a gateway starts with the shipped documentation", async () => {
-  assert.deepEqual(await faultsOf("{}"), []);
-});
-
-test("the title of each shipped page is its first heading, although the page is not parsed", async () => {
-  const { pages } = await openLibrary({ own: true, folders: [] }, "/");
-  for (const { url, title, markdown } of pages) {
-    assert.equal(title, paragraphsOf({ url, name: "", markdown }).title, url);
-  }
-});
 
 test("the shipped documentation is indexed: every page and the README of every plugin", async () => {
   const options: Sources = { own: true, folders: [] };

@@ -23,25 +23,6 @@ test("a paragraph has the title of its section and the anchor of its heading", (
   ]);
 });
 
-test("repeated headings have different anchors", () => {
-  const urls = paragraphs("# A\n\n## X\n\n1\n\n## X\n\n2\n").map(({ url }) => url);
-  assert.deepEqual(urls, ["https://docs.test/a.md#x", "https://docs.test/a.md#x-1"]);
-});
-
-test("a page without a heading has the title of its file", () => {
-  assert.deepEqual(paragraphs("Text.")[0]?.title, "a");
-  assert.equal(paragraphsOf({ url: "u", name: "a", markdown: "" }).title, "a");
-});
-
-test("the title of a page is its first heading of the highest level", () => {
-  const { title } = paragraphsOf({
-    url: "u",
-    name: "a",
-    markdown: "## Intro\n\n# Real\n\n# Later",
-  });
-  assert.equal(title, "Real");
-});
-
 test("markup is not text", () => {
   const markdown =
     'A **bold** _word_, `code_span`, [a link](https://x.test "t"), ![a picture](p.png), ~~gone~~ a&amp;b &#228; \\*star\\* <b>tag</b><br>end  \nnext';
@@ -75,13 +56,6 @@ test("rows and items are lines, even if nested", () => {
   assert.deepEqual(texts("| a | b |\n|---|---|\n| 1 | `x` |\n| | 2 |\n"), ["a; b\n1; x\n2"]);
   assert.deepEqual(texts("- one\n  - two\n- [ ] three\n\n  more\n"), ["one\ntwo\nthree\nmore"]);
   assert.deepEqual(texts("> quoted\n> - item\n"), ["quoted\nitem"]);
-});
-
-test("each part of a long table has the head row", () => {
-  const row = `| x | ${"word ".repeat(40).trim()} |\n`;
-  const parts = texts(`| a | b |\n|---|---|\n${row.repeat(5)}`);
-  assert.equal(parts.length, 3);
-  assert.ok(parts.every((part) => part.startsWith("a; b\nx; word")));
 });
 
 test("a head longer than a paragraph is not repeated", () => {
@@ -120,11 +94,6 @@ for (const [name, matter] of [
   });
 }
 
-test("a rule at the start or further down is not front matter", () => {
-  assert.deepEqual(texts("---\n\nText.\n"), ["Text."]);
-  assert.deepEqual(texts("One.\n\n---\nkey: value\n\n---\n"), ["One.", "key: value"]);
-});
-
 test("whatever Markdown holds, paragraphs are short, have a url and are not empty", () => {
   const marks = "# |## |- |1. |> |    || |`|*|_|[a](b)|![x](y)|<b>|<!--|-->|&amp;|&#0;|\\".split(
     "|",
@@ -143,8 +112,4 @@ test("whatever Markdown holds, paragraphs are short, have a url and are not empt
     }),
     { numRuns: 300 },
   );
-});
-
-test("text without letters and digits is not a paragraph", () => {
-  assert.deepEqual(texts("***\n\n…\n\n[a]: https://x.test\n\n```\n\n```\n"), []);
 });

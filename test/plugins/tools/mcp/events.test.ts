@@ -49,38 +49,6 @@ const progressOf = (text: string): unknown =>
   (JSON.parse(text.slice(text.indexOf("{"))) as { params?: { progress: unknown } }).params
     ?.progress;
 
-test("the stream opens with the first event, and events from before its head are not lost", async () => {
-  const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { token: '"t"' });
-  assert.equal(events.opened, false);
-  events.progress(1, 3);
-  events.progress(2, 3);
-  assert.equal(events.opened, true);
-  await events.end('{"id":1}');
-  assert.equal(fake.opened, 1);
-  assert.equal(fake.ended, 1);
-  assert.deepEqual(fake.written.map(progressOf), [1, 2, undefined]);
-  assert.equal(fake.written[2], 'event: message\ndata: {"id":1}\n\n');
-});
-
-test("the answer is sent at the end, so its charge is on disk", async () => {
-  const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { token: "1" });
-  events.progress(1);
-  await events.end('{"id":1}');
-  assert.equal(fake.last, 'event: message\ndata: {"id":1}\n\n');
-});
-
-test("progress that does not increase, is not a number or comes after the answer is dropped", async () => {
-  const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { token: "1" });
-  for (const done of [Number.NaN, Infinity, 0.5, 0.5, 0.2, -1, 2]) events.progress(done);
-  await events.end("{}");
-  events.progress(3);
-  await settled();
-  assert.deepEqual(fake.written.map(progressOf), [0.5, 2, undefined]);
-});
-
 test("a silent stream gets a comment every 15 s until its end", async () => {
   const fake = fakeExchange();
   const clock = manualClock();

@@ -51,19 +51,6 @@ function askQuestion(replicas?: Replicas): Open {
   return { questions, clock, sent, client, answered, [Symbol.dispose]: close };
 }
 
-test("only the first answer counts, and only from the key that was asked", async () => {
-  using open = askQuestion();
-  const { questions, sent } = open;
-  assert.equal(sent.length, 1);
-  for (const id of [undefined, null, 1, "", "nonsense", `${sent[0]}x`]) {
-    questions.answer("key_1", id, "made up");
-  }
-  questions.answer("key_2", sent[0], "another key's");
-  questions.answer("key_1", sent[0], { action: "accept" });
-  questions.answer("key_1", sent[0], "too late");
-  assert.deepEqual(await open.answered, { action: "accept" });
-});
-
 test("an error, five minutes without an answer, and a client that has left all end a question without an answer", async () => {
   using refused = askQuestion();
   refused.questions.answer("key_1", refused.sent[0], undefined);
@@ -157,39 +144,6 @@ test("an answer that reaches another replica is sent to the one that asked, once
   asking.deliver([{ topic: "mcp answer", value: "nonsense", to: "one" }]);
   asking.deliver([{ topic: "mcp answer", value: { ...message, id }, to: "one" }]);
   assert.deepEqual(await open.answered, { action: "accept" });
-});
-
-test("an answer to a question that nobody can still wait for is not sent", () => {
-  using open = askQuestion(fakeReplicas("one"));
-  const { questions, replicas } = otherReplica(open.clock);
-  const seal = createSeal("test");
-  const ticket = { i: "1", k: "key_1" };
-  const later = open.clock.now() + 1_000;
-  questions.answer("key_1", seal.seal("mcp question", { ...ticket, r: "two" }, later), {});
-  questions.answer("key_1", seal.seal("mcp question", ticket, later), {});
-  const expired = seal.seal("mcp question", { ...ticket, r: "one" }, open.clock.now());
-  questions.answer("key_1", expired, {});
-  assert.deepEqual(replicas.sent, []);
-});
-
-test("a cancellation is sent to the other replicas if its call has asked nothing here", async () => {
-  const asking = fakeReplicas("one");
-  using open = askQuestion(asking);
-  open.questions.cancel({ ...ours, request: "2" });
-  const cancelled = { topic: "mcp cancel", to: undefined };
-  assert.deepEqual(asking.sent, [{ ...cancelled, value: { ...ours, request: "2" } }]);
-  asking.deliver([{ ...cancelled, value: { ...ours, keyId: "key_2" } }]);
-  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
-  asking.deliver([{ ...cancelled, value: ours }]);
-  assert.equal(await open.answered, undefined);
-});
-
-test("a stopped surface receives no messages", async () => {
-  const asking = fakeReplicas("one");
-  using open = askQuestion(asking);
-  open.questions.stop();
-  asking.deliver([{ topic: "mcp cancel", value: ours, to: undefined }]);
-  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
 });
 
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });

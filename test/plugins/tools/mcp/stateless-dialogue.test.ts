@@ -59,26 +59,6 @@ test("a completion has the values of the prompt, none for other arguments, and r
   }
 });
 
-test("a completion that throws returns -32603 and reveals nothing", async () => {
-  const ref = { type: "ref/prompt", name: "test_prompt_with_arguments" };
-  const params = { ref, argument: { name: "arg1", value: "broken" } };
-  const internal = { code: -32603, message: "Internal error" };
-  const now = await modern("completion/complete", params);
-  assert.deepEqual([now.status, now.json.error], [400, internal]);
-  const call = { jsonrpc: "2.0", method: "tools/call", params: { name: "test_simple_text" } };
-  const completing = { jsonrpc: "2.0", id: 2, method: "completion/complete", params };
-  const { json } = await ask(gateway, { body: [{ ...call, id: 1 }, completing] });
-  assert.equal(json[0].result.isError, undefined);
-  assert.deepEqual(json[1].error, internal);
-});
-
-test("a document is read by its template, and a missing one is not found", async () => {
-  const read = await modern("resources/read", { uri: "test://template/7/data" });
-  assert.match(read.json.result.contents[0].text, /"id":"7"/);
-  const none = await modern("resources/read", { uri: "test://template/7/other" });
-  assert.deepEqual([none.status, none.json.error.code], [400, -32602]);
-});
-
 test("a tool that must ask is a failed result for a client that cannot be asked", async () => {
   const { result } = (await legacy("tools/call", { name: asker })).json;
   assert.equal(result.isError, true);

@@ -4,53 +4,6 @@ import { describe, it } from "node:test";
 import { bench, caller, tool } from "./fixture.ts";
 
 describe("the list", () => {
-  it("keeps the order in which tools were added and contains their costs", () => {
-    const { catalogue, counts } = bench(
-      tool({ name: "zebra" }),
-      tool({
-        name: "apple",
-        price: { estimateMilliCu: 200, of: () => 400 },
-        capability: "docs:read",
-        annotations: { readOnlyHint: true },
-      }),
-    );
-    catalogue.add({ tools: [tool({ name: "middle", price: 0 })] }, counts);
-    assert.deepEqual(
-      catalogue.list.map((entry) => [
-        entry.name,
-        entry.estimatedCUMilli,
-        entry.estimatedCUVaries,
-        entry.write,
-        entry.capability,
-      ]),
-      [
-        ["zebra", 100, false, false, undefined],
-        ["apple", 200, true, false, "docs:read"],
-        ["middle", 0, false, false, undefined],
-      ],
-    );
-    assert.deepEqual(catalogue.list[1]?.annotations, { readOnlyHint: true });
-  });
-
-  it("shows the confirmation token in the schema of a write tool only", () => {
-    const inputSchema = {
-      type: "object",
-      properties: { a: { type: "string" } },
-      additionalProperties: false,
-    };
-    const { catalogue } = bench(
-      tool({ name: "reads", inputSchema }),
-      tool({ name: "writes", inputSchema, write: true }),
-    );
-    const [reads, writes] = catalogue.list;
-    assert.deepEqual(reads?.inputSchema, inputSchema);
-    assert.deepEqual(Object.keys(Object(writes?.inputSchema["properties"])), [
-      "a",
-      "confirmation_token",
-    ]);
-    assert.deepEqual(Object.keys(inputSchema.properties), ["a"]);
-  });
-
   it("accepts the same tools in another catalogue, including schemas with an $id", () => {
     const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
     assert.doesNotThrow(() => [bench(one), bench(one)]);
@@ -178,17 +131,5 @@ describe("documents", () => {
       ["acme", "prompt", 1],
     ]);
     assert.deepEqual(samples("errors"), [["acme", "resource", 1]]);
-  });
-});
-
-describe("an unknown tool", () => {
-  it("is a failure that costs nothing, whatever its name", async () => {
-    const { call } = bench(tool());
-    for (const name of ["", "Echo", "echo ", "__proto__", "constructor", "a".repeat(100_000)]) {
-      const by = caller();
-      const outcome = await call(name, {}, by);
-      assert.equal(!outcome.ok && outcome.code, "GATEWAY_TOOL_NOT_FOUND");
-      assert.deepEqual(by.charge.log, []);
-    }
   });
 });

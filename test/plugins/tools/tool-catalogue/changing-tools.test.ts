@@ -25,55 +25,6 @@ function getter(from: (() => Tool<never>[]) | { readonly tools: Tool<never>[] })
 }
 
 describe("the catalogue", () => {
-  it("follows the tools of a plugin and keeps the order of the plugins", async () => {
-    const { catalogue, counts, call } = bench(named("a"));
-    const plugin = changing(named("b1"));
-    catalogue.add(
-      {
-        get tools() {
-          return plugin.tools;
-        },
-      },
-      counts,
-    );
-    catalogue.add({ tools: [named("c")] }, counts);
-    const names = (): string[] => catalogue.list.map(({ name }) => name);
-    const before = catalogue.list;
-    assert.deepEqual(names(), ["a", "b1", "c"]);
-    assert.equal(catalogue.list, before, "the same array while nothing changes");
-
-    plugin.tools = [named("b2"), named("b3", { price: 7 })];
-    // A call finds a new tool without a list before it.
-    assert.equal((await call("b3", {})).ok, true);
-    const removed = await call("b1", {});
-    assert.equal(!removed.ok && removed.code, "GATEWAY_TOOL_NOT_FOUND");
-    assert.deepEqual(names(), ["a", "b2", "b3", "c"]);
-    assert.deepEqual(
-      before.map(({ name }) => name),
-      ["a", "b1", "c"],
-      "an array that was returned does not change",
-    );
-    plugin.tools = [];
-    assert.deepEqual(names(), ["a", "c"]);
-  });
-
-  it("keeps the tools that are the same objects", () => {
-    const { catalogue, counts } = bench();
-    const kept = named("kept");
-    const plugin = changing(kept);
-    catalogue.add(
-      {
-        get tools() {
-          return plugin.tools;
-        },
-      },
-      counts,
-    );
-    const [entry] = catalogue.list;
-    plugin.tools = [named("more"), kept];
-    assert.equal(catalogue.list[1], entry);
-  });
-
   it("finds a tool that was added to the same array", async () => {
     const { catalogue, counts, call } = bench();
     const tools = [named("a")];
@@ -141,23 +92,6 @@ describe("the catalogue", () => {
       for (const { tools } of plugins) anew.catalogue.add({ tools }, anew.counts);
       assert.deepEqual(catalogue.list, anew.catalogue.list);
     }
-  });
-
-  it("does not change if a plugin returns another array with the same tools", () => {
-    const { catalogue, counts, warnings } = bench();
-    const kept = [named("a"), named("b")];
-    catalogue.add(
-      getter(() => [...kept]),
-      counts,
-    );
-    const before = catalogue.list;
-    assert.equal(catalogue.list, before);
-    assert.deepEqual(warnings, []);
-    kept.reverse();
-    assert.deepEqual(
-      catalogue.list.map(({ name }) => name),
-      ["b", "a"],
-    );
   });
 
   it("warns once of a plugin that makes new tools for each read, and does not compile them again", async () => {
@@ -265,25 +199,6 @@ describe("the catalogue", () => {
     assert.match(errors.join(), /`onInvalid` of a plugin failed/);
   });
 
-  it("lets a call that has begun end after its tool was removed", async () => {
-    const { catalogue, counts, call } = bench();
-    const { promise, resolve } = Promise.withResolvers<{ ok: true; value: number }>();
-    const plugin = changing(named("slow", { call: () => promise }));
-    catalogue.add(
-      {
-        get tools() {
-          return plugin.tools;
-        },
-      },
-      counts,
-    );
-    const outcome = call("slow", {});
-    plugin.tools = [];
-    assert.deepEqual(catalogue.list, []);
-    resolve({ ok: true, value: 1 });
-    assert.equal((await outcome).ok, true);
-  });
-
   it("skips an invalid tool and one with the name of another plugin's tool", async () => {
     const { catalogue, counts, call, warnings } = bench(named("a"));
     const plugin = changing();
@@ -322,38 +237,6 @@ describe("the catalogue", () => {
     assert.equal(catalogue.list.length, 3);
     assert.equal(catalogue.list.length, 3);
     assert.deepEqual(warnings, ['a tool was skipped {"problem":"tool \\"good\\" already exists"}']);
-  });
-
-  it("keeps running if a plugin fails while its tools are read", async () => {
-    const { catalogue, counts, call, errors } = bench(named("a"));
-    const failures: (() => Tool<never>[])[] = [
-      () => {
-        throw new Error("no tools now");
-      },
-      // A plugin in JavaScript can return anything.
-      () => null as never,
-      () => [named("b"), null as never],
-    ];
-    let next: () => Tool<never>[] = () => first;
-    const first = [named("b")];
-    catalogue.add(
-      {
-        get tools() {
-          return next();
-        },
-      },
-      counts,
-    );
-    for (const failure of failures) {
-      const made: { tools?: Tool<never>[] } = {};
-      next = () => (made.tools ??= failure());
-      assert.equal((await call("a", {})).ok, true);
-      assert.ok(errors.length > 0);
-      errors.length = 0;
-    }
-    next = () => first;
-    assert.equal((await call("b", {})).ok, true);
-    assert.deepEqual(errors, []);
   });
 });
 

@@ -1,10 +1,7 @@
 /** Tools with `hasOwnValidation`: their schemas are shown, but never compiled or run. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { temporaryFolder } from "../../../store/folder.ts";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+
 import { bench, caller, tool } from "./fixture.ts";
 
 /** Checking `blocking` with this pattern takes longer than the age of the universe. */
@@ -82,54 +79,3 @@ for (const [what, [wrong, problem]] of Object.entries(refused)) {
     );
   });
 }
-
-test("every list and document shows the schemas unchanged", async (t) => {
-  const folder = temporaryFolder(t);
-  const plugin = join(folder, "remote.ts");
-  writeFileSync(
-    plugin,
-    `const schema = JSON.parse(${JSON.stringify(JSON.stringify(hostileSchema))});
-     const call = (value) => ({ ok: true, value });
-     const tool = {
-       name: "remote", description: "x", inputSchema: schema, outputSchema: schema, price: 1, call,
-       hasOwnValidation: true, capability: undefined,
-     };
-     export default { kind: "tools", name: "remote", description: "x", start: () => ({ tools: [tool] }) };`,
-  );
-  const pipeline = `
-version: 1
-server: { host: 127.0.0.1, port: 0 }
-admin: { host: 127.0.0.1, port: 0 }
-store: { data: ${join(folder, "data")} }
-plugins: { remote: ${plugin} }
-tools: [remote]
-lists:
-  agents: [request-id, authenticate, { authorize: { require: key } }, meter]
-routes:
-  - { path: /mcp, methods: [POST, DELETE], run: [{ use: agents }], to: mcp }
-  - { path: /rpc, methods: [POST], run: [{ use: agents }], to: tool-rpc }
-  - { path: /openapi.json, methods: [GET], run: [], to: openapi }
-`;
-  await using gateway = await startTestGateway({ pipeline });
-  const post = async (path: string, body: object): Promise<string> => {
-    const headers = {
-      authorization: `Bearer ${gateway.key}`,
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-      "mcp-protocol-version": "2025-06-18",
-    };
-    const message = JSON.stringify({ jsonrpc: "2.0", id: 1, ...body });
-    return (await fetch(gateway.url + path, { method: "POST", headers, body: message })).text();
-  };
-  const shown = JSON.stringify(hostileSchema);
-  const texts = [
-    await post("/mcp", { method: "tools/list" }),
-    await post("/rpc", { method: "tools.list" }),
-    await (await fetch(`${gateway.url}/openapi.json`)).text(),
-  ];
-  for (const text of texts) assert.ok(text.includes(shown), text);
-  const params = { name: "remote", arguments: { text: blocking } };
-  const called = await post("/mcp", { method: "tools/call", params });
-  assert.ok(called.includes(`"structuredContent":{"text":"${blocking}"}`), called);
-  assert.equal(Object.hasOwn(Object.prototype, "isPolluted"), false);
-});

@@ -44,13 +44,6 @@ test("concurrent reads of a block's extrinsics and events fetch the metadata onc
   assert.equal(node.asked("chain_getHeader"), 0);
 });
 
-test("the runtime version is read at the parent", async () => {
-  await using node = scriptedNode(script);
-  await node.decoder.events(block.hash);
-  assert(node.calls.includes(`state_getRuntimeVersion["${parent}"]`));
-  assert(node.calls.includes(`state_getMetadata["${parent}"]`));
-});
-
 test("if the parent's state was pruned, the runtime is read at the block", async () => {
   await using node = scriptedNode({
     ...script,
@@ -78,11 +71,6 @@ test("a block that no node knows is reported as unknown", async () => {
     await node.decoder.extrinsics(Buffer.from("null"), absent),
     failed("undecodable"),
   );
-});
-
-test("a block whose state was pruned is reported as unknown", async () => {
-  await using node = scriptedNode({ ...script, state_getRuntimeVersion: () => "error" });
-  assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("unknownBlock"));
 });
 
 test("without a node the reason is unreachable, and after an abort it is aborted", async () => {
@@ -200,11 +188,6 @@ test("a closed compute pool fails jobs that need a thread", async () => {
   assert.equal(jsonOf(await node.decoder.extrinsics(bytes, block.hash)), expected);
 });
 
-test("a block without events has none", async () => {
-  await using node = scriptedNode({ ...script, state_getStorage: () => ({ value: null }) });
-  assert.equal(jsonOf(await node.decoder.events(block.hash)), "[]");
-});
-
 test("a missing account has zeros, and without a block hash the best block is read", async () => {
   await using node = scriptedNode(script);
   assert.equal(jsonOf(await node.decoder.account(alice, undefined)), zeros);
@@ -212,14 +195,6 @@ test("a missing account has zeros, and without a block hash the best block is re
   const key =
     "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9de1e86a9a8c739864cf3cc5ec2bea59fd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d";
   assert(node.calls.includes(`state_getStorage["${key}","${best}"]`));
-});
-
-test("an account id of another length is refused", async () => {
-  await using node = scriptedNode(script);
-  assert.deepEqual(
-    await node.decoder.account(alice.subarray(12), block.hash),
-    failed("wrongAccount"),
-  );
 });
 
 test("after a failed fetch of the metadata, the next read fetches it again", async () => {
@@ -250,27 +225,6 @@ test("metadata that does not match is fetched again, at most once per minute", a
   assert.equal(jsonOf(await ask()), happened);
   assert.equal(jsonOf(await ask()), happened);
   assert.equal(node.asked("state_getMetadata"), 2);
-});
-
-test("an unknown extrinsic also causes another fetch of the metadata", async () => {
-  let metadata = "0x6d6574610e";
-  await using node = scriptedNode({ ...script, state_getMetadata: () => ({ value: metadata }) });
-  assert.deepEqual(await node.decoder.extrinsics(bytes, block.hash), failed("undecodable"));
-  metadata = chain.metadata;
-  node.clock.advance(60_000);
-  const list = JSON.stringify(extrinsics);
-  const text = bytes.toString().replace(list, JSON.stringify(["0x00", ...extrinsics]));
-  const odd = Buffer.from(text);
-  const said = JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash)));
-  assert.deepEqual(
-    said.map((item: { method: string }) => item.method === "unknown"),
-    [true, ...extrinsics.map(() => false)],
-  );
-  assert.equal(node.asked("state_getMetadata"), 2);
-  node.clock.advance(60_000);
-  assert.deepEqual(JSON.parse(jsonOf(await node.decoder.extrinsics(odd, block.hash))), said);
-  jsonOf(await node.decoder.extrinsics(odd, block.hash));
-  assert.equal(node.asked("state_getMetadata"), 3);
 });
 
 test("the eight most recently used runtimes are kept", async () => {

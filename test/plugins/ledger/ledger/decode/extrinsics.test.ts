@@ -181,12 +181,6 @@ test("kinds, versions, pallets and calls that do not exist are unknown", () => {
   for (const hex of unknown) assert.equal(decoded(prefixed(hex)).method, "unknown", hex);
 });
 
-test("the answer is ASCII even if names in the metadata are not", () => {
-  const text = extrinsicsJson(runtime, JSON.stringify([prefixed(`04${say}`)])) ?? "";
-  assert.match(text, /^[\x20-\x7e]+$/);
-  assert.equal(JSON.parse(text)[0].pallet, odd);
-});
-
 test("white space in the node's JSON is ignored, and JSON that is not a list is refused", () => {
   const raw = prefixed(`04${say}`);
   const spaced = extrinsicsJson(runtime, ` [ "${raw}" ,\n"${raw}"\t]`);
@@ -237,11 +231,6 @@ test("events carry their phase as text", () => {
   ]) {
     assert.equal(eventsJson(runtime, wrong), undefined, wrong);
   }
-});
-
-test("a runtime without events decodes no events", () => {
-  const silent = runtimeOf(makeMetadata({ types, pallets: [] }));
-  assert.equal(eventsJson(silent, "0x00"), undefined);
 });
 
 test("frozen balances are reported in both fields", () => {

@@ -11,31 +11,6 @@ const storageOf = (...keys: readonly string[]): string => JSON.stringify([keys])
 const changes = (node: ChainNode, key: string, value: string): string =>
   `{"block":"${hashOf(node.best)}","changes":[["${key}","${value}"]]}`;
 
-test("a storage subscription that is too large is refused alone, however often it is opened", async () => {
-  await using first = await ChainNode.start();
-  await using second = await ChainNode.start();
-  for (const node of [first, second]) {
-    node.storage.set("0xaa", '"0x01"').set("0xff", `"${hexOf(messageBytes)}"`);
-  }
-  using feed = startFeed(first, second);
-  const heard = await feed.hear(heads);
-  const values = await feed.hear(storage, storageOf("0xaa"));
-  for (let time = 0; time < 5; time++) {
-    const error = JSON.parse(await feed.refusal(storageOf("0xff", `0x0${time}`))) as object;
-    assert.deepEqual({ ...error, message: "" }, { code: -32008, message: "" });
-  }
-  // It continues on another connection, and gets its values there.
-  await until(() => first.open(storage) + second.open(storage) === 1);
-  const head = first.best;
-  for (const node of [first, second]) {
-    node.advance(head + 2);
-    node.notify(storage, changes(node, "0xaa", "0x02"));
-  }
-  await until(() => heard.length === 3 && values.at(-1) === changes(first, "0xaa", "0x02"));
-  assert.deepEqual(heard, [headerOf(head), headerOf(head + 1), headerOf(head + 2)]);
-  assert.equal(feed.moves(), 0, "the shared connection is not lost");
-});
-
 test("a storage subscription that is too large does not disturb those of other workspaces", async () => {
   await using node = await ChainNode.start();
   node.storage.set("0xaa", '"0x01"').set("0xff", `"${hexOf(messageBytes)}"`);
@@ -55,43 +30,6 @@ test("a subscription is too large only if a second node says so, too", async () 
   honest.storage.set("0xaa", '"0x01"');
   using feed = startFeed(liar, honest);
   assert.deepEqual(await feed.hear(storage, storageOf("0xaa")), [changes(honest, "0xaa", "0x01")]);
-});
-
-test("a storage subscription that becomes too large ends, and the others continue", async () => {
-  await using first = await ChainNode.start();
-  await using second = await ChainNode.start();
-  for (const node of [first, second]) node.storage.set("0xaa", '"0x01"').set("0xbb", '"0x01"');
-  using feed = startFeed(first, second);
-  const heard = await feed.hear(heads);
-  const values = await feed.hear(storage, storageOf("0xaa"));
-  const growing = await feed.hear(storage, storageOf("0xbb"));
-  const large = hexOf(messageBytes);
-  for (const node of [first, second]) {
-    node.storage.set("0xbb", `"${large}"`).set("0xaa", '"0x02"');
-  }
-  first.notify(storage, changes(first, "0xbb", large));
-  await until(() => growing.length === 2);
-  assert.equal(growing[1], "end");
-  await until(() => values.length >= 2);
-  assert.equal(values[1], changes(second, "0xaa", "0x02"));
-  first.advance(first.best + 1);
-  await until(() => heard.length === 2);
-  assert.equal(feed.moves(), 0);
-});
-
-test("storage subscriptions continue at the next reference, with the values of all their keys", async () => {
-  await using first = await ChainNode.start();
-  await using second = await ChainNode.start();
-  second.storage.set("0xaa", '"0x02"');
-  using feed = startFeed(first, second);
-  const values = await feed.hear(storage, storageOf("0xaa", "0xbb"));
-  feed.reference.lose(feed.reference.target!.label);
-  await until(() => values.length === 2);
-  assert.equal(
-    values[1],
-    `{"block":"${hashOf(second.best)}","changes":[["0xaa","0x02"],["0xbb",null]]}`,
-  );
-  assert.equal(first.open(storage), 0);
 });
 
 test("a storage subscription that no node answers fails, and one that is open is opened again", async () => {

@@ -37,20 +37,6 @@ function settle(made: BlockTree, event: string): readonly Block[] {
   return change.finalized;
 }
 
-test("a new client gets the finalized blocks, the tree with its forks, and the best block", () => {
-  const { events, blocks, omitted } = tree().tree.replay();
-  assert.deepEqual(events, [
-    initialized(hashAt(99), hashAt(100)),
-    newBlock(hashAt(101), hashAt(100)),
-    newBlock(hashAt(102), hashAt(101), runtimeOf(2)),
-    newBlock(hashAt(102, 1), hashAt(101)),
-    newBlock(hashAt(103), hashAt(102)),
-    best(hashAt(103)),
-  ]);
-  assert.equal(blocks.length, 6);
-  assert.equal(omitted.size, 0);
-});
-
 test("after the finalization of a new runtime, a new client gets that runtime", () => {
   const { tree: made } = tree();
   settle(made, finalized([hashAt(101), hashAt(102)], [hashAt(102, 1)]));
@@ -62,40 +48,11 @@ test("after the finalization of a new runtime, a new client gets that runtime", 
   assert.deepEqual(events.slice(1), [newBlock(hashAt(103), hashAt(102)), best(hashAt(103))]);
 });
 
-test("a fork that does not descend from the finalized block is not reported to a new client", () => {
-  const { tree: made } = tree();
-  settle(made, finalized([hashAt(101), hashAt(102)]));
-  const { events, omitted } = made.replay();
-  assert.equal(events.filter((event) => event.includes("newBlock")).length, 1);
-  assert.deepEqual([...omitted], [hashAt(102, 1)]);
-});
-
 test("a best block that a new client cannot know is replaced by the finalized one", () => {
   const { tree: made } = tree();
   made.accept(best(hashAt(102, 1)));
   settle(made, finalized([hashAt(101), hashAt(102), hashAt(103)]));
   assert.equal(made.replay().events.at(-1), best(hashAt(103)));
-});
-
-test("a block is unused when the tree and all clients have released it", () => {
-  const { tree: made, unused } = tree();
-  const { blocks } = made.replay();
-  settle(made, finalized([hashAt(101), hashAt(102)], [hashAt(102, 1)]));
-  assert.deepEqual(unused, []);
-  for (const block of blocks) made.release(block);
-  assert.deepEqual(unused, [hashAt(102, 1)]);
-});
-
-test("the last ten finalized blocks stay pinned for new clients", () => {
-  const { tree: made, unused } = tree();
-  settle(made, finalized([hashAt(101), hashAt(102), hashAt(103)], [hashAt(102, 1)]));
-  for (let number = 104; number <= 120; number++) {
-    made.accept(newBlock(hashAt(number), hashAt(number - 1)));
-    settle(made, finalized([hashAt(number)]));
-  }
-  assert.equal(made.size, 10);
-  assert.equal(unused.length, 22 + 1 - 10);
-  assert.match(made.replay().events[0] ?? "", new RegExp(`\\["${hashAt(111)}"`));
 });
 
 test("events that break the guarantees of the specification are invalid", () => {

@@ -92,18 +92,6 @@ test("sixteen operations run at the node, 1024 wait, and further ones are refuse
   assert.equal(ends.filter((end) => end === "inaccessible").length, 16 + 1024 - 1);
 });
 
-test("an operation that all clients stop is stopped at the node, even if the node has not answered yet", () => {
-  const { sent, block, start, started } = setUp();
-  const clients = [start("0x01"), start("0x01")];
-  assert.equal(sent.length, 1);
-  assert.equal(clients[0]!.stop(), true);
-  assert.equal(sent.length, 1);
-  assert.equal(clients[1]!.stop(), true);
-  sent[0]!.answer(started("a"));
-  assert.equal(sent[1]!.method, "chainHead_v1_stopOperation");
-  assert.equal(block.holders, 0);
-});
-
 test("answers and events of a node that lies end the operation, and nothing else", () => {
   const { sent, operations, ends, start, started } = setUp();
   const lies: FeedAnswer[] = [
@@ -122,16 +110,4 @@ test("answers and events of a node that lies end the operation, and nothing else
   }
   assert.equal(operations.receive("operationBodyDone", '{"operationId":"a","value":[]}'), true);
   assert.deepEqual(ends.slice(2), ["inaccessible"]);
-});
-
-test("the node waits while every client is behind", () => {
-  const { sent, operations, start, started } = setUp();
-  const slow = start("0x01", true);
-  sent[0]!.answer(started("a"));
-  operations.receive("operationWaitingForContinue", '{"operationId":"a"}');
-  assert.equal(sent.length, 1);
-  const state = start("0x02", false);
-  assert.ok(state !== undefined);
-  slow!.resume();
-  assert.equal(sent.filter(({ method }) => method === "chainHead_v1_continue").length, 0);
 });

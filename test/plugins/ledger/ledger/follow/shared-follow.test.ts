@@ -97,21 +97,6 @@ test("the finalized blocks are announced with their numbers before the clients a
   assert.deepEqual(heard, [undefined, 102]);
 });
 
-test("a client waits for the floor of the pool, for at most two seconds", async () => {
-  const { follow, asked, clock } = setUp();
-  const early = follow.reached(0);
-  const late = follow.reached(102);
-  const never = follow.reached(103);
-  follow.receive(initialized(hashAt(100)));
-  asked[0]!.answer(100);
-  assert.equal(await early, true);
-  extend(follow, 101);
-  extend(follow, 102);
-  assert.equal(await late, true);
-  clock.advance(2_000);
-  assert.equal(await never, false);
-});
-
 test("the node is asked again if it does not know its own finalized block", async () => {
   const { follow, asked } = setUp();
   const waiting = follow.reached(101);

@@ -98,15 +98,6 @@ test("a block that only one node has is found, and the other node is not to blam
   assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
 });
 
-test("a block that no node has is null", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await startKnownPool([a, b]);
-  assert.equal(await under.outcome(header(hashOf(500))), "null");
-  assert.equal(await under.outcome(blockHash(500)), "null");
-  assert.equal(sum(under.values, "sluice_ledger_node_failures_total"), 0);
-});
-
 test("the state of old blocks is read from nodes that have it", async () => {
   await using pruned = await startBlockNode("pruned", {
     best: 1000,
@@ -257,27 +248,6 @@ test("hedges add at most one call in twenty", async () => {
 });
 
 const twoAgree = { ...readAt(hashOf(98)), quorum: 2 };
-
-test("with a quorum, two nodes must give the same answer, and a third one decides", async () => {
-  await using a = await startBlockNode("same");
-  await using liar = await startBlockNode("lie");
-  await using b = await startBlockNode("same");
-  await using under = await startKnownPool([a, liar, b]);
-  assert.deepEqual(await outcomes(under, 6, twoAgree), Array(6).fill('"same"'));
-  assert.ok(sum(under.values, "sluice_ledger_disagreements_total") > 0);
-});
-
-test("with a quorum, two nodes that disagree are asked once more, and then the call fails", async () => {
-  await using a = await startBlockNode("one");
-  await using b = await startBlockNode("other");
-  await using under = await startKnownPool([a, b]);
-  assert.equal(await under.outcome(twoAgree), "disagreement");
-  assert.deepEqual([a.reads.length, b.reads.length], [2, 2]);
-  let reads = 0;
-  b.says = (method, params) =>
-    method === "state_getStorage" && params[0] === "0x01" && reads++ > 0 ? '"one"' : undefined;
-  assert.equal(await under.outcome(twoAgree), '"one"');
-});
 
 test("with a quorum, a single usable node is not enough", async () => {
   await using a = await startBlockNode("same");

@@ -23,16 +23,6 @@ test("calls are served before the first probe", async () => {
   assert.deepEqual([pool.ready, pool.best, pool.finalized], [true, 100, 98]);
 });
 
-test("a call ends once, and never before send has returned", async () => {
-  await using node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  const asked = under.send();
-  assert.equal(asked.endings, 0);
-  await asked.ending;
-  await until(() => under.pool.status()[0]?.inFlight === 0);
-  assert.equal(asked.endings, 1);
-});
-
 test("a node that is busy with other calls gets fewer", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
@@ -214,15 +204,6 @@ test("close fails calls in flight, closes every connection and retries nothing",
   under.clock.advance(600_000);
   assert.equal(a.connections + b.connections, 4);
   assert.equal(a.received.length + b.received.length, received);
-});
-
-test("closing during the first probe ends the probe", async () => {
-  await using node = await startNode(() => {});
-  const under = startPool([node.url]);
-  await node.seen(1);
-  await under.pool.close();
-  await under.pool.firstProbe;
-  assert.equal(under.pool.ready, false);
 });
 
 test("credentials and paths of a url are in no label and no log line", async () => {

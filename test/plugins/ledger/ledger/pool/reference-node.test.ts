@@ -61,32 +61,6 @@ test("the finalized head comes from one node, and does not go back when this nod
   assert.equal(reference(under), label(behind));
 });
 
-test("a call waits for the next reference, and has its finalized head", async () => {
-  await using lost = await startBlockNode("lost");
-  await using next = await startBlockNode("next");
-  await using under = await started(lost, next);
-  announce(under, 99);
-  await lost.close();
-  next.finalized = 100;
-  assert.equal(await under.outcome(finalizedHead), quoted(100));
-  assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
-});
-
-test("the finalized head is not below one that a subscription has announced", async () => {
-  await using ahead = await startBlockNode("ahead");
-  await using behind = await startBlockNode("behind");
-  await using under = await started(ahead, behind);
-  announce(under, 99);
-  const call = under.send(finalizedHead);
-  await until(() => ahead.received.length > 0);
-  ahead.finalized = 99;
-  await until(() => {
-    under.clock.advance(100);
-    return call.endings > 0;
-  });
-  assert.deepEqual(await call.ending, { kind: "result", text: quoted(99) });
-});
-
 test("what another node announces does not count", async () => {
   await using a = await startBlockNode("a");
   await using b = await startBlockNode("b");
@@ -113,20 +87,6 @@ test("the next reference must have the finalized block of the last one", async (
   });
   assert.equal(reference(under), label(same));
   assert.ok(under.lines.some(({ message }) => message === "node has finalized another chain"));
-});
-
-test("a node that was lost is the reference again if no other node has reached its finalized head", async () => {
-  await using first = await startBlockNode("first", { finalized: 99 });
-  await using behind = await startBlockNode("behind");
-  await using under = await started(first, behind);
-  announce(under, 99);
-  under.pool.reference.lose(label(first));
-  assert.equal(reference(under), undefined);
-  await until(() => {
-    under.clock.advance(100);
-    return reference(under) !== undefined;
-  });
-  assert.equal(reference(under), label(first));
 });
 
 test("a reference that finalizes nothing is left after twenty seconds", async () => {

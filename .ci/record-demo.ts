@@ -1,5 +1,5 @@
 /**
- * Makes plugins/ledger/demo/recording.json.br, which the demo node replays: `node test/plugins/ledger/demo/record.ts`,
+ * Makes plugins/ledger/demo/recording.json.br, which the demo node replays: `node .ci/record-demo.ts`,
  * with `../shared` next to the project. Prints what it wrote. The same input gives the same bytes.
  *
  * The blocks are those of ../shared/fixtures/chain/polkadot-coretime. The real runtime (chopsticks, offline) executes
@@ -11,9 +11,9 @@ import { parseArgs } from "node:util";
 import { brotliCompressSync, constants } from "node:zlib";
 import { setupWithServer } from "@acala-network/chopsticks";
 import { parse } from "yaml";
-import type { Recording, StorageHistory } from "../../../../plugins/ledger/demo/recording.ts";
+import type { Recording, StorageHistory } from "../plugins/ledger/demo/recording.ts";
 
-const shared = new URL("../../../../../shared/fixtures/", import.meta.url);
+const shared = new URL("../../shared/fixtures/", import.meta.url);
 const codeKey = "0x3a636f6465";
 /**
  * The time of a block is derived from its parent's. Block 1 has no parent with a time, so the clock of this script must
@@ -147,8 +147,7 @@ function check(
 }
 
 const { values } = parseArgs({ options: { out: { type: "string" } } });
-const out =
-  values.out ?? new URL("../../../../plugins/ledger/demo/recording.json.br", import.meta.url);
+const out = values.out ?? new URL("../plugins/ledger/demo/recording.json.br", import.meta.url);
 const json = Buffer.from(JSON.stringify(await record()));
 const bytes = brotliCompressSync(json, {
   params: {

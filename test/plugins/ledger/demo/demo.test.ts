@@ -1,15 +1,20 @@
-/** The answers of the demo node's methods agree with each other and with one chain of nine blocks. */
+/**
+ * The demo node: its transport is that of a Substrate node, and the answers of its methods agree with each other and with
+ * one chain of nine blocks.
+ */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { after, before, test } from "node:test";
+import { WebSocket } from "ws";
 import { startDemoNode, type DemoNode } from "../../../../plugins/ledger/demo/node.ts";
 import { readRecording } from "../../../../plugins/ledger/demo/recording.ts";
-import { resultOf, call, errorOf } from "./rpc-client.ts";
+import { call, errorOf, post, resultOf } from "./rpc-client.ts";
 
 let node: DemoNode;
 before(async () => void (node = await startDemoNode()));
 after(() => node.close());
 
-const { blocks, storage } = readRecording();
+const { blocks } = readRecording();
 const hashOf = (number: number): string => blocks[number]!.hash;
 const head = hashOf(8);
 const unknown = `0x${"ab".repeat(32)}`;
@@ -30,14 +35,6 @@ test("block hashes are found by number, hex number, a list or no argument; above
   assert.equal(await resultOf(node.url, "chain_getHead"), head);
   assert.equal(await resultOf(node.url, "chain_getFinalizedHead"), head);
   assert.equal(await resultOf(node.url, "chain_getBlockHash", 9), null);
-});
-
-test("the header of the head is that of its block", async () => {
-  const header = await resultOf(node.url, "chain_getHeader");
-  assert.deepEqual(await resultOf(node.url, "chain_getBlock"), {
-    block: { header, extrinsics: blocks[8]!.extrinsics },
-    justifications: null,
-  });
 });
 
 test("an unknown hash returns null, a malformed one -32602", async () => {
@@ -64,24 +61,6 @@ test("a stored value is that of the named block, or else of the head", async () 
   assert.equal(await resultOf(node.url, "state_getStorageSize", events), (last.length - 2) / 2);
 });
 
-test("the hash of a stored value is its blake2b-256", async () => {
-  const empty = Object.entries(storage).find(([, history]) => history[0]?.[1] === "0x00");
-  assert.ok(empty);
-  assert.equal(
-    await resultOf(node.url, "state_getStorageHash", empty[0]),
-    "0x03170a2e7597b7b7e3d84c05391d139a62b157e78786d8c082f29dcf4c111314",
-  );
-});
-
-test("the runtime itself has a hash and a size, but its code was not recorded", async () => {
-  assert.equal(await resultOf(node.url, "state_getStorage", "0x3a636f6465"), null);
-  assert.equal(await resultOf(node.url, "state_getStorageSize", "0x3a636f6465"), 1_054_742);
-  assert.match(
-    String(await resultOf(node.url, "state_getStorageHash", "0x3a636f6465")),
-    /^0x[0-9a-f]{64}$/,
-  );
-});
-
 test("a missing key returns null, an unknown block 4003, and bad hex -32602", async () => {
   assert.equal(await resultOf(node.url, "state_getStorage", "0x1234"), null);
   assert.equal(await resultOf(node.url, "state_getStorageHash", "0x1234"), null);
@@ -91,10 +70,6 @@ test("a missing key returns null, an unknown block 4003, and bad hex -32602", as
   assert.match(message, /UnknownBlock/);
   assert.equal((await errorOf(node.url, "state_getStorage", "0x123")).code, -32602);
   assert.equal((await errorOf(node.url, "state_getStorage")).code, -32602);
-});
-
-test("more than 1000 keys in one page is 4002", async () => {
-  assert.equal((await errorOf(node.url, "state_getKeysPaged", "0x", 1001)).code, 4002);
 });
 
 test("many keys are read at a block, and over a range of blocks", async () => {
@@ -122,24 +97,6 @@ test("many keys are read at a block, and over a range of blocks", async () => {
   );
 });
 
-test("metadata and version are returned at every block, but not at an unknown one", async () => {
-  assert.match(String(await resultOf(node.url, "state_getMetadata", hashOf(1))), /^0x6d6574610e/);
-  const version = await resultOf(node.url, "state_getRuntimeVersion");
-  assert.deepEqual(await resultOf(node.url, "chain_getRuntimeVersion", hashOf(1)), version);
-  assert.equal((await errorOf(node.url, "state_getMetadata", unknown)).code, 4003);
-  assert.equal((await errorOf(node.url, "state_getRuntimeVersion", unknown)).code, 4003);
-});
-
-test("recorded runtime calls are answered, others are 4003", async () => {
-  assert.equal(
-    await resultOf(node.url, "state_call", "Metadata_metadata_versions", "0x"),
-    "0x080e0000000f000000",
-  );
-  assert.equal((await errorOf(node.url, "state_call", "Core_execute_block", "0x")).code, 4003);
-  assert.equal((await errorOf(node.url, "state_call", "toString", "0x")).code, 4003);
-  assert.equal((await errorOf(node.url, "state_call", "Core_version", "0x", unknown)).code, 4003);
-});
-
 test("a nonce is the same from the state, the runtime and the account index", async () => {
   const id = alice.slice(-64);
   assert.equal(
@@ -163,31 +120,6 @@ test("a nonce is the same from the state, the runtime and the account index", as
     (await errorOf(node.url, "state_call", "AccountNonceApi_account_nonce", "0x12")).code,
     -32602,
   );
-});
-
-test("an account without a nonce has 0, and an invalid address is answered with -32602", async () => {
-  // The account of 32 zero bytes.
-  const nobody = "111111111111111111111111111111111HC1";
-  assert.equal(await resultOf(node.url, "system_accountNextIndex", nobody), 0);
-  for (const bad of [
-    "",
-    "1",
-    "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQZ",
-    "0OIl",
-    "5".repeat(60),
-    7,
-  ]) {
-    assert.equal(
-      (await errorOf(node.url, "system_accountNextIndex", bad)).code,
-      -32602,
-      String(bad),
-    );
-  }
-});
-
-test("named parameters are accepted by their names", async () => {
-  const { result } = await call(node.url, "state_getStorage", { hash: hashOf(2), key: events });
-  assert.equal(result, await resultOf(node.url, "state_getStorage", events, hashOf(2)));
 });
 
 test("Midnight's methods answer in their own shapes, with the same answer at every block", async () => {
@@ -216,16 +148,104 @@ test("rpc_methods lists exactly the methods that are answered, and none of them 
   }
 });
 
-test("health and sync state agree with the head", async () => {
-  assert.deepEqual(await resultOf(node.url, "system_health"), {
-    peers: 0,
-    isSyncing: false,
-    shouldHavePeers: false,
+const health = { jsonrpc: "2.0", id: 1, method: "system_health" };
+
+async function answer(body: string): Promise<unknown> {
+  const { status, type, text } = await post(node.url, body);
+  assert.equal(status, 200);
+  assert.equal(type, "application/json; charset=utf-8");
+  return text === "" ? "" : JSON.parse(text);
+}
+
+const invalid = (id: unknown) => ({
+  jsonrpc: "2.0",
+  id,
+  error: { code: -32600, message: "Invalid request" },
+});
+const notFound = { code: -32601, message: "Method not found" };
+
+for (const [name, sent, expected] of [
+  ["an unknown method", { ...health, method: "x" }, { jsonrpc: "2.0", id: 1, error: notFound }],
+  [
+    "a member of Object.prototype as method",
+    { ...health, method: "toString" },
+    { jsonrpc: "2.0", id: 1, error: notFound },
+  ],
+  [
+    "an id that is null",
+    { ...health, id: null, method: "system_chainType" },
+    { jsonrpc: "2.0", id: null, result: "Development" },
+  ],
+  [
+    "an id that is text",
+    { ...health, id: 'a"b', method: "system_chainType" },
+    { jsonrpc: "2.0", id: 'a"b', result: "Development" },
+  ],
+  [
+    "params that are null",
+    { ...health, params: null, method: "system_chainType" },
+    { jsonrpc: "2.0", id: 1, result: "Development" },
+  ],
+  ["a call without jsonrpc", { id: 7, method: "system_health" }, invalid(7)],
+  ["params that are text", { ...health, params: "x" }, invalid(1)],
+  ["a notification", { jsonrpc: "2.0", method: "system_health" }, ""],
+  ["a call whose id is negative, which counts as a notification", { ...health, id: -1 }, ""],
+  ["an empty batch", [], invalid(null)],
+  ["a batch of notifications", [{ jsonrpc: "2.0", method: "system_health" }], ""],
+  [
+    "a batch with a bad element",
+    [1, { ...health, method: "system_chainType" }, { id: "z" }],
+    [invalid(null), { jsonrpc: "2.0", id: 1, result: "Development" }, invalid("z")],
+  ],
+  [
+    "an empty object",
+    {},
+    { jsonrpc: "2.0", id: null, error: { code: -32700, message: "Parse error" } },
+  ],
+] as const) {
+  test(`${name} is answered as by a real node`, async () => {
+    assert.deepEqual(await answer(JSON.stringify(sent)), expected);
   });
-  assert.deepEqual(await resultOf(node.url, "system_syncState"), {
-    startingBlock: 0,
-    currentBlock: 8,
-    highestBlock: 8,
-  });
-  assert.deepEqual(await resultOf(node.url, "author_pendingExtrinsics"), []);
+}
+
+test("braces around garbage are a parse error with status 200", async () => {
+  assert.match(JSON.stringify(await answer("{nonsense}")), /-32700/);
+  assert.match(JSON.stringify(await answer("[1,")), /-32700/);
+});
+
+test("a body that is neither object nor list is a parse error with status 400", async () => {
+  for (const body of ["", "  ", "1", '"text"', "null"]) {
+    const { status, text } = await post(node.url, body);
+    assert.equal(status, 400, body);
+    assert.match(text, /-32700/, body);
+  }
+});
+
+test("a body over 15 MiB is refused with 413 and -32007", async () => {
+  const { status, text } = await post(node.url, " ".repeat(15 * 1024 * 1024 + 1));
+  assert.equal(status, 413);
+  assert.match(text, /-32007/);
+});
+
+test("a request with another content type gets 415", async () => {
+  const { status } = await post(node.url, "{}", { "content-type": "text/plain" });
+  assert.equal(status, 415);
+});
+
+test("a request that is not a POST gets 405", async () => {
+  assert.equal((await fetch(node.url)).status, 405);
+});
+
+test("a WebSocket carries calls and batches, as text or binary, and notifications get no answer", async () => {
+  const socket = new WebSocket(node.url.replace("http", "ws"));
+  await once(socket, "open");
+  socket.send(JSON.stringify({ jsonrpc: "2.0", method: "system_chain" }));
+  socket.send(JSON.stringify({ ...health, id: 2, method: "system_chain" }));
+  const [first] = await once(socket, "message");
+  assert.equal(String(first), '{"jsonrpc":"2.0","id":2,"result":"Coretime Demo"}');
+  socket.send(Buffer.from("[]"));
+  const [second] = await once(socket, "message");
+  assert.match(String(second), /-32600/);
+  socket.close();
+  await once(socket, "close");
 });
