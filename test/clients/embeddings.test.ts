@@ -11,8 +11,7 @@ import {
 } from "openai";
 import { failing } from "../plugins/inference/networks/worker-scripts.ts";
 import type { Script } from "../plugins/inference/networks/scripted-worker.ts";
-import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
-import { startChatGateway, type ChatTestGateway } from "../e2e/chat-clients.ts";
+import { startChat, tokenMilli, type ChatGateway } from "../plugins/inference/chat/gateway.ts";
 import { embedders } from "./embedders.ts";
 
 const model = "Test/Model-1";
@@ -34,20 +33,26 @@ const embedding: Script = async (exchange) => {
   exchange.end();
 };
 
-let gateway: ChatTestGateway;
+const unknownKey = `gateway_dev_${"0".repeat(32)}`;
+let gateway: ChatGateway;
+let ownKey: string;
+/** A key whose limit is too low for any request. */
+let poorKey: string;
 before(async () => {
-  gateway = await startChatGateway();
+  gateway = await startChat();
+  ownKey = gateway.gateway.key;
+  poorKey = (await gateway.gateway.issue({ cuLimit24hMilli: 1 })).key;
 });
 after(() => gateway[Symbol.asyncDispose]());
 
 function clientOf(apiKey: string): OpenAI {
-  return new OpenAI({ apiKey, baseURL: gateway.baseURL, maxRetries: 0 });
+  return new OpenAI({ apiKey, baseURL: `${gateway.gateway.url}/v1`, maxRetries: 0 });
 }
 
 describe("OpenAI's client", { timeout: 30_000 }, () => {
   it("gets embeddings, which it asks for in base64, and the charge", async () => {
     gateway.worker.script(embedding);
-    const answer = await clientOf(gateway.key).embeddings.create({ model, input: ["a", "b"] });
+    const answer = await clientOf(ownKey).embeddings.create({ model, input: ["a", "b"] });
     assert.equal(gateway.worker.received.at(-1)?.body["encoding_format"], "base64");
     assert.deepEqual(
       answer.data.map((one) => [...one.embedding]),
@@ -65,7 +70,7 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
 
   it("gets numbers for tokens if it asks for them", async () => {
     gateway.worker.script(embedding);
-    const { data } = await clientOf(gateway.key).embeddings.create({
+    const { data } = await clientOf(ownKey).embeddings.create({
       model,
       input: [[1, 2, 3]],
       encoding_format: "float",
@@ -74,31 +79,39 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
     assert.deepEqual(data[0]?.embedding, [0, ...vector]);
   });
 
+  it("lists the models page by page", async () => {
+    const listed = await Array.fromAsync(clientOf(ownKey).models.list());
+    assert.deepEqual(
+      listed.map(({ id, object, owned_by: owner }) => [id, object, owner]),
+      [[model, "model", "classic"]],
+    );
+  });
+
   it("gets the class of each error with its code", async () => {
     const create = (key: string, members: object = {}): Promise<unknown> =>
       clientOf(key).embeddings.create({ model, input: "a", ...members });
-    await assert.rejects(create(gateway.unknownKey), (error) => {
+    await assert.rejects(create(unknownKey), (error) => {
       assert.ok(error instanceof AuthenticationError);
       assert.equal(error.code, "invalid_api_key");
       return true;
     });
-    await assert.rejects(create(gateway.poorKey), (error) => {
+    await assert.rejects(create(poorKey), (error) => {
       assert.ok(error instanceof RateLimitError);
       assert.deepEqual([error.code, error.type], ["insufficient_quota", "usage_limit_reached"]);
       return true;
     });
-    await assert.rejects(create(gateway.key, { model: "No/Model" }), (error) => {
+    await assert.rejects(create(ownKey, { model: "No/Model" }), (error) => {
       assert.ok(error instanceof NotFoundError);
       assert.deepEqual([error.code, error.param], ["model_not_found", null]);
       return true;
     });
-    await assert.rejects(create(gateway.key, { input: [] }), (error) => {
+    await assert.rejects(create(ownKey, { input: [] }), (error) => {
       assert.ok(error instanceof BadRequestError);
       assert.equal(error.param, "input");
       return true;
     });
     gateway.worker.script(failing(500));
-    await assert.rejects(create(gateway.key), (error) => {
+    await assert.rejects(create(ownKey), (error) => {
       assert.ok(error instanceof InternalServerError);
       assert.equal(error.code, "server_error");
       return true;
@@ -112,7 +125,7 @@ for (const { name, embed } of embedders) {
 
     it("embeds many texts, with their usage if it shows it", async () => {
       gateway.worker.script(embedding);
-      const { vectors, tokens = 5 } = await embed(target(gateway.key), ["a", "b"]);
+      const { vectors, tokens = 5 } = await embed(target(ownKey), ["a", "b"]);
       assert.deepEqual(vectors, [
         [0, ...vector],
         [1, ...vector],
@@ -121,7 +134,7 @@ for (const { name, embed } of embedders) {
     });
 
     it("recognizes a wrong key", async () => {
-      const asked = embed(target(gateway.unknownKey), ["a"]);
+      const asked = embed(target(unknownKey), ["a"]);
       await assert.rejects(asked, (error: { status?: number; statusCode?: number }) => {
         assert.equal(error.status ?? error.statusCode, 401);
         return true;
