@@ -216,17 +216,6 @@ test("credit that is reserved but not charged is released, however the exchange 
   }
 });
 
-test("a second reservation adds to the first, and one charge ends both", async () => {
-  const { fake, charge } = await enter();
-  await charge.reserve(500);
-  await charge.reserve(700);
-  charge.settle(calls);
-  assert.equal(fake.taken[0]?.lines?.length, 2);
-  assert.equal(fake.taken[1]?.lines, undefined);
-  assert.equal(fake.taken[1]?.released, true);
-  assert.throws(() => charge.settle(calls), /once/);
-});
-
 for (const [window, details] of [
   ["24h", { window: "24h", used_cu_milli: 90, limit_cu_milli: 100 }],
   ["30d", { window: "30d", used_cu_milli: 90, limit_cu_milli: 100 }],
@@ -301,18 +290,6 @@ test("credit that arrives after the client has left is released, while the surfa
   );
 });
 
-test("credit that must be asked for is charged like any other", async () => {
-  const { hooks, fake, x, charge } = await enter({
-    price: 250,
-    prepare: (slow) => void (slow.delay = Promise.resolve()),
-  });
-  await hooks.responseHeaders?.(x, fakeHead());
-  assert.equal(charge.usedMilliCu, 250);
-  assert.equal(fake.taken[0]?.lines?.length, 1);
-  fake.answer = { kind: "refused", window: "24h", usedMilliCu: 90, limitMilliCu: 100 };
-  assert.equal((await charge.reserve(50))?.status, 429);
-});
-
 test("work without a reservation is charged, and if that fails the answer is not sent", async () => {
   const charged = await enter();
   charged.charge.settle(calls);
@@ -367,15 +344,6 @@ test("a caller without a key cannot be charged", async () => {
   assert.equal((await charge.reserve(1))?.status, 401);
   assert.deepEqual(charge.open(1), { kind: "unavailable" });
   assert.deepEqual(fake.taken, []);
-});
-
-test("without the step request-id, a charge has an empty request id", async () => {
-  const fake = fakeMeter();
-  const x = fakeExchange({ slots: { principal: keyPrincipal() } });
-  const host = fakeHost({}, { metering: fakeMetering(fake) });
-  await hooksOf(await meter.start({}, host), x).requestHeaders?.(x);
-  await x.get("charge").reserve(1);
-  assert.equal(fake.taken[0]?.about.requestId, "");
 });
 
 test("parts reserve, settle and release separately, and the answer waits for all of them", async () => {
@@ -435,25 +403,6 @@ test("an exchange with 10,000 charges keeps none of the commits that are on disk
   assert.ok(kept <= 5, `${kept} commits are kept`);
   assert.equal(charge.usedMilliCu, 10_000);
   assert.equal(await hooks.responseEnd?.(x), undefined);
-});
-
-test("exchanges whose charges share a written commit are not kept", async () => {
-  const fake = fakeMeter();
-  const step = await meter.start({}, fakeHost({}, { metering: fakeMetering(fake) }));
-  const exchanges: WeakRef<Exchange>[] = [];
-  for (let count = 0; count < 1_000; count++) {
-    const x = fakeExchange({ slots: { principal: keyPrincipal(), requestId: "req-1" } });
-    const hooks = hooksOf(step, x);
-    await hooks.requestHeaders?.(x);
-    x.get("charge").settle(calls);
-    assert.equal(await hooks.responseEnd?.(x), undefined);
-    hooks.settled?.(x, "complete");
-    exchanges.push(new WeakRef(x));
-  }
-  const kept = await countKept(exchanges);
-  assert.ok(kept <= 5, `${kept} exchanges are kept`);
-  // The step must still be in use when the objects are counted.
-  assert.ok(step.createState?.(fakeExchange()));
 });
 
 test("a commit that could not be written is remembered, and the end waits for one that is being written", async () => {

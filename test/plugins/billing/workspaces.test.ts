@@ -181,25 +181,6 @@ test("a purchase accepts only a positive safe integer and no other members", asy
   );
 });
 
-test("each result of the service has its status and code", async () => {
-  const of = async (
-    answer: Awaited<ReturnType<Workspaces["cancelDowngrade"]>>,
-  ): Promise<unknown[]> => {
-    const service = { cancelDowngrade: () => Promise.resolve(answer) };
-    const { reply } = await ask("cancel-downgrade", { service });
-    return [reply.status, bodyOf(reply)["error_code"], bodyOf(reply)["error"]];
-  };
-  const message = "no downgrade is pending";
-  assert.deepEqual(await of({ kind: "conflict", message }), [409, "GATEWAY_CONFLICT", message]);
-  assert.deepEqual(await of({ kind: "invalid", message }), [
-    400,
-    "GATEWAY_INVALID_PARAMS",
-    message,
-  ]);
-  assert.deepEqual(await of({ kind: "notFound" }), [404, "GATEWAY_NOT_FOUND", "not found"]);
-  assert.equal((await of({ kind: "unavailable" }))[0], 503);
-});
-
 test("usage reads its range and its group_by, each at most once", async () => {
   const asked = async (query: string): Promise<unknown> =>
     (await ask("usage", { query })).calls[0]?.[2];

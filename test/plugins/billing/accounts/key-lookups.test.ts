@@ -34,17 +34,6 @@ test("hashes that are asked for during a statement are looked up by the next one
   assert.deepEqual(await Promise.all(later), [undefined, undefined, undefined]);
 });
 
-test("a statement that fails fails its look-ups, and later ones are tried", async () => {
-  const { find, held } = lookups();
-  const first = find("a");
-  const second = find("b");
-  held[0]?.answer.reject(new Error("gone"));
-  await assert.rejects(first, /gone/);
-  await turn();
-  held[1]?.answer.resolve([]);
-  assert.equal(await second, undefined);
-});
-
 test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
   const { find, held } = lookups();
   const all = Array.from({ length: 5_001 }, (_, n) => find(`hash ${n}`));

@@ -7,13 +7,10 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
   about,
   charge,
-  day,
   keyUsage,
   hour,
   line,
   meterFixture,
-  minute,
-  noon,
   principalOf,
   take,
   type MeterFixture,
@@ -110,20 +107,6 @@ describe("the records for the begin and the end of a stream", () => {
   const commits = async ({ metrics }: MeterFixture): Promise<number> =>
     Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
 
-  test("join the commit of a charge that a caller waits for", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const fixture = meterFixture(t);
-    const meter = await fixture.open();
-    const ending = stream(meter);
-    stream(meter);
-    const charged = ending.settle([line(7)]);
-    // Long enough for a separate commit.
-    for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
-    assert.equal(await commits(fixture), 0);
-    await Promise.all([charged, charge(meter, principalOf(), 1)]);
-    assert.equal(await commits(fixture), 1);
-  });
-
   test("wait at most 4 ms for other records", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const { open } = meterFixture(t);
@@ -144,18 +127,6 @@ describe("the records for the begin and the end of a stream", () => {
     await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
     await alone.settle([line(3)]);
     assert.equal(keyUsage(meter, "key_1").dayMilliCu, 3);
-  });
-
-  test("are written by an immediate close", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open, dataDir } = meterFixture(t);
-    const meter = await open();
-    const ending = stream(meter);
-    stream(meter);
-    const charged = ending.settle([line(7)]);
-    await meter.close();
-    await charged;
-    assert.equal([...readUsage(dataDir)].length, 1);
   });
 });
 
@@ -184,43 +155,6 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
   assert.match(await third.metrics.render(), /sluice_expired_intents_total 0/);
 });
 
-test("an intent that was settled or released is not open after a crash", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  await take(meter, principalOf(), 900, { streamed: true }).settle([line(400)]);
-  take(meter, principalOf(), 900, { streamed: true }).release();
-  await take(meter, principalOf(), 900, { streamed: true }).settle([]);
-  await meter.flush();
-  const crashed = fixture.crashed();
-  const again = await crashed.open();
-  assert.equal(keyUsage(again, "key_1").dayMilliCu, 400);
-  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
-});
-
-test("an intent that was opened minutes before a crash is found too", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  take(meter, principalOf(), 900, { streamed: true });
-  await meter.flush();
-  for (let i = 0; i < 3; i++) {
-    fixture.clock.advance(2 * minute);
-    await charge(meter, principalOf(), 1);
-  }
-  const crashed = fixture.crashed();
-  const again = await crashed.open();
-  assert.equal(keyUsage(again, "key_1").dayMilliCu, 3);
-  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
-});
-
-test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open({ durability: "async" });
-  const written = charge(meter, principalOf(), 5);
-  assert.equal(written, charge(meter, principalOf(), 5), "no promise of its own to wait for");
-  await meter.flush();
-  assert.equal([...readUsage(dataDir)].length, 2);
-});
-
 test("close writes all records, later reservations are refused, and close can be called twice", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
@@ -232,37 +166,4 @@ test("close writes all records, later reservations are refused, and close can be
   assert.equal(meter.reserve(principalOf(), 1, about).kind, "unavailable");
   await assert.rejects(late.settle([line(5)]));
   assert.equal([...readUsage(dataDir)].length, 1);
-});
-
-test("the windows of a key report their usage, when there is room again and when they are empty", async (t) => {
-  const { clock, open } = meterFixture(t);
-  const meter = await open();
-  const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });
-  const idle = { usedMilliCu: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
-  assert.deepEqual(meter.keyWindows(key), {
-    day: { ...idle, limitMilliCu: 100 },
-    month: { ...idle, limitMilliCu: undefined },
-    openMilliCu: 0,
-  });
-  await take(meter, principalOf({ key }), 40).settle([line(40)]);
-  clock.advance(hour);
-  await take(meter, principalOf({ key }), 60).settle([line(60)]);
-  const frees = noon + day + minute;
-  assert.deepEqual(meter.keyWindows(key).day, {
-    usedMilliCu: 100,
-    limitMilliCu: 100,
-    freesAt: frees,
-    roomAt: frees,
-    emptyAt: frees + hour,
-  });
-  assert.equal(meter.keyWindows(key).month.roomAt, undefined);
-  clock.advance(day - hour + minute);
-  const held = take(meter, principalOf({ key }), 40);
-  const full = meter.keyWindows(key);
-  assert.equal(full.openMilliCu, 40);
-  assert.equal(full.day.usedMilliCu, 60);
-  assert.equal(full.day.roomAt, frees + hour);
-  held.release();
-  assert.equal(meter.keyWindows(key).day.roomAt, undefined);
-  assert.equal(meter.keyWindows({ ...key, cuLimit24hMilli: 0 }).day.roomAt, undefined);
 });

@@ -6,11 +6,9 @@ import {
   chargesPath,
   openChargesDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
-import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
-import { agentOf, charge, meterFixture, minute, noon, principalOf, take } from "./fixture.ts";
+import { agentOf, charge, meterFixture, principalOf, take } from "./fixture.ts";
 
 const storeError = (code: string) => (error: unknown) => {
   assert.ok(error instanceof StoreError, String(error));
@@ -18,34 +16,6 @@ const storeError = (code: string) => (error: unknown) => {
   assert.notEqual(error.remedy, "");
   return true;
 };
-
-/** Makes one charge per minute from noon on, of 1, 2, 3 … milli-CU, each in its own commit. */
-async function chargeByTheMinute(
-  { clock }: { clock: { advance(ms: number): void } },
-  meter: MeterService,
-  count: number,
-): Promise<void> {
-  for (let i = 1; i <= count; i++) {
-    await charge(meter, principalOf(), i);
-    clock.advance(minute);
-  }
-}
-
-const costs = (rows: Iterable<{ usedMilliCu: number }>): number[] =>
-  Array.from(rows, (row) => row.usedMilliCu);
-
-test("more commits than one read returns are complete and in order", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  await chargeByTheMinute(fixture, meter, 450);
-  const all = costs(readUsage(fixture.dataDir));
-  assert.deepEqual(
-    all,
-    Array.from({ length: 450 }, (_, i) => i + 1),
-  );
-  const late = costs(readUsage(fixture.dataDir, { from: noon + 400 * minute }));
-  assert.deepEqual(late, all.slice(400));
-});
 
 test("a reader sees the charges settled before it began and does not block the writer", async (t) => {
   const fixture = meterFixture(t);
@@ -140,22 +110,4 @@ test("a commit with invalid records is a clear error and not a shorter result", 
   using db = new DatabaseSync(chargesPath(fixture.dataDir));
   db.exec("UPDATE commits SET records = x'ff00000010000000ffffffffffffffff'");
   assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_FAILED"));
-});
-
-test("purchased credit that was drawn is read from the sums and the latest charges while a gateway writes", async (t) => {
-  const fixture = meterFixture(t);
-  assert.deepEqual(readPurchasedDrawn(fixture.dataDir), new Map());
-  const meter = await fixture.open();
-  const buyer = principalOf({
-    plan: { includedMilliCu: 10 },
-    workspace: { purchasedTotalMilliCu: 100 },
-  });
-  await charge(meter, buyer, 15);
-  fixture.clock.advance(2 * minute);
-  await charge(meter, buyer, 20);
-  fixture.clock.advance(2 * minute);
-  await charge(meter, buyer, 3);
-  await charge(meter, principalOf({ workspace: { id: "ws_other" }, key: { id: "key_2" } }), 4);
-  assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 28);
-  assert.equal(meter.purchasedLeft(buyer.workspace), 72);
 });

@@ -104,13 +104,3 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
     { numRuns: 10 },
   );
 });
-
-test("without a journal, nothing was spent", async (t) => {
-  const { dataDir } = meterFixture(t);
-  const from = Date.UTC(2026, 0, 15);
-  const job = { dataDir, workspaceId: undefined, by: "key", from } as const;
-  const spend = await spendOf({ ...job, to: from + 3 * day });
-  assert.deepEqual([spend.total.calls, spend.groups, spend.steps], [0, [], [0, 0, 0]]);
-  const { stepMs, steps } = await spendOf({ ...job, to: from + 2 * day });
-  assert.deepEqual([stepMs, steps], [3_600_000, Array(48).fill(0)]);
-});

@@ -162,18 +162,6 @@ async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => voi
 const never = new AbortController().signal;
 const body = Buffer.from("[]");
 
-test("a batch is posted as CloudEvents with the configured header fields", async () => {
-  let seen: unknown;
-  await using on = await sinkOf((req, res) => {
-    const { method, url, headers } = req;
-    seen = [method, url, headers["content-type"], headers.authorization, headers["content-length"]];
-    res.writeHead(204).end();
-  });
-  assert.deepEqual(await send(on.sink, body, never), { kind: "accepted" });
-  const type = "application/cloudevents-batch+json; charset=utf-8";
-  assert.deepEqual(seen, ["POST", "/api/v1/events", type, "Bearer t", "2"]);
-});
-
 test("the status of the sink decides whether the batch is retried, split, or refused", async () => {
   const cases = [
     [200, "accepted"],
