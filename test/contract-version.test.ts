@@ -22,19 +22,8 @@ test("a range covers its first number, from its second one on", () => {
 test("only ranges of this form are valid", () => {
   for (const range of ["^1", "^1.0", "^12.34", "^1 || ^2", "^1.3 || ^2.1"])
     assert.ok(isContractRange(range), range);
-  for (const range of [
-    "1",
-    "^0",
-    "^1.2.3",
-    ">=1",
-    "*",
-    "^1 ",
-    "^1 || 2",
-    "^1||^2",
-    "",
-    1,
-    undefined,
-  ]) {
+  const wrong = "1, ^0, ^1.2.3, >=1, *, ^1 || 2, ^1||^2,".split(", ");
+  for (const range of [...wrong, "^1 ", "", 1, undefined]) {
     assert.ok(!isContractRange(range), String(range));
   }
   assert.throws(() => supportsContract("latest"), /not a range of contract versions: latest/);

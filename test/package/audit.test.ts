@@ -53,14 +53,6 @@ test("an accepted advisory that affects no published package is outdated", () =>
   assert.deepEqual(auditResult(development, folders, [low]), { vulnerable: [], outdated: [low] });
 });
 
-test("a package whose advisories the report does not name is reported", () => {
-  const cycle = report({
-    quote: { severity: "low", nodes: ["node_modules/quote"], via: ["curve"] },
-    curve: { severity: "low", nodes: ["node_modules/curve"], via: ["quote"] },
-  });
-  assert.equal(auditResult(cycle, folders, [low]).vulnerable.length, 2);
-});
-
 test("an audit without a result is not taken for a clean one", () => {
   const failed = JSON.stringify({ message: "405 Method Not Allowed", error: { summary: "" } });
   assert.throws(() => auditResult(failed, folders, []), /npm audit has no result/);

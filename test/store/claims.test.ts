@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { test } from "node:test";
 import { openClaims } from "../../src/store/claims.ts";
-import { StoreError } from "../../src/store/store-error.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { silentLog } from "../test-log.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -51,21 +49,6 @@ test("claims and endings are deleted some time after their end and never before 
   assert.equal(claims.hasEnded("d long session"), false);
 });
 
-test("if two processes claim the same ids, each id is granted to one of them", async (t) => {
-  const folder = temporaryFolder(t);
-  const ids = 50;
-  const code = withClaims(
-    folder,
-    `let mine = 0;
-     for (let i = 0; i < ${ids}; i++) if (await claims.claim("id " + i, Date.now() + 60_000)) mine++;
-     console.log(mine);`,
-  );
-  const both = await Promise.all([runModule(code), runModule(code)]);
-  for (const { status, err } of both) assert.equal(status, 0, err);
-  const [one, other] = both.map(({ out }) => Number(out));
-  assert.equal((one ?? 0) + (other ?? 0), ids);
-});
-
 test("a granted claim survives SIGKILL", async (t) => {
   const folder = temporaryFolder(t);
   const code = `await claims.claim("a", Date.now() + 60_000); process.kill(process.pid, "SIGKILL");`;
@@ -75,11 +58,4 @@ test("a granted claim survives SIGKILL", async (t) => {
   const claims = await openClaims(sql, createSession(sql.query, clock), clock, silentLog);
   t.after(() => claims.close());
   assert.equal(await claims.claim("a", clock.now() + 60_000), false);
-});
-
-test("an unusable folder is reported at start", async (t) => {
-  await assert.rejects(
-    openFolderSql(t, join("/dev/null", "data")),
-    (error) => error instanceof StoreError && error.remedy !== "",
-  );
 });

@@ -4,7 +4,6 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { lockStore } from "../../src/store/lock.ts";
-import { openDatabase } from "../../src/store/sqlite.ts";
 import { StoreError } from "../../src/store/store-error.ts";
 import { temporaryFolder } from "./folder.ts";
 import { runModule, sourceUrl, startModule } from "./run-module.ts";
@@ -54,16 +53,4 @@ test("the lock of a killed process is released", async (t) => {
   child.kill("SIGKILL");
   await once(child, "exit");
   lockStore(folder)[Symbol.dispose]();
-});
-
-test("databases in a locked folder can be opened by others, and other folders are not locked", async (t) => {
-  const folder = temporaryFolder(t);
-  using _lock = lockStore(folder);
-  using _other = lockStore(join(folder, "other"));
-  const opening = `
-      const { openDatabase } = await import(${JSON.stringify(sourceUrl("src/store/sqlite.ts"))});
-      openDatabase(${JSON.stringify(join(folder, "a.db"))}, ["CREATE TABLE t (a INTEGER) STRICT"]).close();`;
-  assert.deepEqual(await runModule(opening), { status: 0, out: "", err: "" });
-  using db = openDatabase(join(folder, "a.db"), ["CREATE TABLE t (a INTEGER) STRICT"]);
-  assert.equal(db.prepare("SELECT count(*) AS n FROM t").get()?.["n"], 0);
 });

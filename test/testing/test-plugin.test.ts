@@ -90,56 +90,10 @@ test("a plugin finds what it stored before a reload, and other plugins do not", 
   assert.equal((await other.send()).body, "1");
 });
 
-test("a reload gives the step other options", async () => {
-  await using tested = await testStep(step, { slots: { shade: "light" } });
-  await tested.reload({ header: "x-other" });
-  assert.equal((await tested.send({ headers: { "x-shade": "red" } })).status, 400);
-  assert.equal((await tested.send({ headers: { "x-other": "red" } })).status, 200);
-});
-
 test("a missing slot and an unknown option are faults, as in a gateway", async () => {
   await assert.rejects(testStep(step), /SLUICE_SLOT_MISSING/);
   const options = { heder: "x" } as object;
   await assert.rejects(testStep(step, { options, slots: { shade: "light" } }), StartError);
-});
-
-test("a text with ${ is an ordinary option", async () => {
-  const example = { options: { header: "${x}" }, slots: { shade: "light" } };
-  await using tested = await testStep(step, example);
-  assert.equal((await tested.send({ headers: { "${x}": "red" } })).status, 200);
-});
-
-test("a plugin in JavaScript can log a message alone, as in a gateway", async () => {
-  const talking = defineStep({
-    name: "talking-step",
-    description: "Logs a message.",
-    start: (_, { log }) => ({
-      requestHeaders: () => Reflect.apply(log.info, log, ["a request"]) as undefined,
-    }),
-  });
-  await using tested = await testStep(talking);
-  assert.equal((await tested.send()).status, 200);
-  assert.ok(tested.lines.includes("a request {}"), tested.lines.join());
-});
-
-test("the manual clock drives the time limit of a step", async () => {
-  const entered = Promise.withResolvers<void>();
-  const slow = defineStep({
-    name: "slow-step",
-    description: "Never returns.",
-    start: () => ({
-      requestHeaders() {
-        entered.resolve();
-        return new Promise<void>(() => {});
-      },
-    }),
-  });
-  await using tested = await testStep(slow, { timeoutMs: 500 });
-  const { answer } = tested.begin();
-  await entered.promise;
-  tested.clock.advance(1_000);
-  assert.equal((await answer).status, 500);
-  assert.match(tested.lines.join("\n"), /slow-step/);
 });
 
 test("a client that leaves aborts the surface", async () => {

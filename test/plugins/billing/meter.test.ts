@@ -168,22 +168,6 @@ test("a charge contains the request id, the name of the surface and the route", 
   assert.equal(fake.taken[0]?.released, false);
 });
 
-test("the end of the answer waits until the charge is on disk", async () => {
-  const disk = Promise.withResolvers<void>();
-  const { hooks, x, charge } = await enter({
-    prepare: (fake) => void (fake.written = disk.promise),
-  });
-  await charge.reserve(1_100);
-  charge.settle(calls);
-  let ended = false;
-  const end = Promise.resolve(hooks.responseEnd?.(x)).then(() => void (ended = true));
-  await new Promise((resolve) => void setImmediate(resolve));
-  assert.equal(ended, false);
-  disk.resolve();
-  await end;
-  assert.equal(ended, true);
-});
-
 test("if a charge cannot be written, the client gets 503 instead of the answer", async () => {
   const { hooks, x, charge } = await enter({ prepare: (fake) => void (fake.written = failing()) });
   await charge.reserve(1_100);
@@ -301,18 +285,6 @@ test("work without a reservation is charged, and if that fails the answer is not
   assert.equal(refused.charge.usedMilliCu, undefined);
   const reply = await refused.hooks.responseEnd?.(refused.x);
   assert.equal(reply?.status, 503);
-});
-
-test("the reported usage is at most the sum of all reservations", async () => {
-  const { fake, charge, hooks, x } = await enter();
-  await charge.reserve(500);
-  await charge.reserve(400);
-  charge.settle(calls);
-  assert.equal(charge.usedMilliCu, 900);
-  const head = fakeHead();
-  await hooks.responseHeaders?.(x, head);
-  assert.equal(head.get("x-used-cu-milli"), "900");
-  assert.deepEqual(fake.taken[0]?.more, [400]);
 });
 
 test("an invalid charge line is a bug of the surface: the client gets 500, and the surface gets no exception", async () => {

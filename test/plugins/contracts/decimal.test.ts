@@ -17,30 +17,10 @@ for (const [text, digits, places] of [
   });
 }
 
-for (const text of [
-  "",
-  " ",
-  ".",
-  "1.",
-  ".5",
-  "-1",
-  "-0",
-  "+1",
-  "1e3",
-  "1E-3",
-  "0x10",
-  "1_000",
-  "1,5",
-  "1.2.3",
-  " 1",
-  "1 ",
-  "1\n",
-  "١",
-  "NaN",
-  "Infinity",
-  "1".repeat(19),
-  `0.${"1".repeat(31)}`,
-]) {
+const wrong = "| |.|1.|.5|-1|-0|+1|1e3|1E-3|0x10|1_000|1,5|1.2.3| 1|1 |1\n|١|NaN|Infinity".split(
+  "|",
+);
+for (const text of [...wrong, "1".repeat(19), `0.${"1".repeat(31)}`]) {
   test(`${JSON.stringify(text)} is not a decimal`, () => {
     assert.equal(parseDecimal(text), undefined);
     assert.equal(decimalText(text), undefined);
@@ -161,11 +141,6 @@ test("a missing or invalid price or rate costs nothing", () => {
   assert.equal(costOf(1000, "-12", "0.25"), 0);
   assert.equal(costOf(1000, "12", "1e9"), 0);
   assert.equal(costOf(0, "12", "0.25"), 0);
-});
-
-test("an absurd cost is limited to a safe integer", () => {
-  const absurd = "999999999999999999";
-  assert.equal(costOf(1e9, absurd, absurd, 1_000_000), Number.MAX_SAFE_INTEGER);
 });
 
 /** A number of tokens and a part of it, which may be larger than its whole. */

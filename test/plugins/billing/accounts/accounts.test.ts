@@ -7,7 +7,6 @@ import type { DatabaseSync } from "node:sqlite";
 import type { ApiKey } from "sluice-gateway/services";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { keyState } from "../../../../plugins/billing/accounts/key-rules.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
 import { openFolderAccounts } from "./open-accounts.ts";
 import accountsPlugin from "../../../../plugins/billing/accounts/index.ts";
@@ -236,16 +235,6 @@ test("the text of a key is not stored anywhere", async (t) => {
   }
 });
 
-test("the state of a key depends on its revocation first, then on the clock", async (t) => {
-  const { issue, clock } = await accountsFixture(t);
-  const now = clock.now();
-  const { key } = await issue({ expiresAt: now + 10 });
-  assert.equal(keyState(key, now + 9), "active");
-  assert.equal(keyState(key, now + 10), "expired");
-  assert.equal(keyState({ ...key, revokedAt: now }, now + 10), "revoked");
-  assert.equal(keyState({ ...key, expiresAt: undefined }, Infinity), "active");
-});
-
 test("a capability that this release does not know grants nothing", async (t) => {
   const { db, issue, store } = await accountsFixture(t);
   const { key } = await issue({ capabilities: ["inference"] });
@@ -300,18 +289,4 @@ test("plans have the terms of the specification, in milli-CU", () => {
     startup: plan(50, 99_000_000, "0.001", 250),
     enterprise: plan(200, 499_000_000, "0.001", 1_000),
   });
-});
-
-test("one term of a plan can be changed without the others, and a rate keeps its digits", () => {
-  const plans = read(`version: 1
-plans: { free: { rps: 3 }, startup: { overageUsdPerCu: 0.0010 }, enterprise: { overageUsdPerCu: none } }
-${routes}`);
-  assert.deepEqual(plans.free, {
-    rps: 3,
-    includedMilliCu: 10_000_000_000,
-    overageUsdPerCu: undefined,
-    maxKeys: 10,
-  });
-  assert.equal(plans.startup.overageUsdPerCu, "0.0010");
-  assert.equal(plans.enterprise.overageUsdPerCu, undefined);
 });

@@ -234,14 +234,3 @@ test("streams that end while nothing can be written are not left open", async (t
   await again.open();
   assert.doesNotMatch(again.logged.join(), /left open by a crash/);
 });
-
-test("asynchronous charges that are never written are logged as lost when the meter closes", async (t) => {
-  const fixture = meterFixture(t);
-  const { meter } = await nearlyFull(fixture, "async");
-  while (meter.writable) {
-    await charge(meter, principal, 1);
-    await new Promise((resolve) => void setImmediate(resolve));
-  }
-  await meter.close();
-  assert.match(fixture.logged.join(), /error charges could not be written/);
-});

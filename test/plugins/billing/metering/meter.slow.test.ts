@@ -118,16 +118,6 @@ describe("the records for the begin and the end of a stream", () => {
     await charged;
     assert.equal(keyUsage(meter, "key_1").dayMilliCu, 7);
   });
-
-  test("the end of a stream and unstreamed answers do not wait if there is no other reservation", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open } = meterFixture(t);
-    const meter = await open();
-    const alone = stream(meter);
-    await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
-    await alone.settle([line(3)]);
-    assert.equal(keyUsage(meter, "key_1").dayMilliCu, 3);
-  });
 });
 
 test("the intent of a stream is soon on disk, and the start after a crash releases it", async (t) => {

@@ -9,16 +9,7 @@ import {
 
 const minute = 60_000;
 const hour = 3_600_000;
-const day = 24 * hour;
 const noon = Date.UTC(2026, 0, 15, 12);
-
-test("an empty window holds no memory", () => {
-  const window = new RollingWindow(dayWindow);
-  assert.equal(window.isEmpty(noon), true);
-  window.add(noon, 0);
-  assert.equal(window.isEmpty(noon), false);
-  assert.equal(window.isEmpty(noon + 2 * day), true);
-});
 
 test("sums match a list of all charges, whatever the clock does", () => {
   const move = fc.oneof(

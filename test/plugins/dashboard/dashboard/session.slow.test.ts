@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
-import { createSeal, readOrCreateSecret } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
 import { silentLog } from "../../../test-log.ts";
@@ -119,21 +118,6 @@ test("a session begins with a key, is a cookie that scripts cannot read, and end
   // A copy of the cookie is not valid any more.
   assert.deepEqual((await ask(gateway, "session", { cookie })).body, { signed_in: false });
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
-});
-
-test("signing in again in the same browser ends the session before", async () => {
-  await using gateway = await startWatched();
-  const first = await signIn(gateway, gateway.key);
-  // A key that is refused ends no session.
-  const refused = await ask(gateway, "session", { body: { key: "wrong" }, cookie: first });
-  assert.equal(refused.status, 401);
-  assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
-  const again = await ask(gateway, "session", { body: { key: gateway.tenant.key }, cookie: first });
-  const cookies = again.headers.getSetCookie();
-  assert.equal(cookies.length, 1);
-  assert.equal((await ask(gateway, "live", { cookie: first })).status, 401);
-  const second = cookies[0]?.split(";", 1)[0] ?? "";
-  assert.equal((await ask(gateway, "live", { cookie: second })).status, 200);
 });
 
 test("after a restart, a session that was ended stays ended, and any other session continues", async () => {
@@ -250,21 +234,6 @@ test("a cookie that was changed is not a session", async () => {
   }
 });
 
-test("a token that was sealed for another purpose is not a session, even with an administrator's key", async () => {
-  await using gateway = await startWatched();
-  const cookie = await signIn(gateway, gateway.key);
-  const [name = "", token = ""] = cookie.split("=", 2);
-  const seal = createSeal(readOrCreateSecret(join(gateway.folder, "data")));
-  const opened = seal.open("dashboard session", token);
-  assert.ok(opened !== undefined);
-  const resealed = (purpose: string): string =>
-    `${name}=${seal.seal(purpose, opened.value as object, opened.expiresAt)}`;
-  const statusOf = async (purpose: string): Promise<number> =>
-    (await ask(gateway, "live", { cookie: resealed(purpose) })).status;
-  assert.equal(await statusOf("dashboard session"), 200);
-  assert.equal(await statusOf("ticket"), 401);
-});
-
 test("two session cookies are not a session, because another service may have set one", async () => {
   await using gateway = await startWatched();
   const own = await signIn(gateway, gateway.key);
@@ -289,17 +258,6 @@ test("a session is not valid for a deployment of another environment on the same
   }
 });
 
-test("a session cannot be started without a key or with an unknown one", async () => {
-  await using gateway = await startWatched();
-  const digits = "0".repeat(32);
-  for (const key of ["", "guess", `gateway_dev_${digits}`, `gateway_prod_${digits}`]) {
-    const { status, body, headers } = await ask(gateway, "session", { body: { key } });
-    assert.equal(status, 401, key);
-    assert.equal(body.error_code, "GATEWAY_UNAUTHORIZED");
-    assert.equal(headers.get("set-cookie"), null);
-  }
-});
-
 test("a key without an administrator's capability, or at an address that it is not bound to, cannot sign in", async () => {
   await using gateway = await startWatched();
   const plain = await gateway.issue({ capabilities: ["ledger:read"] });
@@ -312,15 +270,6 @@ test("a key without an administrator's capability, or at an address that it is n
   });
   assert.equal((await ask(gateway, "session", { body: { key: elsewhere.key } })).status, 401);
   assert.ok(!gateway.lines.some((line) => line.includes(plain.key)), "no key is logged");
-});
-
-test("a sign-in must be an object with only a key", async () => {
-  await using gateway = await startWatched();
-  for (const text of ["{", "[]", "null", "{}", '{"key":1}', '{"key":"x","more":1}']) {
-    const { status, body } = await ask(gateway, "session", { method: "POST", text });
-    assert.equal(status, 400, text);
-    assert.equal(body.error_code, "GATEWAY_INVALID_PARAMS");
-  }
 });
 
 test("a body of another type gets 415, and one that is too large 413", async () => {

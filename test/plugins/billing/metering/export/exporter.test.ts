@@ -183,21 +183,6 @@ describe("the export of usage", () => {
     assert.equal(await on.metric("stopped"), 0);
   });
 
-  it("stops at once if the sink refuses the whole request, for example because of its key", async () => {
-    let isKnown = false;
-    await using on = bench({
-      charges: 3,
-      sink: () => (isKnown ? accepted : { kind: "refused", status: 401, smaller: false }),
-    });
-    await on.settle();
-    assert.equal(on.attempts.length, 1);
-    assert.equal(await on.metric("stopped"), 1);
-    isKnown = true;
-    await on.pass(10 * minute);
-    assert.deepEqual(on.taken, upTo(3));
-    assert.equal(await on.metric("stopped"), 0);
-  });
-
   it("sends nothing twice while it runs, even if the cursor cannot be saved", async () => {
     await using on = bench({
       charges: 6,
