@@ -95,36 +95,20 @@ test("a route without authorize refuses all requests", async () => {
 });
 
 const malformed = ["", "{", "plan=startup", "{}{}"];
+const plans =
+  '[] | null | "startup" | {} | {"plan":"gold"} | {"plan":null} | {"plan":["startup"]} | {"plan":"startup","plans":1}';
+const amounts =
+  '0 | -5 | 1.5 | "5" | true | 1e300 | 1e400 | 9007199254740992 | 9007199254740993 | 5,"currency":"USD"';
 const wrong: Readonly<Record<string, readonly string[]>> = {
-  upgrade: [
-    "[]",
-    "null",
-    '"startup"',
-    "{}",
-    '{"plan":"gold"}',
-    '{"plan":null}',
-    '{"plan":["startup"]}',
-    '{"plan":"startup","plans":1}',
-  ],
+  upgrade: plans.split(" | "),
+  downgrade: plans.split(" | "),
   "cancel-downgrade": ["[]", "null", "0", '{"plan":"free"}'],
-  purchase: [
-    "{}",
-    '{"amount_cu_milli":0}',
-    '{"amount_cu_milli":-5}',
-    '{"amount_cu_milli":1.5}',
-    '{"amount_cu_milli":"5"}',
-    '{"amount_cu_milli":true}',
-    '{"amount_cu_milli":1e300}',
-    '{"amount_cu_milli":1e400}',
-    '{"amount_cu_milli":9007199254740992}',
-    '{"amount_cu_milli":9007199254740993}',
-    '{"amount_cu_milli":5,"currency":"USD"}',
-  ],
+  purchase: ["{}", ...amounts.split(" | ").map((amount) => `{"amount_cu_milli":${amount}}`)],
 };
 
 for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as const) {
   test(`${wanted}: an invalid body gets 400 and changes nothing`, async () => {
-    const bodies = wrong[wanted === "downgrade" ? "upgrade" : wanted] ?? [];
+    const bodies = wrong[wanted] ?? [];
     assert.ok(bodies.length > 0);
     for (const body of bodies) {
       const { reply, calls } = await ask(wanted, { body });
@@ -146,9 +130,9 @@ for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as
 }
 
 test("a purchase accepts only a positive safe integer and no other members", async () => {
-  const amounts = fc.oneof(fc.jsonValue(), fc.double(), fc.maxSafeInteger());
+  const anyAmount = fc.oneof(fc.jsonValue(), fc.double(), fc.maxSafeInteger());
   await fc.assert(
-    fc.asyncProperty(amounts, fc.boolean(), async (amount, more) => {
+    fc.asyncProperty(anyAmount, fc.boolean(), async (amount, more) => {
       const sent = JSON.parse(
         JSON.stringify({ amount_cu_milli: amount, ...(more && { more }) }),
       ) as Record<string, unknown>;

@@ -1,12 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  Activity,
-  keptExchanges,
-  RecentCounter,
-  stepMs,
-  steps,
-} from "../../../../plugins/dashboard/dashboard/activity.ts";
+import { Activity, keptExchanges } from "../../../../plugins/dashboard/dashboard/activity.ts";
 import { ExchangeRecord } from "../../../../src/pipeline/observe/record.ts";
 
 const start = Date.UTC(2026, 10, 21, 12);
@@ -29,21 +23,6 @@ function ended(more: {
   }
   return Object.assign(record, { ms, status, code });
 }
-
-test("counts events of the last ten minutes in steps of five seconds, and their total", () => {
-  const recent = new RecentCounter();
-  recent.add(start);
-  recent.add(start + 1);
-  recent.add(start + stepMs);
-  assert.deepEqual(recent.read(start + stepMs).slice(-3), [0, 2, 1]);
-  assert.deepEqual(recent.read(start + 3 * stepMs).slice(-4), [2, 1, 0, 0]);
-  assert.equal(recent.read(start + (steps - 1) * stepMs)[0], 2);
-  const later = recent.read(start + steps * stepMs);
-  assert.equal(later.length, steps);
-  assert.equal(later[0], 1);
-  assert.deepEqual(recent.read(start + 2 * steps * stepMs), Array(steps).fill(0));
-  assert.equal(recent.total, 3);
-});
 
 test("keeps single exchanges only while somebody is viewing, and only the newest 2,000", () => {
   const activity = new Activity();
