@@ -30,10 +30,10 @@ test("live: it shows calls, refusals with their reasons, and single exchanges wh
   const { tenant } = gateway;
   const admin = await userOf(gateway, gateway.key);
   const own = await userOf(gateway, tenant.key);
-  const before = await admin.get("live");
-  assert.deepEqual([before.status, before.body.ready], [200, true]);
-  assert.deepEqual([before.body.totals.requests, before.body.exchanges], [0, []]);
-  assert.equal(before.body.p50_ms, undefined);
+  const idle = await admin.get("live");
+  assert.deepEqual([idle.status, idle.body.ready], [200, true]);
+  assert.deepEqual([idle.body.totals.requests, idle.body.exchanges], [0, []]);
+  assert.equal(idle.body.p50_ms, undefined);
   assert.equal(await call(gateway, tenant.key), 200);
   await own.get("live");
 
@@ -99,8 +99,10 @@ test("keys: they are found by id, name or workspace, and revoked ones only on re
   await using gateway = await startWatched();
   const admin = await userOf(gateway, gateway.key);
   const { tenant } = gateway;
-  const found = async (query: string): Promise<unknown[]> =>
-    all((await admin.get(`keys${query}`)).body.keys, "id").toSorted();
+  const found = async (query: string): Promise<string[]> =>
+    all((await admin.get(`keys${query}`)).body.keys, "id")
+      .map(String)
+      .toSorted();
   assert.deepEqual(await found(""), [gateway.keyId, tenant.keyId].toSorted());
   assert.deepEqual(await found(`?workspace=${tenant.workspaceId}`), [tenant.keyId]);
   assert.deepEqual(await found(`?q=${tenant.workspaceId}`), [tenant.keyId]);
@@ -177,7 +179,7 @@ test("the administrator of a workspace creates and revokes its keys, but not tho
   assert.equal(admin.status, 201);
   const { keys } = (await own.get("keys")).body;
   const manageable = keys.map(
-    (key: Record<string, unknown>) => `${key["name"]} ${key["manageable"]}`,
+    ({ name, manageable: may }: Record<string, string>) => `${name} ${may}`,
   );
   assert.deepEqual(manageable.toSorted(), ["own false", "own true", "test true"]);
   for (const [id, status] of [
@@ -338,16 +340,16 @@ test("live: the latest requests are filtered by status, code, key, route, call a
     [undefined, "/call"],
     [gateway.key, "/free"],
   ] as const;
-  for (const [before, [key, path]] of calls.entries()) {
+  for (const [count, [key, path]] of calls.entries()) {
     await call(gateway, key, path);
     // A client can have its answer before the exchange is recorded.
-    while ((await admin.get("live")).body.searched === before);
+    while ((await admin.get("live")).body.searched === count);
   }
   const found = async (query: string): Promise<string[]> => {
     const { status, body } = await admin.get(`live?${query}`);
     assert.deepEqual([status, body.searched], [200, 4], query);
     return body.exchanges.map(
-      (each: Record<string, unknown>) => `${each["route"]} ${each["status"]}`,
+      ({ route, status: code }: Record<string, string>) => `${route} ${code}`,
     );
   };
   const newest = (await admin.get("live")).body.exchanges[0];
