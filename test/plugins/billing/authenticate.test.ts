@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RateLimiterRes } from "rate-limiter-flexible";
 import type { AttemptLimiter } from "sluice-gateway/internal/limits";
-import type { Caller, Principal } from "sluice-gateway/services";
+import type { Caller, Principal, Capability } from "sluice-gateway/services";
 import authenticate from "../../../plugins/billing/authenticate/index.ts";
 import { FailedKeys } from "../../../plugins/billing/authenticate/failed-keys.ts";
 import type { Reply, StepHooks } from "../../../src/plugin.ts";
@@ -17,6 +17,7 @@ import {
   unknownKey,
 } from "../fakes.ts";
 import { withDefaults } from "../with-defaults.ts";
+import authorize from "../../../plugins/billing/authorize/index.ts";
 
 interface Setup {
   readonly hooks: StepHooks;
@@ -196,4 +197,25 @@ test("new addresses above the maximum are not counted until the next window", as
   clock.advance(60_000);
   await failed.count("192.0.2.1");
   assert.equal(counted, 50_001);
+});
+
+async function ask(require: "key" | Capability, principal: Principal): Promise<Reply | void> {
+  const hooks = await authorize.start({ require }, fakeHost());
+  return hooks.requestHeaders?.(fakeExchange({ slots: { principal } }));
+}
+
+test("platform:admin is also accepted for workspace:admin, but for no other capability, nor the other way", async () => {
+  const admin = keyPrincipal({ capabilities: ["platform:admin"] });
+  assert.equal(await ask("workspace:admin", admin), undefined);
+  assert.equal(await ask("platform:admin", admin), undefined);
+  const others = [
+    "ledger:read",
+    "ledger:write",
+    "platform:read",
+    "docs:read",
+    "inference",
+  ] as const;
+  for (const other of others) assert.equal((await ask(other, admin))?.status, 403, other);
+  const ofWorkspace = keyPrincipal({ capabilities: ["workspace:admin"] });
+  assert.equal((await ask("platform:admin", ofWorkspace))?.status, 403);
 });

@@ -1,18 +1,28 @@
+/** Tests of `idempotency` in the data folder. test/contract/idempotency.ts has the tests of every store. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
-import { accountsFixture, hour, known, refusal } from "./fixture.ts";
+import { accountsFixture, hour, known, refusal, type AccountsFixture } from "./fixture.ts";
 import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey } from "sluice-gateway/services";
+import type {
+  ApiKey,
+  IdempotencySlot,
+  IdempotentRequest,
+  StoredResponse,
+} from "sluice-gateway/services";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { openFolderAccounts } from "./open-accounts.ts";
+import { openFolderAccounts, openAccountsOn } from "./open-accounts.ts";
 import accountsPlugin from "../../../../plugins/billing/accounts/index.ts";
 import { plansOf, type Options } from "../../../../plugins/billing/accounts/options.ts";
 import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
 import { parseConfig } from "../../../../src/config/read.ts";
+import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
+import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
+import { LeasedSlots } from "../../../../plugins/billing/accounts/idempotency.ts";
+import { keptLog } from "../../../test-log.ts";
 
 test("each reason for an anonymous caller has its message", async (t) => {
   const { issue, open } = await accountsFixture(t);
@@ -236,4 +246,116 @@ test("plans have the terms of the specification, in milli-CU", () => {
     startup: plan(50, 99_000_000, "0.001", 250),
     enterprise: plan(200, 499_000_000, "0.001", 1_000),
   });
+});
+
+interface Held {
+  readonly hashes: readonly string[];
+  readonly answer: PromiseWithResolvers<readonly StoredKey[]>;
+}
+
+function lookups(): { readonly find: KeyLookups["find"]; readonly held: Held[] } {
+  const held: Held[] = [];
+  const all = new KeyLookups((hashes) => {
+    const answer = Promise.withResolvers<readonly StoredKey[]>();
+    held.push({ hashes, answer });
+    return answer.promise;
+  });
+  return { find: (hash) => all.find(hash), held };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test("hashes that are asked for during a statement are looked up by the next one, each once", async () => {
+  const { find, held } = lookups();
+  const first = find("a");
+  const later = [find("b"), find("c"), find("b")];
+  const asked = (): unknown => held.map(({ hashes }) => hashes);
+  assert.deepEqual(asked(), [["a"]]);
+  held[0]?.answer.resolve([]);
+  assert.equal(await first, undefined);
+  await turn();
+  assert.deepEqual(asked(), [["a"], ["b", "c"]]);
+  held[1]?.answer.resolve([]);
+  assert.deepEqual(await Promise.all(later), [undefined, undefined, undefined]);
+});
+
+test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
+  const { find, held } = lookups();
+  const all = Array.from({ length: 5_001 }, (_, n) => find(`hash ${n}`));
+  await assert.rejects(find("one more"), { code: "SLUICE_STORE_BUSY" });
+  held[0]?.answer.resolve([]);
+  await turn();
+  assert.equal(held[1]?.hashes.length, 500);
+  while (held.length > 0) {
+    held.shift()?.answer.resolve([]);
+    await turn();
+  }
+  await Promise.all(all);
+});
+
+const request: IdempotentRequest = {
+  apiKeyId: "key_1",
+  key: "gateway_a",
+  fingerprint: "a".repeat(64),
+};
+const response: StoredResponse = {
+  status: 201,
+  contentType: "text/plain",
+  contentEncoding: "br",
+  body: Uint8Array.of(0, 255, 10),
+};
+
+interface Served extends AccountsFixture {
+  readonly idempotency: LeasedSlots;
+  readonly idempotencyLines: readonly string[];
+}
+
+async function serve(t: TestContext): Promise<Served> {
+  const fixture = await accountsFixture(t);
+  const { slots } = await openAccountsOn(fixture.sql);
+  const { log, lines } = keptLog();
+  const idempotency = new LeasedSlots({ slots, clock: fixture.clock, log });
+  t.after(() => idempotency.close());
+  return { ...fixture, idempotency, idempotencyLines: lines };
+}
+
+async function take(idempotency: LeasedSlots): Promise<IdempotencySlot> {
+  const result = await idempotency.take(request);
+  assert.ok(result.kind === "taken", result.kind);
+  return result.slot;
+}
+
+const slots = ({ db }: Pick<AccountsFixture, "db">): number =>
+  Number(db.prepare("SELECT count(*) AS n FROM idempotency_slots").get()?.["n"]);
+
+test("more expired slots than one write deletes are deleted soon after", async (t) => {
+  const served = await serve(t);
+  const { idempotency, idempotencyLines, clock, db, idle } = served;
+  db.exec(`WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < 450)
+    INSERT INTO idempotency_slots (api_key_id, key, fingerprint, until, status, body)
+    SELECT 'key_1', 'gateway_' || n, '${request.fingerprint}', 0, 200, x'' FROM one`);
+  await take(idempotency);
+  clock.advance(60_000);
+  await idle();
+  assert.equal(slots(served), 251);
+  for (let sweep = 0; sweep < 2; sweep++) {
+    clock.advance(250);
+    await idle();
+  }
+  assert.equal(slots(served), 1);
+  assert.deepEqual(idempotencyLines, []);
+});
+
+test("while the store cannot be written, no slot is taken, no work runs, and an error is logged", async (t) => {
+  const { idempotency, idempotencyLines, db } = await serve(t);
+  const unavailable = { kind: "unavailable" };
+  const slot = await take(idempotency);
+  db.exec("ALTER TABLE idempotency_slots RENAME TO slots_elsewhere");
+  const another = { ...request, key: "gateway_b" };
+  assert.deepEqual(await idempotency.take(another), unavailable);
+  assert.deepEqual(await idempotency.once(another, () => assert.fail("it ran")), unavailable);
+  assert.equal(await slot.store(response), false);
+  assert.equal(idempotencyLines.length, 3);
+  db.exec("ALTER TABLE slots_elsewhere RENAME TO idempotency_slots");
+  assert.equal((await idempotency.take(another)).kind, "taken");
 });

@@ -3,6 +3,9 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice, readTokenPrices } from "sluice-gateway/services";
 import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
+import { anonymous, setPrincipal } from "../../../plugins/contracts/principal.ts";
+import { fakeExchange, keyPrincipal } from "../fakes.ts";
+import { parseTime } from "../../../plugins/contracts/time.ts";
 
 for (const [text, digits, places] of [
   ["0", 0n, 0],
@@ -200,4 +203,74 @@ test("the reservation takes the dearer price of the prompt and the dearer price 
   };
   assert.equal(maxOf("3", "1", "5", "7"), 370);
   assert.equal(maxOf("1", "3", "7", "5"), 370);
+});
+
+test("a caller is noted with its workspace, twice its rate, and whether it operates the gateway", () => {
+  for (const [capability, isOperator] of [
+    ["inference", false],
+    ["platform:admin", true],
+  ] as const) {
+    const x = fakeExchange();
+    const principal = keyPrincipal({ id: "oidc_ada", rps: 7, capabilities: [capability] });
+    setPrincipal(x, principal);
+    assert.equal(x.get("principal"), principal);
+    const caller = { id: "oidc_ada", group: "ws_1", burst: 14, isOperator };
+    assert.deepEqual(x.facts, { caller });
+  }
+});
+
+test("an anonymous caller is set and not noted", () => {
+  const x = fakeExchange();
+  const principal = anonymous("invalid authorization format");
+  setPrincipal(x, principal);
+  assert.equal(x.get("principal"), principal);
+  assert.deepEqual(principal, {
+    kind: "anonymous",
+    reason: "invalid authorization format",
+    cause: "malformed",
+  });
+  assert.deepEqual(x.facts, {});
+});
+
+test("times of RFC 3339 and dates are milliseconds since 1970", () => {
+  const noon = Date.UTC(2026, 0, 31, 12);
+  for (const text of [
+    "2026-01-31T12:00:00Z",
+    "2026-01-31t12:00:00.000z",
+    "2026-01-31T13:30:00+01:30",
+    "2026-01-31T12:00:00-00:00",
+  ]) {
+    assert.equal(parseTime(text), noon, text);
+  }
+  assert.equal(parseTime("2026-01-31"), Date.UTC(2026, 0, 31));
+  assert.equal(parseTime("2024-02-29"), Date.UTC(2024, 1, 29));
+});
+
+test("text that is not a time, or not a valid date, is undefined", () => {
+  for (const text of [
+    "",
+    "2026",
+    "2026-1-1",
+    "2026-02-29",
+    "2026-13-01",
+    "2026-04-31T00:00:00Z",
+    "2026-01-01T24:00:00Z",
+    "2026-01-01T00:00:00",
+    "2026-01-01 00:00:00Z",
+    "1767225600000",
+    "now",
+  ]) {
+    assert.equal(parseTime(text), undefined, text);
+  }
+});
+
+test("every instant of four-digit years is read back from its own text", () => {
+  const instants = fc.date({
+    min: new Date("0001-01-01"),
+    max: new Date("9999-12-31T23:59:59.999Z"),
+    noInvalidDate: true,
+  });
+  fc.assert(
+    fc.property(instants, (date) => assert.equal(parseTime(date.toISOString()), date.getTime())),
+  );
 });
