@@ -255,7 +255,7 @@ test("the input for a new key is validated strictly", async () => {
   assert.equal((await operator.post("keys/key_none/revoke", {})).status, 404);
 });
 
-test("only a platform administrator can see health, the pipeline and its file", async () => {
+test("only a platform administrator can see health, the pipeline, its file and the plugins", async () => {
   await using gateway = await startWatched();
   await call(gateway, gateway.key);
   await call(gateway, undefined);
@@ -280,8 +280,12 @@ test("only a platform administrator can see health, the pipeline and its file", 
   assert.deepEqual([timed, errors, timeouts, skips], [1, 0, 0, 0]);
   assert.deepEqual([free.steps.at(-1).mode, free.steps.at(-1).refusals], ["shadow", {}]);
 
+  const { plugins } = (await admin.get("plugins")).body;
+  const step = plugins.find((each: Record<string, unknown>) => each["name"] === "authenticate");
+  assert.deepEqual([step.kind, step.origin, step.has_grants], ["step", "sluice", false]);
+
   const tenant = await userOf(gateway, gateway.tenant.key);
-  for (const path of ["health", "routes", "pipeline-file", "stores"]) {
+  for (const path of ["health", "routes", "pipeline-file", "stores", "plugins"]) {
     const refused = await tenant.get(path);
     assert.equal(refused.status, 403, path);
     assert.equal(refused.body.error_code, "GATEWAY_PERMISSION_DENIED");

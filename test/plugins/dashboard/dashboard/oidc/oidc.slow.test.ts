@@ -10,6 +10,7 @@ import {
   open,
   section,
   sessionIn,
+  startBoth,
   startWithOidc,
   tryToSignIn,
 } from "./fixture.ts";
@@ -18,9 +19,8 @@ import { clientSecret, startScriptedProvider } from "./scripted-provider.ts";
 const admin = { sub: "admin-1", email: "ops@example.org", groups: ["ops", "all"] };
 const viewer = { sub: "viewer-1", groups: ["staff"] };
 
-test("a user signs in at the provider, changes something, and signs out", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a user signs in at the provider, changes something, and signs out", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { body: out } = await ask(gateway, "session");
   assert.deepEqual(out, { signed_in: false, oidc: { name: "OpenID" } });
 
@@ -91,9 +91,8 @@ test("a user signs in at the provider, changes something, and signs out", async 
   }
 });
 
-test("claims that the ID token lacks are read from the userinfo endpoint, of the same subject only", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("claims that the ID token lacks are read from the userinfo endpoint, of the same subject only", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const claims = { sub: "u", groups: undefined };
   const more = { groups: ["ops"], email: "u@example.org" };
   const good = await tryToSignIn(gateway, provider, { claims, userinfo: { sub: "u", ...more } });
@@ -111,9 +110,8 @@ test("a provider that accepts the secret only in the form gets it there", async 
   assert.match(await enter(gateway, provider, admin), /^sluice_dashboard_/);
 });
 
-test("behind a proxy that terminates TLS, the address and the cookies are those of https", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("behind a proxy that terminates TLS, the address and the cookies are those of https", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const origin = gateway.adminUrl.replace("http:", "https:");
   const { body, headers } = await ask(gateway, "session/oidc", {
     method: "POST",
@@ -143,9 +141,8 @@ test("behind a proxy that terminates TLS, the address and the cookies are those 
   for (const each of cookies) assert.match(each, /; Secure$/);
 });
 
-test("the sign-in of a page without TLS is not accepted from a cookie with the prefix", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("the sign-in of a page without TLS is not accepted from a cookie with the prefix", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { url, cookie } = await begun(gateway);
   const back = provider.confirm(url, { claims: admin });
   assertRefused(await open(back, `__Host-${cookie}`), {
@@ -156,9 +153,8 @@ test("the sign-in of a page without TLS is not accepted from a cookie with the p
   assert.equal((await open(back, cookie)).status, 303);
 });
 
-test("a new sign-in ends the session that the browser had", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a new sign-in ends the session that the browser had", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const statuses = async (...cookies: string[]): Promise<number[]> => {
     const asked = cookies.map((cookie) => ask(gateway, "live", { cookie }));
     return (await Promise.all(asked)).map(({ status }) => status);
@@ -185,9 +181,8 @@ test("a new sign-in ends the session that the browser had", async () => {
   assert.match(cancelled, /^sluice_sign_in_\d+=; Path=\/dashboard\/oidc; Max-Age=0;/);
 });
 
-test("a user without a role is refused, with the name of the claim", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, {
+test("a user without a role is refused, with the name of the claim", async (t) => {
+  const { provider, gateway } = await startBoth(t, {
     options: `rolesClaim: [realm_access, "<b>"], roles: { admin: [ops] }`,
   });
   const wanted = {
@@ -201,9 +196,8 @@ test("a user without a role is refused, with the name of the claim", async () =>
   await enter(gateway, provider, { realm_access: { "<b>": "ops" } });
 });
 
-test("a viewer reads everything and changes nothing", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a viewer reads everything and changes nothing", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const cookie = await enter(gateway, provider, viewer);
   const { body } = await ask(gateway, "session", { cookie });
   assert.deepEqual([body.role, body.scope, body.may_change], ["viewer", "platform", false]);
@@ -248,9 +242,8 @@ test("a viewer reads everything and changes nothing", async () => {
   assert.deepEqual((await ask(gateway, "changes", { cookie })).body, before);
 });
 
-test("the administrator of a workspace sees and changes only it", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, {
+test("the administrator of a workspace sees and changes only it", async (t) => {
+  const { provider, gateway } = await startBoth(t, {
     options: "roles: { workspaceAdmin: [customers] }, workspaceClaim: tenant",
   });
   const { tenant } = gateway;
@@ -284,9 +277,8 @@ test("the administrator of a workspace sees and changes only it", async () => {
   assertRefused(await tryToSignIn(gateway, provider, { claims }), { ...denied, message });
 });
 
-test("a session ends at once if a reload takes the role away, or the provider, and no other reload ends it", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a session ends at once if a reload takes the role away, or the provider, and no other reload ends it", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const first = await enter(gateway, provider, admin);
   const second = await enter(gateway, provider, viewer);
   const byKey = await signIn(gateway, gateway.key);
