@@ -348,38 +348,34 @@ test("the colours follow the system until the user chooses, and the choice is ke
     assert.equal(await paper(), dark);
   }));
 
-test("text has a contrast of at least 4.5 to 1, light and dark", (t) =>
+test("text has a contrast of at least 4.5 to 1, light and dark, and a phone has to scroll no view sideways", (t) =>
   onPage(t, {}, async (gateway) => {
     await call(gateway, gateway.key);
     await call(gateway, undefined);
-    for (const colorScheme of ["light", "dark"] as const) {
-      const opened = await open(launched!, gateway, { colorScheme });
-      const { page } = opened;
+    const phone = {
+      colorScheme: "light",
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+    } as const;
+    for (const options of [phone, { colorScheme: "dark" } as const]) {
+      const { page } = await open(launched!, gateway, options);
+      const judge = async (name: string): Promise<void> => {
+        assert.deepEqual(await faintTexts(page), [], `${options.colorScheme} ${name}`);
+        if (options === phone) assert.equal(await widthExcess(page), 0, name);
+      };
+      await page.getByLabel("API key").waitFor();
+      await judge("the sign-in page");
       await enter(page, gateway.key);
-      for await (const name of eachView(page, gateway)) {
-        const faint = await faintTexts(page);
-        assert.deepEqual(faint, [], `${colorScheme} ${name}`);
-      }
+      for await (const name of eachView(page, gateway)) await judge(name);
+      await view(page, "Keys");
+      await page.getByRole("button", { name: "New key" }).click();
+      await judge("a dialog");
+      const inner = await page.evaluate(
+        '(() => { const d = document.querySelector("dialog"); return d.scrollWidth - d.clientWidth; })()',
+      );
+      assert.equal(inner, 0);
       await page.context().close();
     }
-  }));
-
-const phone = { viewport: { width: 390, height: 844 }, hasTouch: true };
-
-test("on a phone, no view has to be scrolled sideways", (t) =>
-  onPage(t, phone, async (gateway, page) => {
-    await call(gateway, gateway.key);
-    assert.equal(await widthExcess(page), 0, "the sign-in page");
-    await enter(page, gateway.key);
-    for await (const name of eachView(page, gateway))
-      assert.equal(await widthExcess(page), 0, name);
-    await view(page, "Keys");
-    await page.getByRole("button", { name: "New key" }).click();
-    assert.equal(await widthExcess(page), 0, "a dialog");
-    const inner = await page.evaluate(
-      '(() => { const d = document.querySelector("dialog"); return d.scrollWidth - d.clientWidth; })()',
-    );
-    assert.equal(inner, 0);
   }));
 
 test("while the gateway does not answer, the page keeps its data and reports the failure", (t) =>

@@ -278,7 +278,7 @@ test("the secret is not sent in plain text to another host", async () => {
 });
 
 test("an address may begin ten sign-ins a minute, together with those by key", async (t) => {
-  const { provider, gateway } = await startBoth(t);
+  const { gateway } = await startBoth(t);
   for (let i = 0; i < 5; i++) {
     assert.equal((await begin(gateway)).status, 200);
     assert.equal((await ask(gateway, "session", { body: { key: "guess" } })).status, 401);
