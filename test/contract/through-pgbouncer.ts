@@ -1,19 +1,20 @@
-/** Runs a suite against PostgreSQL, and again through PgBouncer. */
+/** Runs a suite against PostgreSQL through PgBouncer in transaction mode. */
 import { after, before, describe, test } from "node:test";
 import { findProgram, systemProgram } from "../store/programs.ts";
 import { createDatabase, openPgBouncer } from "../store/servers.ts";
 
 /**
- * `run`: declares the tests. Its second parameter returns the port through which the stores connect, or undefined for
- * the port of the server. Without the program, the second run is one test that is skipped or fails.
+ * What works through PgBouncer, which gives each transaction another connection, works on a connection to the server, too.
+ * `run`: declares the tests. Its second parameter returns the port through which the stores connect. Without the program,
+ * they connect to the server, and one further test is skipped or fails.
  */
 export function describeWithPgBouncer(
   name: string,
   run: (name: string, port: () => number | undefined) => void,
 ): void {
-  run(name, () => undefined);
   const program = findProgram("pgbouncer");
   if (program === undefined) {
+    run(name, () => undefined);
     test(`${name}, PgBouncer`, (t) => void systemProgram(t, "pgbouncer"));
     return;
   }

@@ -148,13 +148,6 @@ function assertLabels(labels: Labels, selector: Labels | undefined): void {
   for (const [name, value] of Object.entries(selector)) assert.equal(labels[name], value, name);
 }
 
-test("durability decides between a StatefulSet with a volume and a Deployment", { skip }, () => {
-  const kinds = (values: object) => render(values).map(({ kind }) => kind);
-  assert.ok(kinds({ secret, variables }).includes("StatefulSet"));
-  const none = kinds(everything);
-  assert.ok(none.includes("Deployment") && none.includes("HorizontalPodAutoscaler"));
-});
-
 test("only gateways with a volume have a data folder", { skip }, () => {
   const hasFolder = (values: object): boolean => {
     const pod = podOf(workloadOf(render({ secret, variables, ...values })));

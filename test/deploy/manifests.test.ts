@@ -190,13 +190,6 @@ test("the pipeline.yaml of the sidecar passes the check and reads the variables 
   assert.equal(status, 0, stdout + stderr);
 });
 
-test("the sidecar is in prod, and leaves the application its own user", () => {
-  const { pod, container } = readSidecar();
-  assert.equal(container.env.find(({ name }) => name === "GATEWAY_ENV")?.value, "prod");
-  assert.equal(pod.securityContext, undefined);
-  assert.equal(container.securityContext.runAsUser, 65532);
-});
-
 const hasAnalyze = spawnSync("systemd-analyze", ["--version"]).error === undefined;
 test(
   "the unit passes systemd-analyze verify",

@@ -5,16 +5,8 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
-import { parseConfig } from "../../src/config/read.ts";
 import { createDatabase } from "../store/servers.ts";
-import {
-  render,
-  renderNotes,
-  root,
-  skip as skipWithoutGo,
-  workloadOf,
-  podOf,
-} from "./chart/render.ts";
+import { render, renderNotes, root, skip as skipWithoutGo } from "./chart/render.ts";
 import {
   hasBubblewrap,
   openImageTree,
@@ -71,15 +63,6 @@ async function call(pod: RunningPod, key: string): Promise<number> {
   assert.ok("result" in ((await response.json()) as object));
   return Number(response.headers.get("x-used-cu-milli"));
 }
-
-test("the ports of the container are those of pipeline.yaml", { skip: skipWithoutGo }, () => {
-  const variables = { LEDGER_RPC_URL: "http://node.example" };
-  const [container] = podOf(workloadOf(render({ secret, variables }))).containers;
-  const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
-  const { config } = parseConfig(text, "/pipeline.yaml", { GATEWAY_SECRET: "a".repeat(32) });
-  const ports = container?.ports?.map(({ containerPort }) => containerPort);
-  assert.deepEqual(ports, [config?.server.port, config?.admin.port]);
-});
 
 test(
   "the pod with a volume becomes ready, makes a key as NOTES.txt says, serves calls and stops",

@@ -9,11 +9,9 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
-import { checkFile } from "../../src/pipeline/load/check-file.ts";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import type { ToolsPlugin } from "../../src/plugin.ts";
 import { manualClock, startTestGateway, testTools } from "../../plugins/contracts/testing.ts";
-import { preparedDatabase } from "../plugins/billing/leases/gateway-fixture.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { root } from "./tables.ts";
 
@@ -64,13 +62,6 @@ test("every sample of the page is tested in this file", () => {
   assert.equal(blocks.length, named.length + samples.size);
 });
 
-test("the example consists of the expected files", () => {
-  assert.deepEqual(
-    files.map(({ name }) => name),
-    ["tenant.ts", "greeting.ts", "dice.ts", "pipeline.yaml", "tenant.test.ts"],
-  );
-});
-
 /** Type-checks the example and writes its JavaScript to `out`. Rejects with the output of the compiler. */
 async function compile(folder: string, out: string): Promise<void> {
   const compilerOptions = {
@@ -95,11 +86,6 @@ async function compile(folder: string, out: string): Promise<void> {
     throw new Error(`the example does not compile:\n${printed}`, { cause: error });
   });
 }
-
-test("the example passes check", async (t) => {
-  const { faults } = await checkFile(join(project(t), "pipeline.yaml"), {});
-  assert.deepEqual(faults, []);
-});
 
 const forTests = `
 server: { port: "\${PORT}", drainDelaySeconds: 0 }
@@ -293,40 +279,6 @@ ${forTests}`;
   assert.equal(await echoed(gateway.url.replace("http", "ws"), "hello"), "hello");
 });
 
-test("the surface that charges works with PostgreSQL, where a reservation may have to wait", async (t) => {
-  const folder = project(t);
-  writeSample(folder, "paid.ts");
-  const pipeline = `version: 1
-secret: a secret of these gateways
-plugins: { paid: ${folder}/paid.ts }
-routes:
-  - { path: /paid, run: [request-id, authenticate, { authorize: { require: key } }, meter], to: paid }
-${forTests.replace("data:", 'postgres: "${DATABASE_URL}", data:')}`;
-  const env = { DATABASE_URL: await preparedDatabase(t) };
-  for (const strict of [true, false]) {
-    await using gateway = await startTestGateway({ pipeline, env, strict });
-    const headers = { authorization: `Bearer ${gateway.key}` };
-    for (let call = 0; call < 2; call++) {
-      const paid = await fetch(`${gateway.url}/paid`, { headers });
-      assert.deepEqual([paid.status, await paid.text()], [200, "the work"]);
-    }
-  }
-});
-
-test("a surface that does not wait for its reservation fails in strict mode, with any store", async (t) => {
-  const folder = project(t);
-  const sample = samples.get("paid.ts") ?? "";
-  writeFileSync(join(folder, "paid.ts"), sample.replace("await charge", "charge"));
-  const pipeline = `version: 1
-plugins: { paid: ${folder}/paid.ts }
-routes:
-  - { path: /paid, run: [request-id, authenticate, { authorize: { require: key } }, meter], to: paid }
-${forTests}`;
-  await using gateway = await startTestGateway({ pipeline });
-  const headers = { authorization: `Bearer ${gateway.key}` };
-  assert.equal((await fetch(`${gateway.url}/paid`, { headers })).status, 500);
-});
-
 test("the step that identifies callers compiles, and its callers have the rights that it gives", async (t) => {
   const folder = project(t);
   writeSample(folder, "proxy-user.ts");
@@ -387,37 +339,6 @@ function echoed(url: string, message: string): Promise<unknown> {
   });
   return promise;
 }
-
-test("the order of the example is proved: without its step, the surface has no tenant", async (t) => {
-  const folder = project(t);
-  const file = join(folder, "pipeline.yaml");
-  writeFileSync(
-    file,
-    readFileSync(file, "utf8").replace(", tenant], to: greeting", "], to: greeting"),
-  );
-  const { faults } = await checkFile(file, {});
-  assert.deepEqual(faults.map(({ code }) => code).toSorted(), [
-    "SLUICE_PLUGIN_UNUSED",
-    "SLUICE_SLOT_MISSING",
-  ]);
-});
-
-test("the example compiles, and runs when it is published as JavaScript in a package", async (t) => {
-  const folder = project(t);
-  const home = join(folder, "node_modules", "acme-sluice-plugins");
-  await compile(folder, home);
-  const manifest = { name: "acme-sluice-plugins", type: "module", exports: { "./*": "./*.js" } };
-  writeFileSync(join(home, "package.json"), JSON.stringify(manifest));
-  const configFile = join(folder, "pipeline.yaml");
-  const pipeline = readFileSync(configFile, "utf8");
-  const byPackage = pipeline.replaceAll(/: \.\/(\w+)\.ts/g, ": acme-sluice-plugins/$1");
-  assert.notEqual(byPackage, pipeline);
-  writeFileSync(configFile, placed(byPackage));
-  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
-  const gateway = await startGateway({ configFile, env, watch: false });
-  t.after(() => gateway.stop());
-  await greets(gateway.url);
-});
 
 test("the sample with changing tools adds its tool in the evening", async (t) => {
   const folder = project(t);

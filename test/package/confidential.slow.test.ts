@@ -1,6 +1,7 @@
 /**
  * The tests of attestation evidence, of enclaves and of the client, run on the installed package. Only what the build
- * makes of the code and of its packages reaches users, so these tests must pass there too.
+ * makes of the code and of its packages reaches users, so these tests must pass there too. installed.slow.test.ts runs the
+ * commands of the module.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -11,7 +12,7 @@ import { bundle } from "../../.ci/bundle.ts";
 import { browserModules, root } from "../../.ci/entry-modules.ts";
 import { installPackage } from "./package-fixture.ts";
 
-const folders = "attestation,client,commands,enclave,evidence,verify,worker";
+const folders = "attestation,client,enclave,evidence,verify";
 const suites = globSync(
   [`{${folders}}/*.test.ts`, "confidential-relay/{admission,policy}.test.ts"],
   { cwd: join(root, "test/plugins/confidential"), exclude: ["**/*.slow.test.ts"] },

@@ -284,18 +284,6 @@ test("the command that sluice dev prints to verify its evidence accepts it, and 
   assert.match(verified.stdout, /^pass +dcap_qvl[^]*^accepted: /m);
 });
 
-test("the shipped pipeline.yaml is checked in a folder without one, as sluice dev uses it", () => {
-  const folder = join(app, "empty");
-  mkdirSync(folder);
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, "check"], {
-    cwd: folder,
-    env,
-    encoding: "utf8",
-  });
-  assert.equal(status, 0, stdout + stderr);
-  assert.match(stdout, /has no faults[^]*the file that ships with Sluice.*sluice init/);
-});
-
 test("the compile cache is below a folder of the user, not where another user can put it", () => {
   const folder = mkdtempSync(join(app, "tmp-"));
   const run = (): readonly string[] => {

@@ -56,15 +56,6 @@ test("the lines contain the error of a failed tool, with its stack and the reque
   assert.match(line, /"requestId":"r7"/);
 });
 
-test("the lines contain the lines of the access log", async () => {
-  await using gateway = await startTestGateway({ pipeline, prepare });
-  await (await call(gateway.url, gateway.key)).text();
-  while (gateway.gateway.listener.running > 0) await new Promise(setImmediate);
-  const lines = gateway.lines.filter((each) => each.startsWith("{"));
-  assert.equal(lines.length, 1);
-  assert.partialDeepStrictEqual(JSON.parse(lines[0] ?? ""), { requestId: "r7", status: 200 });
-});
-
 test("nothing is written to standard output", async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, "quiet.ts");

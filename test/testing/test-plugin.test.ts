@@ -64,103 +64,10 @@ test("a step runs with its slots, and its answer has the slots that it set", asy
   );
 });
 
-test("a plugin finds what it stored before a reload, and other plugins do not", async () => {
-  const counting = (name: string) =>
-    defineSurface<{ readonly by: number }>({
-      name,
-      description: "Counts requests.",
-      options: {
-        type: "object",
-        properties: { by: { type: "integer", default: 1 } },
-        additionalProperties: false,
-      },
-      start: ({ by }, { storage }) => ({
-        async answer() {
-          const count = Number((await storage.get("count")) ?? 0) + by;
-          await storage.set("count", String(count));
-          return { status: 200, body: String(count) };
-        },
-      }),
-    });
-  await using tested = await testSurface(counting("counting"));
-  assert.equal((await tested.send()).body, "1");
-  await tested.reload({ by: 10 });
-  assert.equal((await tested.send()).body, "11");
-  await using other = await testSurface(counting("also-counting"));
-  assert.equal((await other.send()).body, "1");
-});
-
-test("a reload gives the step other options", async () => {
-  await using tested = await testStep(step, { slots: { shade: "light" } });
-  await tested.reload({ header: "x-other" });
-  assert.equal((await tested.send({ headers: { "x-shade": "red" } })).status, 400);
-  assert.equal((await tested.send({ headers: { "x-other": "red" } })).status, 200);
-});
-
 test("a missing slot and an unknown option are faults, as in a gateway", async () => {
   await assert.rejects(testStep(step), /SLUICE_SLOT_MISSING/);
   const options = { heder: "x" } as object;
   await assert.rejects(testStep(step, { options, slots: { shade: "light" } }), StartError);
-});
-
-test("a text with ${ is an ordinary option", async () => {
-  const example = { options: { header: "${x}" }, slots: { shade: "light" } };
-  await using tested = await testStep(step, example);
-  assert.equal((await tested.send({ headers: { "${x}": "red" } })).status, 200);
-});
-
-test("a plugin in JavaScript can log a message alone, as in a gateway", async () => {
-  const talking = defineStep({
-    name: "talking-step",
-    description: "Logs a message.",
-    start: (_, { log }) => ({
-      requestHeaders: () => Reflect.apply(log.info, log, ["a request"]) as undefined,
-    }),
-  });
-  await using tested = await testStep(talking);
-  assert.equal((await tested.send()).status, 200);
-  assert.ok(tested.lines.includes("a request {}"), tested.lines.join());
-});
-
-test("the manual clock drives the time limit of a step", async () => {
-  const entered = Promise.withResolvers<void>();
-  const slow = defineStep({
-    name: "slow-step",
-    description: "Never returns.",
-    start: () => ({
-      requestHeaders() {
-        entered.resolve();
-        return new Promise<void>(() => {});
-      },
-    }),
-  });
-  await using tested = await testStep(slow, { timeoutMs: 500 });
-  const { answer } = tested.begin();
-  await entered.promise;
-  tested.clock.advance(1_000);
-  assert.equal((await answer).status, 500);
-  assert.match(tested.lines.join("\n"), /slow-step/);
-});
-
-test("a client that leaves aborts the surface", async () => {
-  const entered = Promise.withResolvers<void>();
-  const waits = defineSurface({
-    name: "waiting-surface",
-    description: "Waits until the client leaves.",
-    start: () => ({
-      async answer(x) {
-        entered.resolve();
-        await new Promise<void>((resolve) => x.signal.addEventListener("abort", () => resolve()));
-        return { status: 200 };
-      },
-    }),
-  });
-  await using tested = await testSurface(waits, { path: "/wait/{id}" });
-  const running = tested.begin({ path: "/wait/7" });
-  await entered.promise;
-  running.leave();
-  const { outcome, status } = await running.answer;
-  assert.deepEqual([outcome, status], ["clientLeft", 0]);
 });
 
 test("a surface streams, reads JSON and uses a stand-in for a service", async () => {

@@ -4,7 +4,7 @@ import { runCampaign } from "./campaign.ts";
 import { findPrograms } from "./programs.ts";
 
 /** The start, the refusals at the end and the stop take about one minute more. */
-const minutes = process.env["CI"] === "true" ? 3 : 2;
+const minutes = 1;
 const seed = 1;
 
 test("three replicas keep every promise while processes, servers and connections fail", async (t) => {

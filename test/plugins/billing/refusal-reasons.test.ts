@@ -1,4 +1,4 @@
-/** Every 401, 403 and 429 has a reason and the id of its key in the log and in the explanation. */
+/** Every 401, 403 and 429 has its error for the client, and a reason and the id of its key in the log and the explanation. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,65 +20,52 @@ routes:
     to: openapi
 `;
 
-interface Case {
-  readonly name: string;
-  readonly status: number;
-  readonly reason: string;
-  /** The key, and whether the log names it. */
-  readonly key: (gateway: TestGateway) => Awaitable<{
-    readonly text: string | undefined;
-    readonly id?: string;
-  }>;
-}
+/** Makes a key. Returns its text, and its id if the log names it. */
+type MakeKey = (
+  gateway: TestGateway,
+) => Awaitable<{ readonly text?: string; readonly id?: string }>;
 
-const issued = (wanted: WantedKey) => async (gateway: TestGateway) => {
-  const { key: text, keyId: id } = await gateway.issue(wanted);
+const given =
+  (text?: string): MakeKey =>
+  () =>
+    text === undefined ? {} : { text };
+const issued =
+  (wanted: WantedKey): MakeKey =>
+  async (gateway) => {
+    const { key: text, keyId: id } = await gateway.issue(wanted);
+    return { text, id };
+  };
+const revoked: MakeKey = async (gateway) => {
+  const { key: text, keyId: id } = await gateway.issue({});
+  await gateway.gateway.use("accounts")?.admin.revokeKey(id, { actor: "test", at: Date.now() });
   return { text, id };
 };
+const expired = issued({ createdAt: 1, expiresAt: Date.now() - 1 });
+const elsewhere = issued({ allowedAddresses: ["10.0.0.0/8"] });
+const notAllowed = "api key not allowed from this address";
 
-const cases: readonly Case[] = [
-  { name: "no key", status: 401, reason: "missing", key: () => ({ text: undefined }) },
-  { name: "a malformed key", status: 401, reason: "malformed", key: () => ({ text: "abc" }) },
-  {
-    name: "an unknown key",
-    status: 401,
-    reason: "unknown",
-    key: () => ({ text: `gateway_dev_${"0".repeat(32)}` }),
-  },
-  {
-    name: "a key of another environment",
-    status: 401,
-    reason: "environment",
-    key: () => ({ text: `gateway_prod_${"0".repeat(32)}` }),
-  },
-  {
-    name: "a revoked key",
-    status: 401,
-    reason: "revoked",
-    async key(gateway) {
-      const { key: text, keyId: id } = await gateway.issue({});
-      await gateway.gateway.use("accounts")?.admin.revokeKey(id, { actor: "test", at: Date.now() });
-      return { text, id };
-    },
-  },
-  {
-    name: "an expired key",
-    status: 401,
-    reason: "expired",
-    key: issued({ createdAt: 1, expiresAt: Date.now() - 1 }),
-  },
-  {
-    name: "a key that is bound to other addresses",
-    status: 403,
-    reason: "address",
-    key: issued({ allowedAddresses: ["10.0.0.0/8"] }),
-  },
-  {
-    name: "a key without the capability",
-    status: 403,
-    reason: "capability docs:read",
-    key: issued({ capabilities: ["inference"] }),
-  },
+/** What is wrong, the status, the reason for operators, the error for the client, and the key. */
+const cases: readonly (readonly [string, number, string, string, MakeKey])[] = [
+  ["no key", 401, "missing", "missing authorization header", given()],
+  ["a malformed key", 401, "malformed", "invalid authorization format", given("abc")],
+  ["an unknown key", 401, "unknown", "unauthorized", given(`gateway_dev_${"0".repeat(32)}`)],
+  [
+    "another environment",
+    401,
+    "environment",
+    "unauthorized",
+    given(`gateway_prod_${"0".repeat(32)}`),
+  ],
+  ["a revoked key", 401, "revoked", "unauthorized", revoked],
+  ["an expired key", 401, "expired", "api key has expired", expired],
+  ["a key that is bound to other addresses", 403, "address", notAllowed, elsewhere],
+  [
+    "a key without the capability",
+    403,
+    "capability docs:read",
+    "permission denied",
+    issued({ capabilities: ["inference"] }),
+  ],
 ];
 
 async function ask(
@@ -106,14 +93,19 @@ async function linesOf(gateway: TestGateway): Promise<Map<unknown, Record<string
   return new Map(lines.map((line) => [line["requestId"], line]));
 }
 
-test("every refusal has its reason and the id of its key, for operators", async () => {
+test("every refusal has its error, and its reason and the id of its key for operators", async () => {
   await using gateway = await startTestGateway({ pipeline });
   type Expected = readonly [reason: string, id: string | undefined, text: string | undefined];
   const refused = new Map<string, Expected>();
-  for (const { name, status, reason, key } of cases) {
+  for (const [name, status, reason, error, key] of cases) {
     const { text, id } = await key(gateway);
     const requestId = name.replaceAll(" ", "-");
-    assert.equal((await ask(gateway, text, requestId)).status, status, name);
+    const answer = await ask(gateway, text, requestId);
+    const { error: said, error_code: code } = (await answer.json()) as Record<string, string>;
+    const expected = status === 401 ? "GATEWAY_UNAUTHORIZED" : "GATEWAY_PERMISSION_DENIED";
+    assert.deepEqual([answer.status, said, code], [status, error, expected], name);
+    const realm = status === 401 ? 'Bearer realm="gateway"' : null;
+    assert.equal(answer.headers.get("www-authenticate"), realm);
     const explained = await explanation(gateway, requestId);
     assert.deepEqual([explained["reason"], explained["key_id"]], [reason, id], name);
     if (text !== undefined) assert.ok(!JSON.stringify(explained).includes(text));

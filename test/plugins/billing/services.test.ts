@@ -64,9 +64,3 @@ test("a check opens no database", async (t) => {
   assert.deepEqual(faults, []);
   assert.equal(existsSync(join(folder, "data")), false);
 });
-
-test("a data folder that cannot be read is reported at the key of the folder", async () => {
-  const prepare = (folder: string): void => writeFileSync(join(folder, "blocked"), "not a folder");
-  const text = pipeline("5").replace('"${DATA_DIR}"', "blocked");
-  await assert.rejects(startTestGateway({ pipeline: text, prepare }), /SLUICE_STORE/);
-});

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import {
   copyFileSync,
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -13,7 +12,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test, type TestContext } from "node:test";
 import { Worker } from "node:worker_threads";
-import { create, extract, list } from "tar";
+import { create, extract } from "tar";
 import { restoreBackup } from "../../../src/store/backup/restore-backup.ts";
 import { refuseIncompleteRestore } from "../../../src/store/backup/restore-marker.ts";
 import { writeBackup } from "../../../src/store/backup/write-backup.ts";
@@ -85,15 +84,6 @@ test("a restore brings back the databases and the secret, and keeps what was the
     readdirSync(dataDir).filter((name) => name.startsWith(".") || name === "restore-incomplete"),
     [],
   );
-});
-
-test("a restore into a folder that does not exist creates it", async (t) => {
-  const folders = prepare(t, 3);
-  await backUp(folders);
-  const dataDir = join(folders.folder, "new", "data");
-  const { replaced } = await restoreBackup({ dataDir, databases, now }, folders.file);
-  assert.equal(replaced, undefined);
-  assert.equal(count(dataDir, "second.db"), 3);
 });
 
 test("all databases are copied as they were at one moment, while another thread writes", async (t) => {
@@ -253,15 +243,6 @@ test("a gateway refuses a data folder whose restore was interrupted", (t) => {
   refuseIncompleteRestore(dataDir);
   writeFileSync(join(dataDir, "restore-incomplete"), "");
   assert.throws(() => refuseIncompleteRestore(dataDir), { code: "SLUICE_RESTORE_INCOMPLETE" });
-});
-
-test("other programs can read the archive", async (t) => {
-  const folders = prepare(t, 1);
-  await backUp(folders);
-  const names: string[] = [];
-  await list({ file: folders.file, onReadEntry: (entry) => names.push(entry.path) });
-  assert.deepEqual(names, ["manifest.json", "secret", "first.db", "second.db"]);
-  assert.ok(existsSync(folders.file));
 });
 
 test("a backup of a damaged database fails, names the file and the remedy, and leaves no archive", async (t) => {

@@ -60,14 +60,6 @@ test("bigint columns are numbers, and one above 2^53 - 1 fails its statement alo
   assert.deepEqual(await pool.query("test", "SELECT 1 AS n"), [{ n: 1 }]);
 });
 
-test("an error of the server has its SQLSTATE, and the connection is used again", async (t) => {
-  const { pool } = open(t, await createDatabase(t));
-  const me = "SELECT pg_backend_pid() AS pid";
-  const [before] = await pool.query("test", me);
-  await assert.rejects(pool.query("test", "SELECT 1 / 0"), { code: "22012", isRefused: true });
-  assert.deepEqual(await pool.query("test", me), [before]);
-});
-
 test("round trips are counted by lane, and the gauge has the time of the last answer", async (t) => {
   const url = await createDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(url).port));
@@ -97,27 +89,6 @@ test("a statement without an answer fails after its limit, and its connection is
   await assert.rejects(pool.query("test", "SELECT 1"), { isRefused: false });
   proxy.stalled = "none";
   assert.notDeepEqual(await pool.query("test", me), [before]);
-});
-
-test("a transaction commits everything or nothing, also when its work throws", async (t) => {
-  const { pool } = open(t, await createDatabase(t));
-  await pool.query("test", "CREATE TABLE kept (id int PRIMARY KEY)");
-  await pool.transaction("test", (run) => run("INSERT INTO kept VALUES (1)"));
-  await assert.rejects(
-    pool.transaction("test", async (run) => {
-      await run("INSERT INTO kept VALUES (2)");
-      throw new RangeError("stop");
-    }),
-    new RangeError("stop"),
-  );
-  await assert.rejects(
-    pool.transaction("test", async (run) => {
-      await run("INSERT INTO kept VALUES (3)");
-      await run("INSERT INTO kept VALUES (1)");
-    }),
-    { code: "23505" },
-  );
-  assert.deepEqual(await pool.query("test", "SELECT id FROM kept"), [{ id: 1 }]);
 });
 
 test("when a transaction has failed, its locks have ended, and its work can send nothing more", async (t) => {

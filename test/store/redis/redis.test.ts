@@ -58,31 +58,6 @@ test("after a kill of Redis, calls fail at once until it answers again", async (
   assert.equal(lines.filter((line) => line.startsWith("Redis does not answer")).length, 1);
 });
 
-test("Redis may be down when the gateway starts", async (t) => {
-  const server = await startRedis(t);
-  if (server === undefined) return;
-  await server.kill();
-  const { redis, up, lines } = await openRedis(t, server.url);
-  assert.equal(redis.isUp, false);
-  assert.equal(up(), 0);
-  assert.match(lines.join(), /Redis does not answer.*ECONNREFUSED/);
-  await server.start();
-  await until(() => redis.isUp);
-});
-
-test("a Redis that hangs fails the calls, and is used again when it continues", async (t) => {
-  const server = await startRedis(t);
-  if (server === undefined) return;
-  const { redis } = await openRedis(t, server.url);
-  server.signal("SIGSTOP");
-  const calls = Array.from({ length: 10 }, () => redis.run("test", count, "key", [1]));
-  for (const { status } of await Promise.allSettled(calls)) assert.equal(status, "rejected");
-  assert.equal(redis.isUp, false);
-  server.signal("SIGCONT");
-  await until(() => redis.isUp);
-  await redis.run("test", count, "key", [1]);
-});
-
 test("a Redis that needs more than 50 ms counts as away", async (t) => {
   const server = await startRedis(t);
   if (server === undefined) return;
@@ -166,15 +141,4 @@ test("a server that is not Redis does not end the process", async (t) => {
     server.close();
     await once(server, "close");
   }
-});
-
-test("nothing is logged when the gateway closes the connection", async (t) => {
-  const server = await startRedis(t);
-  if (server === undefined) return;
-  const { redis, lines } = await openRedis(t, server.url);
-  const before = lines.length;
-  redis.close();
-  await assert.rejects(redis.run("test", count, "key", [1]));
-  await server.kill();
-  assert.equal(lines.length, before);
 });

@@ -4,7 +4,6 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { sqliteText } from "../../../src/store/sql/dialect.ts";
-import { valueRows } from "../../../src/store/sql/value-rows.ts";
 
 const root = join(import.meta.dirname, "../../..");
 /** They name both stores, choose the driver, or move rows from one store to the other. */
@@ -43,13 +42,6 @@ test("no module that uses the tables knows on which store it runs", () => {
   }
 });
 
-test("a second text is found", () => {
-  const source = `/** SQLite and PostgreSQL. */
-const find = "SELECT 1"; // one text
-const put = store.postgres === undefined ? "INSERT OR REPLACE" : "INSERT";`;
-  assert.equal(linesWithDialect(source).length, 1);
-});
-
 test("a text in the dialect of PostgreSQL becomes one of SQLite", () => {
   assert.equal(
     sqliteText("SELECT CAST($1 AS bytea) FROM sluice.a WHERE b = $12 AND c > sluice.now_ms()"),
@@ -59,8 +51,4 @@ test("a text in the dialect of PostgreSQL becomes one of SQLite", () => {
     sqliteText('CREATE TABLE sluice.a (key text COLLATE "C", value json NOT NULL)'),
     "CREATE TABLE a (key text, value text NOT NULL)",
   );
-});
-
-test("the parameters of several rows are numbered", () => {
-  assert.equal(valueRows(2, 3), "($1, $2, $3), ($4, $5, $6)");
 });

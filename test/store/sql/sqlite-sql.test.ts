@@ -57,16 +57,6 @@ test("all statements and transactions of a moment have one commit", async (t) =>
   assert.equal(commitsIn(folder) - before, 1);
 });
 
-test("what is asked for during a commit belongs to the next one", async (t) => {
-  const { folder, sql } = await open(t);
-  const before = commitsIn(folder);
-  const first = sql.query(insert, ["first", 1]);
-  await new Promise(setImmediate);
-  const others = Array.from({ length: 20 }, (_, n) => sql.query(insert, [`other ${n}`, n]));
-  await Promise.all([first, ...others]);
-  assert.ok(commitsIn(folder) - before <= 2, `${commitsIn(folder) - before} commits`);
-});
-
 test("a statement and a transaction that fail do not fail the others of their moment", async (t) => {
   const { sql, rows } = await open(t);
   const wrong = new Error("changed my mind");

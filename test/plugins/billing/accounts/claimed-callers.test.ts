@@ -102,66 +102,6 @@ test("an unknown workspace has no credit of its own, and is found when it is cre
   assert.equal((await known(accounts.identifyClaims(unknown))).plan.name, "developer");
 });
 
-test("the principal of a credential remains the same object until the workspace changes", async (t) => {
-  const { accounts, claims, clock, breakable, store, idle, by } = await claimsFixture(t);
-  const { workspaceId } = claims;
-  const first = await accounts.identifyClaims(claims);
-  assert.equal(accounts.identifyClaims(claims), first);
-  // Another credential of the same workspace needs no other read.
-  assert.notEqual(await accounts.identifyClaims({ ...claims, id: "oidc_eve" }), first);
-  assert.deepEqual(breakable.reads, [workspaceId]);
-  clock.advance(freshMs);
-  await idle();
-  assert.equal(await accounts.identifyClaims(claims), first);
-  assert.deepEqual(breakable.reads, [workspaceId, workspaceId]);
-
-  await store.setWorkspace(workspaceId, { plan: "startup" }, by());
-  clock.advance(freshMs);
-  await idle();
-  const changed = await known(accounts.identifyClaims(claims));
-  assert.equal(changed.plan.name, "startup");
-  assert.equal(accounts.identifyClaims(claims), changed);
-});
-
-test("the caller of an open connection is found again until the claims expire", async (t) => {
-  const { accounts, claims, clock, store, idle, by } = await claimsFixture(t);
-  const expiresAt = clock.now() + 60_000;
-  const first = await known(accounts.identifyClaims({ ...claims, expiresAt }));
-  await store.setWorkspace(claims.workspaceId, { plan: "startup" }, by());
-  clock.advance(freshMs);
-  await idle();
-  assert.equal((await known(accounts.identifyAgain(first, "192.0.2.1"))).plan.name, "startup");
-  clock.advance(60_000);
-  await idle();
-  assert.deepEqual(await accounts.identifyAgain(first, "192.0.2.1"), {
-    kind: "anonymous",
-    reason: "unauthorized",
-    cause: "unknown",
-  });
-});
-
-test("a pending plan takes effect when it is due", async (t) => {
-  const { accounts, claims, clock, store, idle, by } = await claimsFixture(t);
-  await store.downgrade(claims.workspaceId, { plan: "free", at: clock.now() + 5_000 }, by());
-  assert.equal((await known(accounts.identifyClaims(claims))).plan.name, "developer");
-  clock.advance(5_000);
-  await idle();
-  const principal = await known(accounts.identifyClaims(claims));
-  assert.deepEqual(
-    [principal.plan.name, principal.rps, principal.workspace.pendingPlan],
-    ["free", plans.free.rps, undefined],
-  );
-});
-
-test("changed plans of pipeline.yaml take effect at once, and unchanged ones keep the principal", async (t) => {
-  const { accounts, claims } = await claimsFixture(t);
-  const first = await accounts.identifyClaims(claims);
-  accounts.setPlans({ ...plans });
-  assert.equal(accounts.identifyClaims(claims), first);
-  accounts.setPlans({ ...plans, developer: { ...plans.developer, rps: 3 } });
-  assert.equal((await known(accounts.identifyClaims(claims))).rps, 3);
-});
-
 test("while the store cannot be read, callers of known workspaces remain known and the others are unavailable", async (t) => {
   const { accounts, claims, clock, breakable, lines, store, idle, by } = await claimsFixture(t);
   const first = await accounts.identifyClaims(claims);
@@ -188,17 +128,6 @@ test("while the store cannot be read, callers of known workspaces remain known a
   await idle();
   assert.equal((await known(accounts.identifyClaims(claims))).plan.name, "startup");
   assert.equal((await known(accounts.identifyClaims(unknown))).plan.name, "free");
-});
-
-test("a failed read of a known workspace keeps its callers, also if nothing else has failed yet", async (t) => {
-  const { accounts, claims, clock, breakable, lines, idle } = await claimsFixture(t);
-  const first = await accounts.identifyClaims(claims);
-  clock.advance(freshMs);
-  await idle();
-  breakable.isUnavailable = true;
-  assert.equal(await accounts.identifyClaims(claims), first);
-  assert.equal(breakable.reads.length, 2);
-  assert.equal(lines.length, 1);
 });
 
 test("requests that arrive together read the workspace once, from a store that answers with promises", async (t) => {
@@ -285,10 +214,4 @@ test("claims with wrong values are refused, and nothing is read for them", async
     assert.equal(await refusal(caller), "unauthorized", inspect(changes));
   }
   assert.deepEqual(breakable.reads, []);
-});
-
-test("ids can have 512 characters", async (t) => {
-  const { accounts, claims } = await claimsFixture(t);
-  const id = `oidc_${"é".repeat(507)}`;
-  assert.equal((await known(accounts.identifyClaims({ ...claims, id }))).key.id, id);
 });

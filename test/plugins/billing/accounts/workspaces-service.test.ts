@@ -32,32 +32,6 @@ async function serve(t: TestContext, more: Partial<WorkspacesDeps> = {}): Promis
   return { ...fixture, accounts, workspaces, id: fixture.workspace.id };
 }
 
-test("an unknown workspace is not found by any operation", async (t) => {
-  const { workspaces } = await serve(t);
-  const query = { from: undefined, to: undefined, groupBy: [] };
-  for (const answer of [
-    workspaces.find("ws_none"),
-    workspaces.upgrade("ws_none", "startup", by),
-    workspaces.downgrade("ws_none", "free", by),
-    workspaces.cancelDowngrade("ws_none", by),
-    workspaces.purchase("ws_none", 1, by),
-    workspaces.changes("ws_none", { after: 0, limit: 1 }),
-    workspaces.usage("ws_none", query),
-  ]) {
-    assert.deepEqual(await answer, { kind: "notFound" });
-  }
-});
-
-test("a purchase that could not be counted exactly is refused", async (t) => {
-  const { workspaces, id, store } = await serve(t);
-  for (const amount of [0, -1, 1.5, NaN, 2 ** 53]) {
-    assert.throws(() => workspaces.purchase(id, amount, by), RangeError);
-  }
-  assert.equal((await workspaces.purchase(id, Number.MAX_SAFE_INTEGER, by)).kind, "done");
-  assert.equal((await workspaces.purchase(id, 1, by)).kind, "conflict");
-  assert.equal((await store.findWorkspace(id))?.purchasedTotalMilliCu, Number.MAX_SAFE_INTEGER);
-});
-
 test("a store that cannot be written is not changed, and the result is unavailable", async (t) => {
   const { workspaces, db, id, store } = await serve(t);
   db.exec("ALTER TABLE changes RENAME TO changes_elsewhere");

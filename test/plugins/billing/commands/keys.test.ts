@@ -5,11 +5,11 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
-import { UsageError } from "../../../../src/commands/command.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { plans } from "../accounts/fixture.ts";
+import { assertRefused } from "./wrong-usage.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 import { silentLog } from "../../../test-log.ts";
 import { withFolderAccounts } from "../accounts/open-accounts.ts";
@@ -44,25 +44,6 @@ async function identified(
 /** Converts an RFC 3339 member to milliseconds since 1970. */
 const time = (value: unknown): number => Date.parse(String(value));
 
-test("create prints the id and the key first, with the defaults of a new key", async (t) => {
-  const line = commandLine(t);
-  const workspace = await workspaceOf(line);
-  const made = await line.json(keys, "create", "--workspace", workspace);
-  assert.deepEqual(Object.keys(made).slice(0, 3), ["id", "key", "workspace_id"]);
-  assert.match(String(made["key"]), /^gateway_dev_[0-9a-f]{32}$/);
-  assert.deepEqual(made, {
-    id: made["id"],
-    key: made["key"],
-    workspace_id: workspace,
-    name: "",
-    environment: "dev",
-    capabilities: ["ledger:read", "platform:read", "docs:read", "inference"],
-    state: "active",
-    created_at: made["created_at"],
-  });
-  assert.equal(await identified(line.data, made["key"]), made["id"]);
-});
-
 test("create accepts every option", async (t) => {
   const line = commandLine(t, "prod");
   const argv = ["create", "--workspace", await workspaceOf(line), "--name", "ci", "--rps", "2.5"];
@@ -86,14 +67,6 @@ test("create accepts every option", async (t) => {
   assert.equal(time(made["expires_at"]) - time(made["created_at"]), 30 * day);
   assert.equal(await identified(line.data, made["key"], "prod"), made["id"]);
   assert.equal(await identified(line.data, made["key"]), "unauthorized");
-});
-
-test("without --json the key is on standard output and the warning is not", async (t) => {
-  const line = commandLine(t);
-  const made = await line.run(keys, "create", "--workspace", await workspaceOf(line));
-  assert.equal(made.code, 0);
-  assert.equal(made.out.filter((each) => /^key +gateway_dev_[0-9a-f]{32}$/.test(each)).length, 1);
-  assert.deepEqual(made.err, ["Save the key now: it is not stored and cannot be shown again."]);
 });
 
 test("list shows all keys or those of a workspace, but never the text of a key", async (t) => {
@@ -165,17 +138,6 @@ test("rotate issues a successor and prints when the old key expires", async (t) 
   assert.deepEqual(again.err, [`${String(old["id"])} was rotated to ${String(next["id"])}`]);
 });
 
-test("the overlap of rotate is one day by default, and can be 0", async (t) => {
-  const line = commandLine(t);
-  const workspace = await workspaceOf(line);
-  const first = await line.json(keys, "create", "--workspace", workspace);
-  const second = await line.json(keys, "rotate", String(first["id"]));
-  assert.equal(time(second["replaced_expires_at"]) - time(second["created_at"]), day);
-  const third = await line.json(keys, "rotate", String(second["id"]), "--overlap", "0s");
-  assert.equal(time(third["replaced_expires_at"]), time(third["created_at"]));
-  assert.equal(await identified(line.data, second["key"]), "api key has expired");
-});
-
 test("set changes only the given options, and none removes a limit", async (t) => {
   const line = commandLine(t);
   const workspace = await workspaceOf(line);
@@ -224,70 +186,50 @@ test("unknown ids fail with exit code 1 and a message", async (t) => {
   });
 });
 
+/** Commands that are refused, and a part of the message. */
+const wrong = `
+NONE                                    | missing subcommand, expected one of create, list, set, revoke, rotate
+remove                                  | unknown subcommand "remove"
+create                                  | missing option --workspace
+CREATE --capability ledger:raed         | unknown value "ledger:raed"; did you mean "ledger:read"?
+CREATE --capability inference --capability EMPTY | --capability: unknown value ""
+CREATE --rps=-1                         | --rps: expected requests per second above 0, at most 1000000, got "-1"
+CREATE --rps 0                          | --rps
+CREATE --rps 0.0001                     | --rps
+CREATE --rps 1000001                    | --rps
+CREATE --rps many                       | --rps
+CREATE --cu-24h=-5                      | --cu-24h: expected milli-CU as a whole number, 0 or more, got "-5"
+CREATE --cu-30d 0x10                    | --cu-30d: expected milli-CU as a whole number, 0 or more, got "0x10"
+CREATE --expires-in 30                  | --expires-in: expected a duration
+CREATE --expires-in 1w                  | , got "1w"
+CREATE --expires-in 0s                  | --expires-in: expected a duration above 0, got "0s"
+CREATE --expires-in 999999999d          | --expires-in: expected at most 100 years, got "999999999d"
+CREATE --name CONTROL                   | --name
+CREATE --overlap 1h                     | --overlap is not valid for keys create
+CREATE --allow-ip EMPTY                 | --allow-ip
+CREATE --allow-ip 10.0.0                | --allow-ip
+CREATE --allow-ip 10.0.0.0/33           | --allow-ip
+CREATE --allow-ip 10.0.0.0/8/8          | --allow-ip
+CREATE --allow-ip example.org           | --allow-ip
+CREATE --allow-ip fe80::1%eth0          | --allow-ip
+revoke                                  | missing argument KEY_ID
+revoke key_1 key_2                      | unexpected argument "key_2"
+rotate key_1 --overlap soon             | , got "soon"
+list key_1                              | unexpected argument "key_1"
+set key_1                               | expected at least one of --name, --capability, --rps
+set --rps 1                             | missing argument KEY_ID
+set key_1 --rps 0                       | --rps
+set key_1 --expires-in 0s               | --expires-in: expected a duration above 0, got "0s"
+set key_1 --cu-24h None                 | --cu-24h: expected milli-CU as a whole number, 0 or more, got "None"
+set key_1 --capability none             | --capability: unknown value "none"
+set key_1 --allow-ip none --allow-ip 10.0.0.0/8 | , got "none"
+set key_1 --overlap 1h                  | --overlap is not valid for keys set
+`;
+
 test("wrong usage is refused and stores nothing", async (t) => {
   const line = commandLine(t);
   const create = ["create", "--workspace", await workspaceOf(line)];
-  const cases: readonly (readonly [readonly string[], RegExp])[] = [
-    [[], /missing subcommand, expected one of create, list, set, revoke, rotate/],
-    [["remove"], /unknown subcommand "remove"/],
-    [["create"], /missing option --workspace/],
-    [
-      [...create, "--capability", "ledger:raed"],
-      /unknown value "ledger:raed"; did you mean "ledger:read"\?/,
-    ],
-    [
-      [...create, "--capability", "inference", "--capability", ""],
-      /--capability: unknown value ""/,
-    ],
-    [
-      [...create, "--rps=-1"],
-      /--rps: expected requests per second above 0, at most 1000000, got "-1"/,
-    ],
-    [[...create, "--rps", "0"], /--rps/],
-    [[...create, "--rps", "0.0001"], /--rps/],
-    [[...create, "--rps", "1000001"], /--rps/],
-    [[...create, "--rps", "many"], /--rps/],
-    [
-      [...create, "--cu-24h=-5"],
-      /--cu-24h: expected milli-CU as a whole number, 0 or more, got "-5"/,
-    ],
-    [
-      [...create, "--cu-30d", "0x10"],
-      /--cu-30d: expected milli-CU as a whole number, 0 or more, got "0x10"/,
-    ],
-    [[...create, "--expires-in", "30"], /--expires-in: expected a duration .*, got "30"/],
-    [[...create, "--expires-in", "1w"], /--expires-in: expected a duration .*, got "1w"/],
-    [[...create, "--expires-in", "0s"], /--expires-in: expected a duration above 0, got "0s"/],
-    [
-      [...create, "--expires-in", "999999999d"],
-      /--expires-in: expected at most 100 years, got "999999999d"/,
-    ],
-    [[...create, "--name", "a\nb"], /--name/],
-    [[...create, "--overlap", "1h"], /--overlap is not valid for keys create/],
-    [["revoke"], /missing argument KEY_ID/],
-    [["revoke", "key_1", "key_2"], /unexpected argument "key_2"/],
-    [["rotate", "key_1", "--overlap", "soon"], /--overlap: expected a duration .*, got "soon"/],
-    [["list", "key_1"], /unexpected argument "key_1"/],
-    [["set", "key_1"], /expected at least one of --name, --capability, --rps/],
-    [["set", "--rps", "1"], /missing argument KEY_ID/],
-    [["set", "key_1", "--rps", "0"], /--rps/],
-    [["set", "key_1", "--expires-in", "0s"], /--expires-in: expected a duration above 0, got "0s"/],
-    [
-      ["set", "key_1", "--cu-24h", "None"],
-      /--cu-24h: expected milli-CU as a whole number, 0 or more, got "None"/,
-    ],
-    [["set", "key_1", "--capability", "none"], /--capability: unknown value "none"/],
-    [
-      ["set", "key_1", "--allow-ip", "none", "--allow-ip", "10.0.0.0/8"],
-      /--allow-ip: expected an IP address .*, got "none"/,
-    ],
-    [["set", "key_1", "--overlap", "1h"], /--overlap is not valid for keys set/],
-  ];
-  for (const [argv, message] of cases) {
-    const matches = (error: unknown): boolean =>
-      error instanceof UsageError && message.test(error.message);
-    await assert.rejects(line.run(keys, ...argv), matches, argv.join(" "));
-  }
+  await assertRefused(line, keys, { CREATE: create, EMPTY: [""], CONTROL: ["a\nb"] }, wrong);
   const logged = await withFolderAccounts(line.data, (store) => store.changes());
   assert.deepEqual(
     logged.map(({ action }) => action),

@@ -9,8 +9,6 @@ import { shippedModules } from "../../../../src/pipeline/load/modules.ts";
 // Declares the codes of the modules.
 await shippedModules();
 
-const done: Reply = { status: 200, body: "done" };
-
 interface SlowStore {
   readonly idempotency: Idempotency;
   /** Calls of the slot. */
@@ -44,15 +42,6 @@ function slowStore(): SlowStore {
 
 const attemptOn = ({ idempotency }: SlowStore): IdempotentAttempt =>
   new IdempotentAttempt(idempotency, "enforce", "key_1", "gateway_a");
-
-test("a response is stored before it leaves, and its slot is not released after it", async () => {
-  const store = slowStore();
-  const attempt = attemptOn(store);
-  assert.equal(await attempt.run({ atomic: false, answer: () => done }), done);
-  assert.deepEqual(store.actions, ["stored done"]);
-  await attempt.release();
-  assert.deepEqual(store.actions, ["stored done"]);
-});
 
 test("a slot that is taken after the exchange has ended is released, and the surface does not run", async () => {
   const store = slowStore();

@@ -1,4 +1,5 @@
-/** Connections to the ledger in PostgreSQL, directly and through PgBouncer, on which tests send its messages. */
+/** Connections to the ledger in PostgreSQL, on which tests send its messages. */
+import { findProgram } from "../../../store/programs.ts";
 import type { TestContext } from "node:test";
 import { Client, types, type CustomTypesConfig } from "pg";
 import { heldSql } from "../../../../plugins/billing/leases/ledger-statements.ts";
@@ -46,13 +47,12 @@ interface Setup {
   readonly totals: () => Promise<{ readonly charges: number; readonly held: number }>;
 }
 
-export const ways = ["directly", "through PgBouncer"] as const;
-
-export async function setUp(t: TestContext, way: (typeof ways)[number]): Promise<Setup> {
+/** Connects through PgBouncer, if it is installed. */
+export async function setUp(t: TestContext): Promise<Setup> {
   const database = await preparedDatabase(t);
   await forgetServerStart(database);
-  const url = way === "directly" ? database : await startPgBouncer(t, database);
-  if (url === undefined) throw new Error("PgBouncer is missing");
+  const hasPgBouncer = findProgram("pgbouncer") !== undefined || process.env["CI"] === "true";
+  const url = (hasPgBouncer ? await startPgBouncer(t, database) : undefined) ?? database;
   const proxy = await startFaultProxy(Number(new URL(url).port));
   const clients: Client[] = [];
   t.after(async () => {

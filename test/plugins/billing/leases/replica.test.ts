@@ -1,7 +1,6 @@
 /** One or two replicas and their leases, message by message. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { unlimitedMilliCu } from "../../../../plugins/billing/leases/ledger.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { correctParts, World } from "./world.ts";
 
@@ -102,22 +101,6 @@ test("a reservation that does not fit is refused with the numbers of the ledger,
   world.finish();
 });
 
-test("credit that is freed while the ledger is asked counts before a reservation is refused", () => {
-  const world = started(1);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 90);
-  world.reserve(0, 1, 410);
-  world.flow(100);
-  world.reserve(0, 1, 150);
-  const { reservation } = world.process(0).open.at(-1)!;
-  world.send(0);
-  // The request says that 500 of 600 are in use. Neither the 90 nor the 100 that are left are enough alone.
-  world.release(0, 0);
-  world.flow(100);
-  assert.equal(reservation.state, "open");
-  world.finish();
-});
-
 test("with busy replicas, a reservation is opened or refused soon, and nothing is unavailable", () => {
   const gateways = 6;
   const world = new World({ replicas: gateways });
@@ -156,51 +139,6 @@ test("with busy replicas, a reservation is opened or refused soon, and nothing i
     assert.equal(opened?.reservation.state, state);
   }
   assert.equal(world.seen.unavailable, 0);
-});
-
-test("what cannot fit is refused at once, although a silent replica holds credit", () => {
-  const world = started(2);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 2);
-  world.flow(50);
-  world.process(0).isPaused = true;
-  world.reserve(1, 1, 601);
-  const [opened] = world.process(1).open;
-  world.flow(50);
-  assert.equal(opened?.reservation.state, "refused");
-  world.process(0).isPaused = false;
-  world.finish();
-});
-
-test("a reply that arrives after a pause is ignored, because its numbers are old", () => {
-  const world = started(1);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 601);
-  world.send(0);
-  const [opened] = world.process(0).open;
-  while (world.network.some(({ message }) => message !== undefined)) world.deliver(0);
-  assert.ok(world.network.some(({ reply }) => reply?.kind === "lease"));
-  world.now += 3_000;
-  while (world.network.length > 0) world.deliver(0);
-  assert.equal(opened?.reservation.state, "waiting");
-  world.finish();
-});
-
-test("slack ends with the month, and an open reservation does not", () => {
-  const world = started(1);
-  world.setLimits("ws_1", { ...included, overageMilliCu: unlimitedMilliCu });
-  world.reserve(0, 1, 700);
-  world.flow(50);
-  assert.equal(lease(world, "ws_1", 1)!.granted, 1_400, "700 are slack");
-  world.now += world.untilNextMonth;
-  world.flow(300);
-  assert.equal(lease(world, "ws_1", 1)!.granted, 700);
-  world.settle(0, 0, [60]);
-  world.flow(100);
-  const [charge] = world.ledger.charges;
-  assert.equal(charge?.costMilliCu, 420);
-  assert.equal(new Date(charge.time).getUTCMonth(), 1);
-  world.finish();
 });
 
 test("a replica posts again what a restored ledger has lost, even if the ledger fences it afterwards", () => {

@@ -1,9 +1,7 @@
 /** Tests of a journal that cannot be written: SQLite reports SQLITE_FULL, because the file may not grow. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import type { Worker } from "node:worker_threads";
 import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
 import {
   openChargesDatabase,
@@ -17,7 +15,6 @@ import {
   keyUsage,
   line,
   meterFixture,
-  minute,
   principalOf,
   take,
   type MeterFixture,
@@ -215,23 +212,6 @@ test("a meter that closes during a probe writes its charges once", async (t) => 
   assert.equal([...readUsage(fixture.dataDir)].length, made);
 });
 
-test("asynchronous charges that wait for room on the disk are lost if the thread ends", async (t) => {
-  const fixture = meterFixture(t);
-  const started = once(process, "worker");
-  const { meter } = await nearlyFull(fixture, "async");
-  // The event "worker" has a Worker.
-  const [thread] = (await started) as [Worker];
-  while (meter.writable) {
-    await charge(meter, principal, 1);
-    await new Promise(setImmediate);
-  }
-  const flushed = assert.rejects(meter.flush(), /the disk is full/);
-  await thread.terminate();
-  await flushed;
-  assert.equal(keyUsage(meter, "key_1").openMilliCu, 0);
-  assert.match(fixture.logged.join(), /error charges could not be written/);
-});
-
 test("streams that end while nothing can be written are not left open", async (t) => {
   const fixture = meterFixture(t);
   const { meter, free } = await nearlyFull(fixture);
@@ -253,24 +233,4 @@ test("streams that end while nothing can be written are not left open", async (t
   const again = fixture.crashed();
   await again.open();
   assert.doesNotMatch(again.logged.join(), /left open by a crash/);
-});
-
-test("a meter closes even if the disk is full", async (t) => {
-  const fixture = meterFixture(t);
-  const { meter } = await nearlyFull(fixture);
-  const written = await chargeUntilFull(meter);
-  fixture.clock.advance(minute);
-  await meter.close();
-  assert.equal([...readUsage(fixture.dataDir)].length, written);
-});
-
-test("asynchronous charges that are never written are logged as lost when the meter closes", async (t) => {
-  const fixture = meterFixture(t);
-  const { meter } = await nearlyFull(fixture, "async");
-  while (meter.writable) {
-    await charge(meter, principal, 1);
-    await new Promise((resolve) => void setImmediate(resolve));
-  }
-  await meter.close();
-  assert.match(fixture.logged.join(), /error charges could not be written/);
 });

@@ -1,23 +1,13 @@
+/** The division of months whose last charges are not on disk yet when the next month begins. */
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { test } from "node:test";
 import type { Reservation } from "sluice-gateway/services";
-import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import {
-  about,
-  charge,
-  day,
-  keyUsage,
-  hour,
-  line,
-  meterFixture,
-  minute,
-  noon,
-  principalOf,
-  take,
-  type MeterFixture,
-} from "./fixture.ts";
+import { about, charge, keyUsage, hour, line, meterFixture, principalOf, take } from "./fixture.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
+import { once } from "node:events";
+import type { Worker } from "node:worker_threads";
 
 test("a reservation without a limit is held and charged only as far as sums stay exact", async (t) => {
   const { open } = meterFixture(t);
@@ -104,59 +94,17 @@ test("many charges of one turn of the event loop share few commits", async (t) =
   assert.match(text, /sluice_charged_cu_milli_total\{surface="ledger-rpc"\} 1000/);
 });
 
-describe("the records for the begin and the end of a stream", () => {
-  const stream = (meter: MeterService): Reservation =>
-    take(meter, principalOf(), 9, { streamed: true });
-  const commits = async ({ metrics }: MeterFixture): Promise<number> =>
-    Number(/sluice_journal_commit_rows_count (\d+)/.exec(await metrics.render())?.[1]);
-
-  test("join the commit of a charge that a caller waits for", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const fixture = meterFixture(t);
-    const meter = await fixture.open();
-    const ending = stream(meter);
-    stream(meter);
-    const charged = ending.settle([line(7)]);
-    // Long enough for a separate commit.
-    for (let turn = 0; turn < 5_000; turn++) await new Promise(setImmediate);
-    assert.equal(await commits(fixture), 0);
-    await Promise.all([charged, charge(meter, principalOf(), 1)]);
-    assert.equal(await commits(fixture), 1);
-  });
-
-  test("wait at most 4 ms for other records", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open } = meterFixture(t);
-    const meter = await open();
-    const ending = stream(meter);
-    stream(meter);
-    const charged = ending.settle([line(7)]);
-    t.mock.timers.tick(4);
-    await charged;
-    assert.equal(keyUsage(meter, "key_1").dayMilliCu, 7);
-  });
-
-  test("the end of a stream and unstreamed answers do not wait if there is no other reservation", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open } = meterFixture(t);
-    const meter = await open();
-    const alone = stream(meter);
-    await charge(meter, principalOf({ key: { id: "key_2" } }), 1);
-    await alone.settle([line(3)]);
-    assert.equal(keyUsage(meter, "key_1").dayMilliCu, 3);
-  });
-
-  test("are written by an immediate close", async (t) => {
-    t.mock.timers.enable({ apis: ["setTimeout"] });
-    const { open, dataDir } = meterFixture(t);
-    const meter = await open();
-    const ending = stream(meter);
-    stream(meter);
-    const charged = ending.settle([line(7)]);
-    await meter.close();
-    await charged;
-    assert.equal([...readUsage(dataDir)].length, 1);
-  });
+test("the end of a stream waits at most 4 ms for other records", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { open } = meterFixture(t);
+  const meter = await open();
+  const stream = (): Reservation => take(meter, principalOf(), 9, { streamed: true });
+  const ending = stream();
+  stream();
+  const charged = ending.settle([line(7)]);
+  t.mock.timers.tick(4);
+  await charged;
+  assert.equal(keyUsage(meter, "key_1").dayMilliCu, 7);
 });
 
 test("the intent of a stream is soon on disk, and the start after a crash releases it", async (t) => {
@@ -184,43 +132,6 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
   assert.match(await third.metrics.render(), /sluice_expired_intents_total 0/);
 });
 
-test("an intent that was settled or released is not open after a crash", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  await take(meter, principalOf(), 900, { streamed: true }).settle([line(400)]);
-  take(meter, principalOf(), 900, { streamed: true }).release();
-  await take(meter, principalOf(), 900, { streamed: true }).settle([]);
-  await meter.flush();
-  const crashed = fixture.crashed();
-  const again = await crashed.open();
-  assert.equal(keyUsage(again, "key_1").dayMilliCu, 400);
-  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 0/);
-});
-
-test("an intent that was opened minutes before a crash is found too", async (t) => {
-  const fixture = meterFixture(t);
-  const meter = await fixture.open();
-  take(meter, principalOf(), 900, { streamed: true });
-  await meter.flush();
-  for (let i = 0; i < 3; i++) {
-    fixture.clock.advance(2 * minute);
-    await charge(meter, principalOf(), 1);
-  }
-  const crashed = fixture.crashed();
-  const again = await crashed.open();
-  assert.equal(keyUsage(again, "key_1").dayMilliCu, 3);
-  assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
-});
-
-test("with asynchronous durability a charge resolves at once, and is on disk after a flush", async (t) => {
-  const { open, dataDir } = meterFixture(t);
-  const meter = await open({ durability: "async" });
-  const written = charge(meter, principalOf(), 5);
-  assert.equal(written, charge(meter, principalOf(), 5), "no promise of its own to wait for");
-  await meter.flush();
-  assert.equal([...readUsage(dataDir)].length, 2);
-});
-
 test("close writes all records, later reservations are refused, and close can be called twice", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const meter = await open();
@@ -234,35 +145,80 @@ test("close writes all records, later reservations are refused, and close can be
   assert.equal([...readUsage(dataDir)].length, 1);
 });
 
-test("the windows of a key report their usage, when there is room again and when they are empty", async (t) => {
-  const { clock, open } = meterFixture(t);
-  const meter = await open();
-  const { key } = principalOf({ key: { id: "key_1", cuLimit24hMilli: 100 } });
-  const idle = { usedMilliCu: 0, freesAt: undefined, roomAt: undefined, emptyAt: undefined };
-  assert.deepEqual(meter.keyWindows(key), {
-    day: { ...idle, limitMilliCu: 100 },
-    month: { ...idle, limitMilliCu: undefined },
-    openMilliCu: 0,
+const february = Date.UTC(2026, 1);
+
+/** 100 milli-CU are included, and 1,000 are purchased. */
+function customer(includedMilliCu = 100): ReturnType<typeof principalOf> {
+  return principalOf({ plan: { includedMilliCu }, workspace: { purchasedTotalMilliCu: 1_000 } });
+}
+
+for (const turns of [0, 1, 2]) {
+  test(`charges that are written after the end of their month are divided with it (${turns} turns after the first charge)`, async (t) => {
+    const fixture = meterFixture(t);
+    const { clock } = fixture;
+    const meter = await fixture.open();
+    clock.advance(february - 1 - clock.now());
+    const held = take(meter, customer(), 7);
+    const settled = [charge(meter, customer(), 150)];
+    for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate);
+    settled.push(charge(meter, customer(), 150));
+    clock.advance(1_000);
+    settled.push(charge(meter, customer(), 130));
+    await Promise.all(settled);
+    held.release();
+    assert.equal(meter.purchasedLeft(customer().workspace), 1_000 - 200 - 30);
+    const { periodStart, includedMilliCu, purchasedMilliCu } = meter.workspaceUsage("ws_1");
+    assert.deepEqual([periodStart, includedMilliCu, purchasedMilliCu], [february, 100, 30]);
+    await charge(meter, customer(), 20);
+    assert.equal(meter.purchasedLeft(customer().workspace), 750);
+    assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 250);
+    assert.deepEqual(
+      Array.from(readUsage(fixture.dataDir), (row) => row.purchasedMilliCu),
+      [50, 150, 30, 20],
+    );
+    const again = await fixture.crashed().open();
+    assert.deepEqual(again.workspaceUsage("ws_1"), meter.workspaceUsage("ws_1"));
+    assert.equal(again.purchasedLeft(customer().workspace), 750);
   });
-  await take(meter, principalOf({ key }), 40).settle([line(40)]);
-  clock.advance(hour);
-  await take(meter, principalOf({ key }), 60).settle([line(60)]);
-  const frees = noon + day + minute;
-  assert.deepEqual(meter.keyWindows(key).day, {
-    usedMilliCu: 100,
-    limitMilliCu: 100,
-    freesAt: frees,
-    roomAt: frees,
-    emptyAt: frees + hour,
-  });
-  assert.equal(meter.keyWindows(key).month.roomAt, undefined);
-  clock.advance(day - hour + minute);
-  const held = take(meter, principalOf({ key }), 40);
-  const full = meter.keyWindows(key);
-  assert.equal(full.openMilliCu, 40);
-  assert.equal(full.day.usedMilliCu, 60);
-  assert.equal(full.day.roomAt, frees + hour);
-  held.release();
-  assert.equal(meter.keyWindows(key).day.roomAt, undefined);
-  assert.equal(meter.keyWindows({ ...key, cuLimit24hMilli: 0 }).day.roomAt, undefined);
+}
+
+test("credit that a change of the plan gives back is no longer drawn", async (t) => {
+  const fixture = meterFixture(t);
+  const meter = await fixture.open();
+  await charge(meter, customer(), 300);
+  await charge(meter, customer(500), 1);
+  assert.equal(meter.purchasedLeft(customer().workspace), 1_000);
+  assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 0);
 });
+
+for (const durability of ["settled", "async"] as const) {
+  test(`without its thread the journal refuses records and logs it, and nothing hangs (${durability})`, async (t) => {
+    const fixture = meterFixture(t);
+    const started = once(process, "worker");
+    const meter = await fixture.open({ durability });
+    // The event "worker" has a Worker.
+    const [thread] = (await started) as [Worker];
+    await charge(meter, principalOf(), 1);
+    if (durability === "async") await meter.flush();
+
+    const pending = charge(meter, principalOf(), 2);
+    const ended = thread.terminate();
+    if (durability === "settled") await assert.rejects(pending, /the journal thread has ended/);
+    await ended;
+
+    assert.deepEqual(meter.reserve(principalOf(), 4, about), {
+      kind: "unavailable",
+      reason: "the journal cannot be written",
+    });
+    assert.deepEqual(fixture.logged, [
+      "error the journal thread has ended; restart the gateway",
+      "error charges could not be written to the journal",
+    ]);
+    assert.match(await fixture.metrics.render(), /^sluice_journal_writable 0$/m);
+    await meter.close();
+
+    await fixture.open({ durability });
+    const written = [...readUsage(fixture.dataDir)].map(({ usedMilliCu }) => usedMilliCu);
+    assert.deepEqual(written, [1]);
+  });
+}

@@ -129,6 +129,26 @@ export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string
   return cookie;
 }
 
+/** A user who has signed in, and who calls the API as the page does. */
+export interface User {
+  readonly cookie: string;
+  get(path: string): Promise<Answer>;
+  post(
+    path: string,
+    body: object,
+    headers?: Readonly<Record<string, string | undefined>>,
+  ): Promise<Answer>;
+}
+
+export async function userOf(gateway: Pick<TestGateway, "adminUrl">, key: string): Promise<User> {
+  const cookie = await signIn(gateway, key);
+  return {
+    cookie,
+    get: (path) => ask(gateway, path, { cookie }),
+    post: (path, body, headers = {}) => ask(gateway, path, { cookie, body, headers }),
+  };
+}
+
 /** Signs in on the page that is open, and waits for the views. */
 export async function enter(page: Page, key: string): Promise<void> {
   await page.getByLabel("API key").fill(key);

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { test } from "node:test";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, signIn, startWatched } from "./gateway.ts";
 
@@ -16,48 +14,6 @@ interface UsageReport {
 
 const noon = Date.UTC(2026, 10, 21, 12);
 const november = "from=2026-11-01&to=2026-12-01";
-
-test("the spend of a range has the figures of the journal, by every member", async () => {
-  await using gateway = await startWatched({ clock: manualClock(noon) });
-  const cookie = await signIn(gateway, gateway.key);
-  await call(gateway, gateway.key);
-  await call(gateway, gateway.key);
-  await call(gateway, gateway.tenant.key);
-  const used = [...readUsage(join(gateway.folder, "data"))].reduce(
-    (sum, row) => sum + row.usedMilliCu,
-    0,
-  );
-  for (const by of ["workspace", "key", "model", "tool", "method", "route", "tag"]) {
-    const { status, body } = await ask(gateway, `spend?${november}&by=${by}`, { cookie });
-    assert.equal(status, 200);
-    assert.equal(body.total.used_cu_milli, used);
-    const sum = body.groups.reduce(
-      (all: number, group: { used_cu_milli: number }) => all + group.used_cu_milli,
-      0,
-    );
-    assert.equal(sum, used, by);
-  }
-  const { body } = await ask(gateway, `spend?${november}&by=route`, { cookie });
-  assert.deepEqual(body.groups, [
-    {
-      id: "/call",
-      calls: 3,
-      used_cu_milli: 1500,
-      included_cu_milli: 1500,
-      purchased_cu_milli: 0,
-      overage_cu_milli: 0,
-      input_tokens: 0,
-      output_tokens: 0,
-      cached_tokens: 0,
-      reasoning_tokens: 0,
-      value_usd: "0.0000015",
-      overage_usd: "0",
-    },
-  ]);
-  assert.deepEqual([body.step_seconds, body.steps.length], [86_400, 30]);
-  assert.equal(body.steps[20], 1500);
-  assert.deepEqual(body.series, [body.steps]);
-});
 
 test("the figures equal those of the usage API, per key and day, by method", async () => {
   const clock = manualClock(noon);
@@ -90,27 +46,6 @@ test("the figures equal those of the usage API, per key and day, by method", asy
       [[report.groups[0]?.[by], 3]],
     );
   }
-});
-
-test("a range of at most two days has hours", async () => {
-  const clock = manualClock(noon);
-  await using gateway = await startWatched({ clock });
-  const cookie = await signIn(gateway, gateway.key);
-  await call(gateway, gateway.key);
-  clock.advance(3_600_000);
-  await call(gateway, gateway.tenant.key);
-  const today = await ask(gateway, "spend?from=2026-11-21&to=2026-11-22&by=workspace", { cookie });
-  assert.deepEqual([today.body.step_seconds, today.body.steps.length], [3_600, 24]);
-  assert.deepEqual(today.body.steps.slice(11, 15), [0, 500, 500, 0]);
-  assert.deepEqual(today.body.series.map((values: number[]) => values.slice(12, 14)).toSorted(), [
-    [0, 500],
-    [500, 0],
-  ]);
-  const own = `spend?from=2026-11-20&to=2026-11-22&by=key&workspace=${gateway.tenant.workspaceId}`;
-  const { body } = await ask(gateway, own, { cookie });
-  assert.deepEqual([body.steps.length, body.steps[37], body.total.calls], [48, 500, 1]);
-  const three = await ask(gateway, "spend?from=2026-11-19&to=2026-11-22&by=key", { cookie });
-  assert.deepEqual([three.body.step_seconds, three.body.steps], [86_400, [0, 0, 1000]]);
 });
 
 test("an answer is cached for ten seconds and then computed again", async () => {

@@ -1,13 +1,16 @@
+/** What the dashboard shows of stores and gateways that are away. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { storeStates } from "../../../../plugins/dashboard/dashboard/stores.ts";
-import type { Postgres, Redis, Store } from "../../../../src/plugin.ts";
+import type { Postgres, Redis, Store, Replicas } from "../../../../src/plugin.ts";
 import { noSql } from "../../../../src/store/sql/no-sql.ts";
 import { openDatabase } from "../../../../src/store/sqlite.ts";
 import { noSession } from "../../../../src/store/session.ts";
+import { askAllGateways } from "../../../../plugins/dashboard/dashboard/other-gateways.ts";
+import { keptLog } from "../../../test-log.ts";
 
 const none: Store = {
   folder: "/no/such/folder",
@@ -49,4 +52,23 @@ test("without a data folder, only the shared stores are shown", async () => {
     { kind: "PostgreSQL", name: "db:5432/sluice", up: false, problem: "ECONNREFUSED" },
     { kind: "Redis", name: "store.redis", up: false },
   ]);
+});
+
+const { log, lines } = keptLog();
+
+const own = (n: number): number => n + 1;
+const ours = { name: "one", version: "1", isOwn: true, value: 2, heardMsAgo: 0 };
+
+test("if the other gateways cannot be asked, the part of this one is still returned", async () => {
+  const replicas: Replicas = {
+    id: "1",
+    mark() {},
+    send() {},
+    receive: () => ({ [Symbol.dispose]() {} }),
+    ask: () => Promise.reject(new Error("away")),
+  };
+  using all = askAllGateways({ replicas, name: "one", version: "1", log }, "topic", own);
+  const { parts, isComplete } = await all.ask(1);
+  assert.deepEqual([parts, isComplete], [[ours], false]);
+  assert.deepEqual(lines, ["warn dashboard: the other gateways cannot be asked"]);
 });

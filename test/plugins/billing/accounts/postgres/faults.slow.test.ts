@@ -6,8 +6,6 @@ import type { RunSql } from "sluice-gateway/plugin";
 import type { AccountStore } from "../../../../../plugins/billing/accounts/account-store.ts";
 import { LeasedSlots } from "../../../../../plugins/billing/accounts/idempotency.ts";
 import { systemClock } from "../../../../../src/base/clock.ts";
-import { storageOf } from "../../../../../src/store/plugin-entries.ts";
-import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
 import { openClaims, type ClaimsService } from "../../../../../src/store/claims.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
 import { startFaultProxy, type FaultProxy } from "../../../../store/fault-proxy.ts";
@@ -121,19 +119,6 @@ test("a transaction whose connection breaks in the middle leaves nothing, and ca
   assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
 });
 
-test("a database that is away fails reads and changes with an error, and works again afterwards", async (t) => {
-  const { proxy, one, id, bought } = await setUp(t);
-  proxy.refuses = true;
-  proxy.reset();
-  await assert.rejects(one.store.purchase(id, 5, by), unreachable);
-  await assert.rejects(async () => one.store.findByHash("0".repeat(64)), unreachable);
-  assert.equal((await one.idempotency.take(request)).kind, "unavailable");
-  proxy.refuses = false;
-  assert.ok("purchaseId" in (await one.store.purchase(id, 5, by)));
-  assert.equal((await one.idempotency.take(request)).kind, "taken");
-  assert.deepEqual(await bought(), { milliCu: 5, purchases: 1 });
-});
-
 test("a change that waits too long for a transaction of another gateway fails, and does not happen later", async (t) => {
   const { one, other, id, bought } = await setUp(t);
   const held = Promise.withResolvers<void>();
@@ -164,17 +149,6 @@ test("a claim whose answer is lost fails, and nobody can claim the id again", as
   await assert.rejects(async () => claims.claim("ticket", until), unreachable);
   assert.equal(await claims.claim("ticket", until), false);
   assert.equal(await others.claim("ticket", until), false);
-});
-
-test("a stored value whose answer is lost fails, and is there when the gateway asks again", async (t) => {
-  const { proxy, one, other } = await setUp(t);
-  const storage = storageOf("acme", createPluginEntries(postgresSql(one.pool, "storage")));
-  proxy.dropAfter = "sluice.plugin_storage";
-  proxy.repliesToDrop = 1;
-  await assert.rejects(storage.set("a", "b"), unreachable);
-  assert.equal(await storage.get("a"), "b");
-  const others = storageOf("acme", createPluginEntries(postgresSql(other.pool, "storage")));
-  assert.equal(await others.get("a"), "b");
 });
 
 test("changes are numbered in the order of commits, so a reader that follows the numbers misses none", async (t) => {

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Caller, IssuedKey } from "sluice-gateway/services";
 import { AccountsService } from "../../../../../plugins/billing/accounts/accounts.ts";
-import type { Followers } from "../../../../../plugins/billing/accounts/account-store.ts";
 import type { SqlAccountStore } from "../../../../../plugins/billing/accounts/sql-account-store.ts";
 import { newKeyText } from "../../../../../plugins/billing/accounts/key-text.ts";
 import type { Clock } from "../../../../../src/plugin.ts";
@@ -251,30 +250,4 @@ test("while the changes cannot be read, a key that seems not to exist is not ref
   proxy.reset();
   await pass(pollMs);
   for (let n = 0; n < 10; n++) assert.equal(await one.who(newKeyText("dev")), "unavailable");
-});
-
-async function followers({ store }: Gateway): Promise<Followers> {
-  return (await store.followers()) ?? assert.fail("gateways do not report their changes");
-}
-
-test("gateways report the last change that they have applied, until they are closed", async (t) => {
-  const { one, other, issue, pass } = await setUp(t);
-  const key = await issue();
-  await pass(pollMs);
-  await pass(pollMs);
-  const before = await followers(one);
-  assert.deepEqual(
-    before.followers.map(({ seenChange }) => seenChange),
-    [before.newestChange, before.newestChange],
-  );
-  await other.store.revokeKey(key.key.id, by);
-  const meanwhile = await followers(one);
-  assert.equal(meanwhile.newestChange, before.newestChange + 1);
-  assert.ok(meanwhile.followers.some(({ seenChange }) => seenChange < meanwhile.newestChange));
-  await pass(pollMs);
-  await pass(pollMs);
-  const after = await followers(one);
-  for (const { seenChange } of after.followers) assert.equal(seenChange, after.newestChange);
-  await other.close();
-  assert.equal((await followers(one)).followers.length, 1);
 });

@@ -116,24 +116,6 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
 
 describe("the export of usage", () => {
-  it("delivers all charges in order and in batches, and then polls every few seconds", async () => {
-    await using on = bench({ charges: 7, sink: () => accepted });
-    await on.settle();
-    assert.deepEqual(on.taken, upTo(7));
-    assert.deepEqual(
-      on.attempts.map(({ charges }) => charges.length),
-      [3, 3, 1],
-    );
-    on.charge(1);
-    await on.pass(4_999);
-    assert.equal(on.taken.length, 7);
-    await on.pass(1);
-    assert.deepEqual(on.taken, upTo(8));
-    assert.equal(on.cursor.after, "7");
-    assert.equal(await on.metric("events_total"), 8);
-    assert.equal(await on.metric("lag_seconds"), 0);
-  });
-
   it("loses nothing while the sink is down for a day, backs off exponentially, and reports the lag", async () => {
     await using on = bench({
       sink: (_, now) => (now < noon + day ? down : accepted),
@@ -199,33 +181,6 @@ describe("the export of usage", () => {
     await on.pass(10 * minute);
     assert.deepEqual(on.taken, upTo(21));
     assert.equal(await on.metric("stopped"), 0);
-  });
-
-  it("stops at once if the sink refuses the whole request, for example because of its key", async () => {
-    let isKnown = false;
-    await using on = bench({
-      charges: 3,
-      sink: () => (isKnown ? accepted : { kind: "refused", status: 401, smaller: false }),
-    });
-    await on.settle();
-    assert.equal(on.attempts.length, 1);
-    assert.equal(await on.metric("stopped"), 1);
-    isKnown = true;
-    await on.pass(10 * minute);
-    assert.deepEqual(on.taken, upTo(3));
-    assert.equal(await on.metric("stopped"), 0);
-  });
-
-  it("continues after the journal could not be read for a while", async () => {
-    await using on = bench({ sink: () => accepted });
-    await on.settle();
-    on.readable(false);
-    on.charge(2);
-    await on.pass(5_000);
-    on.readable(true);
-    assert.equal(on.taken.length, 1);
-    await on.pass(5_000);
-    assert.deepEqual(on.taken, upTo(3));
   });
 
   it("sends nothing twice while it runs, even if the cursor cannot be saved", async () => {

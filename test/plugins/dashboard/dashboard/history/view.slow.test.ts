@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../../../../src/testing/clock.ts";
-import { createHistoryStore } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
-import { newSum } from "../../../../../plugins/dashboard/dashboard/history/sums.ts";
-import { withFolderSql } from "../../../../store/open-sql.ts";
 import { ask, call, signIn, startWatched } from "../gateway.ts";
 
 test("the health over time has requests, errors by code and percentiles per route", async () => {
@@ -33,46 +30,6 @@ test("the health over time has requests, errors by code and percentiles per rout
     const one = await ask(gateway, `history?range=${range}&by=route&name=/free`, { cookie });
     assert.equal(one.body.total.requests, 1);
   }
-});
-
-test("the sums of a day are read from hours and from the minutes at its ends", async () => {
-  const now = Date.UTC(2026, 10, 21, 12, 20);
-  await using gateway = await startWatched({ clock: manualClock(now) });
-  const cookie = await signIn(gateway, gateway.key);
-  await withFolderSql(gateway.gateway.config.store.data, async (sql) => {
-    const store = createHistoryStore(sql);
-    // The range begins at 12:30 of the day before, so its first requests are not shown.
-    const ago = [24 * 60 + 5, 23 * 60 + 40, 23 * 60, 10 * 60 + 1, 10 * 60, 25, 5, 0];
-    for (const [place, minutes] of ago.entries()) {
-      const sum = newSum();
-      sum.n = 10 ** place;
-      const time = now - minutes * 60_000;
-      for (const [span, ms] of [
-        ["minute", 60_000],
-        ["hour", 3_600_000],
-      ] as const) {
-        const at = Math.floor(time / ms) * ms;
-        const name = `/${place}`;
-        await store.write([
-          { span, at, kind: "route", name, sum: JSON.stringify(sum) },
-          { span, at, kind: "all", name: "", sum: JSON.stringify(sum) },
-        ]);
-      }
-    }
-    const { body } = await ask(gateway, "history?range=24h&by=route", { cookie });
-    const shown = body.names.map(({ name, requests }: { name: string; requests: number }) => [
-      name,
-      requests,
-    ]);
-    assert.deepEqual(
-      new Map(shown),
-      new Map([1, 2, 3, 4, 5, 6, 7].map((place) => [`/${place}`, 10 ** place])),
-    );
-    assert.equal(body.total.requests, 11_111_110);
-    const one = await ask(gateway, "history?range=24h&by=route&name=/3", { cookie });
-    assert.equal(one.body.total.requests, 1_000);
-    assert.equal(one.body.name_count, 7);
-  });
 });
 
 test("invalid questions are refused, and workspaces do not see the deployment", async () => {

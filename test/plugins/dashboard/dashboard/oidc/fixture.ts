@@ -1,11 +1,13 @@
 /** A gateway whose dashboard has sign-in by OpenID, and the steps of a browser that signs in. */
 import assert from "node:assert/strict";
 import { request } from "node:http";
+import type { TestContext } from "node:test";
 import type { Clock } from "../../../../../src/plugin.ts";
 import { ask, startWatched, type Answer, type Watched } from "../gateway.ts";
 import {
   clientId,
   clientSecret,
+  startScriptedProvider,
   type Confirmed,
   type ScriptedProvider,
 } from "./scripted-provider.ts";
@@ -30,6 +32,20 @@ export function startWithOidc(
 ): Promise<Watched> {
   const { options, append = "", ...rest } = more;
   return startWatched({ append: section(issuer, options) + append, ...rest });
+}
+
+/** Starts a provider and a gateway, until the test ends. */
+export async function startBoth(
+  t: TestContext,
+  options: Parameters<typeof startWithOidc>[1] = {},
+): Promise<{ readonly provider: ScriptedProvider; readonly gateway: Watched }> {
+  const provider = await startScriptedProvider();
+  const gateway = await startWithOidc(provider.issuer, options);
+  t.after(async () => {
+    await gateway[Symbol.asyncDispose]();
+    await provider[Symbol.asyncDispose]();
+  });
+  return { provider, gateway };
 }
 
 /** Begins a sign-in, as the button of the page does. */

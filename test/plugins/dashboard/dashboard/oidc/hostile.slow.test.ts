@@ -6,7 +6,15 @@ import { SignJWT, UnsecuredJWT, generateKeyPair, type CryptoKey, type JWTPayload
 import { answerMs } from "../../../../../plugins/dashboard/dashboard/oidc/provider-fetch.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { ask, signIn, type Watched } from "../gateway.ts";
-import { assertRefused, begin, begun, open, startWithOidc, tryToSignIn } from "./fixture.ts";
+import {
+  assertRefused,
+  begin,
+  begun,
+  open,
+  startBoth,
+  startWithOidc,
+  tryToSignIn,
+} from "./fixture.ts";
 import {
   clientId,
   clientSecret,
@@ -59,9 +67,8 @@ async function assertAway(gateway: Watched): Promise<void> {
   assert.deepEqual(headers.getSetCookie(), []);
 }
 
-test("an answer with another state, without the cookie, or with that of another browser is refused", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("an answer with another state, without the cookie, or with that of another browser is refused", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const own = await begun(gateway);
   const other = await begun(gateway);
   const back = provider.confirm(own.url, { claims });
@@ -86,10 +93,9 @@ test("an answer with another state, without the cookie, or with that of another 
   assert.equal((await open(back, own.cookie)).status, 303);
 });
 
-test("an answer is used once, even with a new code, and expires after ten minutes", async () => {
+test("an answer is used once, even with a new code, and expires after ten minutes", async (t) => {
   const clock = manualClock(Date.now());
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, { clock });
+  const { provider, gateway } = await startBoth(t, { clock });
   const { url, cookie } = await begun(gateway);
   assert.equal((await open(provider.confirm(url, { claims }), cookie)).status, 303);
   const redeemed = provider.asked.filter((path) => path === "/token").length;
@@ -103,17 +109,6 @@ test("an answer is used once, even with a new code, and expires after ten minute
   const late = await begun(gateway);
   clock.advance(600_000);
   assertRefused(await open(provider.confirm(late.url, { claims }), late.cookie), notOpen);
-});
-
-test("HEAD does not use a sign-in up, and other methods get 405", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
-  const { url, cookie } = await begun(gateway);
-  const back = provider.confirm(url, { claims });
-  for (const method of ["HEAD", "DELETE"]) {
-    assert.equal((await fetch(back, { method, headers: { cookie } })).status, 405, method);
-  }
-  assert.equal((await open(back, cookie)).status, 303);
 });
 
 test("an ID token that is not for this sign-in, or not of this provider, is refused", async () => {
@@ -156,9 +151,8 @@ test("an ID token that is not for this sign-in, or not of this provider, is refu
   });
 });
 
-test("an answer of another provider is refused before its code is redeemed (mix-up)", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("an answer of another provider is refused before its code is redeemed (mix-up)", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   for (const issuer of ["https://evil.example", undefined]) {
     const { url, cookie } = await begun(gateway);
     const back = provider.confirm(url, { claims });
@@ -169,9 +163,8 @@ test("an answer of another provider is refused before its code is redeemed (mix-
   assert.ok(!provider.asked.includes("/token"));
 });
 
-test("a refusal of the provider is reported in words of the gateway's own", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a refusal of the provider is reported in words of the gateway's own", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { url, cookie } = await begun(gateway);
   const back = provider.confirm(url);
   back.searchParams.delete("code");
@@ -189,24 +182,22 @@ test("a refusal of the provider is reported in words of the gateway's own", asyn
   assert.ok(!`${unknown.text}${gateway.lines.join("")}`.includes("hostile text"));
 });
 
-test("while the provider is away, the gateway starts, keys sign in, and the next attempt asks again", async () => {
+test("while the provider is away, the gateway starts, keys sign in, and the next attempt asks again", async (t) => {
   await using none = await startWithOidc("http://127.0.0.1:1");
   await assertAway(none);
   assert.ok(none.lines.some((line) => /OpenID provider cannot be used.*ECONNREFUSED/.test(line)));
   assert.equal((await ask(none, "live", { cookie: await signIn(none, none.key) })).status, 200);
 
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+  const { provider, gateway } = await startBoth(t);
   provider.answers.set(discoveryPath, (_, response) => response.destroy());
   await assertAway(gateway);
   provider.answers.clear();
   assert.equal((await tryToSignIn(gateway, provider, { claims })).status, 303);
 });
 
-test("a provider that goes away during a sign-in is reported, and its document is asked for again", async () => {
+test("a provider that goes away during a sign-in is reported, and its document is asked for again", async (t) => {
   const clock = manualClock(Date.now());
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, { clock });
+  const { provider, gateway } = await startBoth(t, { clock });
   for (const path of ["/token", "/jwks", "/userinfo"]) {
     provider.answers.set(path, (_, response) => response.destroy());
     const confirmed = path === "/userinfo" ? { claims: { sub: "u" } } : { claims };
@@ -221,10 +212,9 @@ test("a provider that goes away during a sign-in is reported, and its document i
   assert.equal(asked(), 2);
 });
 
-test("a provider that does not answer in time is away", async () => {
+test("a provider that does not answer in time is away", async (t) => {
   const clock = manualClock(Date.now());
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, { clock });
+  const { provider, gateway } = await startBoth(t, { clock });
   const starts = [() => {}, (response: ServerResponse) => void response.writeHead(200).write("{")];
   for (const start of starts) {
     const arrived = Promise.withResolvers<void>();
@@ -287,9 +277,8 @@ test("the secret is not sent in plain text to another host", async () => {
   });
 });
 
-test("an address may begin ten sign-ins a minute, together with those by key", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("an address may begin ten sign-ins a minute, together with those by key", async (t) => {
+  const { gateway } = await startBoth(t);
   for (let i = 0; i < 5; i++) {
     assert.equal((await begin(gateway)).status, 200);
     assert.equal((await ask(gateway, "session", { body: { key: "guess" } })).status, 401);
@@ -305,9 +294,8 @@ test("an address may begin ten sign-ins a minute, together with those by key", a
   });
 });
 
-test("answers without a sign-in are logged, counted and limited, and do not prevent a sign-in", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("answers without a sign-in are logged, counted and limited, and do not prevent a sign-in", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { url, cookie } = await begun(gateway);
   const back = provider.confirm(url, { claims });
   for (let i = 0; i < 10; i++) assertRefused(await open(back, undefined), notOpen);
@@ -325,9 +313,8 @@ test("answers without a sign-in are logged, counted and limited, and do not prev
   assert.equal((await ask(gateway, "session", { body: { key: gateway.key } })).status, 200);
 });
 
-test("another site cannot begin a sign-in", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("another site cannot begin a sign-in", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   for (const headers of [
     { "x-sluice-dashboard": undefined },
     { origin: undefined },

@@ -1,7 +1,5 @@
 /** Sign-in at an OpenID provider: the good paths, roles, and what ends a session. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { ask, pipeline, signIn } from "../gateway.ts";
 import {
@@ -12,6 +10,7 @@ import {
   open,
   section,
   sessionIn,
+  startBoth,
   startWithOidc,
   tryToSignIn,
 } from "./fixture.ts";
@@ -20,9 +19,8 @@ import { clientSecret, startScriptedProvider } from "./scripted-provider.ts";
 const admin = { sub: "admin-1", email: "ops@example.org", groups: ["ops", "all"] };
 const viewer = { sub: "viewer-1", groups: ["staff"] };
 
-test("a user signs in at the provider, changes something, and signs out", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a user signs in at the provider, changes something, and signs out", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { body: out } = await ask(gateway, "session");
   assert.deepEqual(out, { signed_in: false, oidc: { name: "OpenID" } });
 
@@ -93,9 +91,8 @@ test("a user signs in at the provider, changes something, and signs out", async 
   }
 });
 
-test("claims that the ID token lacks are read from the userinfo endpoint, of the same subject only", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("claims that the ID token lacks are read from the userinfo endpoint, of the same subject only", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const claims = { sub: "u", groups: undefined };
   const more = { groups: ["ops"], email: "u@example.org" };
   const good = await tryToSignIn(gateway, provider, { claims, userinfo: { sub: "u", ...more } });
@@ -113,9 +110,8 @@ test("a provider that accepts the secret only in the form gets it there", async 
   assert.match(await enter(gateway, provider, admin), /^sluice_dashboard_/);
 });
 
-test("behind a proxy that terminates TLS, the address and the cookies are those of https", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("behind a proxy that terminates TLS, the address and the cookies are those of https", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const origin = gateway.adminUrl.replace("http:", "https:");
   const { body, headers } = await ask(gateway, "session/oidc", {
     method: "POST",
@@ -145,9 +141,8 @@ test("behind a proxy that terminates TLS, the address and the cookies are those 
   for (const each of cookies) assert.match(each, /; Secure$/);
 });
 
-test("the sign-in of a page without TLS is not accepted from a cookie with the prefix", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("the sign-in of a page without TLS is not accepted from a cookie with the prefix", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const { url, cookie } = await begun(gateway);
   const back = provider.confirm(url, { claims: admin });
   assertRefused(await open(back, `__Host-${cookie}`), {
@@ -158,9 +153,8 @@ test("the sign-in of a page without TLS is not accepted from a cookie with the p
   assert.equal((await open(back, cookie)).status, 303);
 });
 
-test("a new sign-in ends the session that the browser had", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a new sign-in ends the session that the browser had", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const statuses = async (...cookies: string[]): Promise<number[]> => {
     const asked = cookies.map((cookie) => ask(gateway, "live", { cookie }));
     return (await Promise.all(asked)).map(({ status }) => status);
@@ -187,29 +181,8 @@ test("a new sign-in ends the session that the browser had", async () => {
   assert.match(cancelled, /^sluice_sign_in_\d+=; Path=\/dashboard\/oidc; Max-Age=0;/);
 });
 
-test("while the store cannot be written, a new sign-in does not leave the old session behind", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
-  const first = await signIn(gateway, gateway.key);
-  const { body, headers } = await ask(gateway, "session/oidc", { method: "POST", cookie: first });
-  const flow = (headers.getSetCookie()[0] ?? "").split(";", 1)[0];
-  const db = new DatabaseSync(join(gateway.folder, "data/state.db"));
-  db.exec("ALTER TABLE claims RENAME TO lost; ALTER TABLE endings RENAME TO lost_endings");
-  const byKey = await ask(gateway, "session", { body: { key: gateway.key }, cookie: first });
-  assert.deepEqual([byKey.status, byKey.headers.getSetCookie()], [503, []]);
-  assertRefused(await open(provider.confirm(body.url, { claims: admin }), flow), {
-    status: 503,
-    code: "GATEWAY_SERVICE_UNAVAILABLE",
-    message: /cannot use its store/,
-  });
-  db.exec("ALTER TABLE lost RENAME TO claims; ALTER TABLE lost_endings RENAME TO endings");
-  db.close();
-  assert.equal((await ask(gateway, "live", { cookie: first })).status, 200);
-});
-
-test("a user without a role is refused, with the name of the claim", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, {
+test("a user without a role is refused, with the name of the claim", async (t) => {
+  const { provider, gateway } = await startBoth(t, {
     options: `rolesClaim: [realm_access, "<b>"], roles: { admin: [ops] }`,
   });
   const wanted = {
@@ -223,9 +196,8 @@ test("a user without a role is refused, with the name of the claim", async () =>
   await enter(gateway, provider, { realm_access: { "<b>": "ops" } });
 });
 
-test("a viewer reads everything and changes nothing", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a viewer reads everything and changes nothing", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const cookie = await enter(gateway, provider, viewer);
   const { body } = await ask(gateway, "session", { cookie });
   assert.deepEqual([body.role, body.scope, body.may_change], ["viewer", "platform", false]);
@@ -270,9 +242,8 @@ test("a viewer reads everything and changes nothing", async () => {
   assert.deepEqual((await ask(gateway, "changes", { cookie })).body, before);
 });
 
-test("the administrator of a workspace sees and changes only it", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer, {
+test("the administrator of a workspace sees and changes only it", async (t) => {
+  const { provider, gateway } = await startBoth(t, {
     options: "roles: { workspaceAdmin: [customers] }, workspaceClaim: tenant",
   });
   const { tenant } = gateway;
@@ -306,9 +277,8 @@ test("the administrator of a workspace sees and changes only it", async () => {
   assertRefused(await tryToSignIn(gateway, provider, { claims }), { ...denied, message });
 });
 
-test("a session ends at once if a reload takes the role away, or the provider, and no other reload ends it", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
+test("a session ends at once if a reload takes the role away, or the provider, and no other reload ends it", async (t) => {
+  const { provider, gateway } = await startBoth(t);
   const first = await enter(gateway, provider, admin);
   const second = await enter(gateway, provider, viewer);
   const byKey = await signIn(gateway, gateway.key);
@@ -356,19 +326,4 @@ test("another gateway with the same secret can finish the sign-in", async () => 
   const returned = await open(back, cookie.replace(from, to));
   assert.equal(returned.status, 303, returned.text);
   assert.equal((await ask(two, "live", { cookie: sessionIn(returned) })).status, 200);
-});
-
-test("a form that is sent twice is one change, and users do not share forms", async () => {
-  await using provider = await startScriptedProvider();
-  await using gateway = await startWithOidc(provider.issuer);
-  const one = await enter(gateway, provider, admin);
-  const two = await enter(gateway, provider, { ...admin, sub: "admin-2" });
-  const headers = { "idempotency-key": "form-12345678" };
-  const send = (cookie: string) =>
-    ask(gateway, "workspaces", { cookie, headers, body: { name: "new", plan: "free" } });
-  const [first, again, other] = [await send(one), await send(one), await send(two)];
-  assert.deepEqual([first.status, again.status, other.status], [201, 201, 201]);
-  assert.equal(again.headers.get("idempotent-replayed"), "true");
-  assert.equal(again.body.workspace.id, first.body.workspace.id);
-  assert.notEqual(other.body.workspace.id, first.body.workspace.id);
 });

@@ -9,7 +9,7 @@ import {
   widthExcess,
   type WatchedPage,
 } from "../../../../watched-page.ts";
-import { enter as enterKey, type Watched } from "../gateway.ts";
+import type { Watched } from "../gateway.ts";
 import { startWithOidc } from "./fixture.ts";
 import { openRealProvider, type RealProvider } from "./real-provider.ts";
 
@@ -95,71 +95,6 @@ test("an administrator signs in, and is the author of a change; signing out ends
     assert.deepEqual(problems, []);
   }));
 
-test("a viewer has no buttons for changes, and no playground", (t) =>
-  withBoth(t, async ({ open }) => {
-    const { page, problems } = await open();
-    await enter(page, "victor");
-    await page.getByText("whole deployment, read only").waitFor();
-    const links = page.getByRole("navigation").getByRole("link");
-    assert.deepEqual(await links.allTextContents(), [
-      "Live",
-      "Spend",
-      "Keys",
-      "Workspaces",
-      "Changes",
-      "Health",
-      "Pipeline",
-      "Plugins",
-    ]);
-    await page.getByRole("link", { name: "Keys" }).click();
-    await page.getByRole("cell", { name: "read only" }).first().waitFor();
-    assert.equal(await page.getByRole("button", { name: /New key|Edit|Rotate|Revoke/ }).count(), 0);
-    await page.getByRole("link", { name: "Workspaces" }).click();
-    await page
-      .getByRole("link", { name: /^Changes: / })
-      .first()
-      .waitFor();
-    assert.equal(
-      await page.getByRole("button", { name: /New workspace|Plan|Credit|Limit/ }).count(),
-      0,
-    );
-    await page.goto(page.url().replace(/#.*/, "#/playground"));
-    await page.getByText("All checks pass.").waitFor();
-    assert.deepEqual(problems, []);
-  }));
-
-test("a user without a role, or who cancels, sees the reason and the sign-in page", (t) =>
-  withBoth(t, async ({ open }) => {
-    const { page, problems } = await open();
-    await enter(page, "nobody");
-    await page.getByRole("heading", { name: "Not signed in" }).waitFor();
-    await page.getByText('its claim "groups" has none of the values that give one').waitFor();
-    await page.getByText("GATEWAY_PERMISSION_DENIED").waitFor();
-    // The browser itself writes the status of the page to the console.
-    assert.match(problems.splice(0).join(), /^error: Failed to load resource.* 403 /);
-    await page.getByRole("link", { name: "Back to the sign-in page" }).click();
-    await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
-
-    await page.context().clearCookies();
-    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
-    await page.getByRole("link", { name: "[ Cancel ]" }).click();
-    await page.getByText("Example ID did not confirm the sign-in.").waitFor();
-    assert.match(problems.splice(0).join(), /^error: Failed to load resource.* 401 /);
-  }));
-
-test("while the provider is away, the form says so with a code, and a key still signs in", (t) =>
-  withBoth(t, async ({ gateway, provider, open }) => {
-    provider.stop();
-    const { page, problems } = await open();
-    await page.getByRole("button", { name: "Sign in with Example ID" }).click();
-    const alert = page.getByRole("alert");
-    await alert.getByText("Not signed in: Example ID cannot be reached").waitFor();
-    assert.match((await alert.textContent()) ?? "", /\(GATEWAY_SERVICE_UNAVAILABLE\)\.$/);
-    assert.match(problems.splice(0).join(), /^error: Failed to load resource.* 503 /);
-    await enterKey(page, gateway.key);
-    assert.deepEqual(problems, []);
-  }));
-
 test("the sign-in page and the page of a refusal are readable, light and dark, on a phone", (t) =>
   withBoth(t, async ({ gateway, open }) => {
     for (const colorScheme of ["light", "dark"] as const) {
@@ -174,15 +109,4 @@ test("the sign-in page and the page of a refusal are readable, light and dark, o
       await page.getByText("GATEWAY_INVALID_PARAMS").waitFor();
       await judge("refusal");
     }
-  }));
-
-test("the button is reached by the keyboard", (t) =>
-  withBoth(t, async ({ provider, open }) => {
-    const { page, problems } = await open();
-    await page.getByLabel("API key").waitFor();
-    const isThere = "document.activeElement.textContent.trim() === 'Sign in with Example ID'";
-    for (let i = 0; i < 5 && !(await page.evaluate(isThere)); i++) await page.keyboard.press("Tab");
-    await page.keyboard.press("Enter");
-    await page.waitForURL((url) => url.origin === provider.issuer);
-    assert.deepEqual(problems, []);
   }));

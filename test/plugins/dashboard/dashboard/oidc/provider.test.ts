@@ -72,15 +72,6 @@ test("the issuer may have a path, and scopes are requested once", async () => {
   ]);
 });
 
-test("sign-ins that begin at the same time ask for the document once", async () => {
-  await using scripted = await startScriptedProvider();
-  const { provider, sent } = opened("https://id.example.com", scripted);
-  const begin = (): Promise<string> => provider.signInUrl(secrets, redirectUri);
-  const [one, two] = await Promise.all([begin(), begin()]);
-  assert.equal(one, two);
-  assert.equal(sent.length, 1);
-});
-
 test("a provider with https is never sent anything in plain text", async () => {
   await using scripted = await startScriptedProvider();
   const issuer = "https://id.example.com";

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  hasRole,
   isComplete,
   mergeClaims,
   userOf,
@@ -35,14 +34,6 @@ function emailOf(claims: object): string | undefined {
   const found = read(claims);
   return "user" in found ? found.user.email : "refused";
 }
-
-test("a user with several roles gets the one with the most rights", () => {
-  const workspace = "ws_1";
-  assert.equal(roleOf({ groups: ["staff", "tenant", "ops"], workspace }), "admin");
-  assert.equal(roleOf({ groups: ["staff", "tenant"], workspace }), "workspaceAdmin");
-  assert.equal(roleOf({ groups: ["x", "staff"], workspace }), "viewer");
-  assert.equal(roleOf({ groups: "staff" }), "viewer");
-});
 
 test("values are compared as they are, and only those of the claim itself count", () => {
   for (const groups of [
@@ -109,19 +100,6 @@ test("an e-mail address is shown unless it is not verified or has unusual charac
   }
 });
 
-test("a user keeps the role while the options map the value, for the same client and environment", () => {
-  const found = read({});
-  assert.ok("user" in found);
-  const { user } = found;
-  assert.equal(hasRole(user, options, "dev"), true);
-  assert.equal(hasRole(user, { ...options, clientSecret: "new", name: "x" }, "dev"), true);
-  assert.equal(hasRole(user, options, "prod"), false);
-  assert.equal(hasRole(user, { ...options, clientId: "other" }, "dev"), false);
-  assert.equal(hasRole(user, { ...options, issuer: "https://other.example" }, "dev"), false);
-  assert.equal(hasRole(user, { ...options, roles: { admin: ["x"] } }, "dev"), false);
-  assert.equal(hasRole(user, { ...options, roles: { viewer: ["ops"] } }, "dev"), false);
-});
-
 test("the longest session fits into a cookie", () => {
   const value = "é".repeat(200);
   const found = read(
@@ -151,11 +129,4 @@ test("claims of the userinfo endpoint are added, also inside of a claim, and tho
   // A claim called __proto__ is a claim like any other.
   const hostile = JSON.parse('{"__proto__":{"groups":["ops"]}}') as Record<string, unknown>;
   assert.equal(isComplete(mergeClaims({ sub: "u" }, hostile), options), false);
-});
-
-test("only administrators of a workspace need its claim", () => {
-  assert.equal(isComplete({ groups: ["ops"] }, options), true);
-  assert.equal(isComplete({ groups: ["nobody"] }, options), true);
-  assert.equal(isComplete({ groups: ["tenant"] }, options), false);
-  assert.equal(isComplete({ groups: ["tenant"], workspace: "ws_1" }, options), true);
 });

@@ -6,19 +6,12 @@ import {
   monthWindow,
   RollingWindow,
 } from "../../../../plugins/billing/metering/windows.ts";
+import { drawn } from "../../../../plugins/billing/leases/months.ts";
+import { MonthDraws } from "../../../../plugins/billing/metering/month-draws.ts";
 
 const minute = 60_000;
 const hour = 3_600_000;
-const day = 24 * hour;
 const noon = Date.UTC(2026, 0, 15, 12);
-
-test("an empty window holds no memory", () => {
-  const window = new RollingWindow(dayWindow);
-  assert.equal(window.isEmpty(noon), true);
-  window.add(noon, 0);
-  assert.equal(window.isEmpty(noon), false);
-  assert.equal(window.isEmpty(noon + 2 * day), true);
-});
 
 test("sums match a list of all charges, whatever the clock does", () => {
   const move = fc.oneof(
@@ -67,5 +60,45 @@ test("the sum falls to the amount exactly at the time that clearsAt returns", ()
         return window.sum(clears - 1) > most && window.sum(clears) <= most;
       },
     ),
+  );
+});
+
+const amount = fc.integer({ min: 0, max: 60 });
+const limits = fc.record({
+  kind: fc.constant("workspace" as const),
+  includedMilliCu: amount,
+  purchasedMilliCu: amount,
+  overageMilliCu: fc.constantFrom(0, 40),
+});
+
+test("the divisions of charges add up to that of the month's sum, whatever limits change, and can be reversed", () => {
+  const charges = fc.array(fc.tuple(amount, limits, fc.boolean()), { maxLength: 30 });
+  fc.assert(
+    fc.property(charges, (list) => {
+      const draws = new MonthDraws();
+      let month = 1;
+      let purchasedBefore = 0;
+      let sum = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
+      let total = 0;
+      draws.moveTo(month);
+      for (const [cost, now, isNewMonth] of list) {
+        if (isNewMonth) {
+          draws.moveTo(++month);
+          purchasedBefore += sum.purchasedMilliCu;
+          sum = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
+          total = 0;
+        }
+        draws.add(7, now);
+        draws.takeBack();
+        draws.moveTo(month);
+        const split = draws.add(cost, now);
+        draws.save();
+        total += cost;
+        for (const part of ["includedMilliCu", "purchasedMilliCu", "overageMilliCu"] as const) {
+          sum[part] += split[part];
+        }
+        assert.deepEqual(sum, drawn(total, now, purchasedBefore));
+      }
+    }),
   );
 });

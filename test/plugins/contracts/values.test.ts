@@ -3,6 +3,9 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice, readTokenPrices } from "sluice-gateway/services";
 import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
+import { anonymous, setPrincipal } from "../../../plugins/contracts/principal.ts";
+import { fakeExchange, keyPrincipal } from "../fakes.ts";
+import { parseTime } from "../../../plugins/contracts/time.ts";
 
 for (const [text, digits, places] of [
   ["0", 0n, 0],
@@ -17,30 +20,10 @@ for (const [text, digits, places] of [
   });
 }
 
-for (const text of [
-  "",
-  " ",
-  ".",
-  "1.",
-  ".5",
-  "-1",
-  "-0",
-  "+1",
-  "1e3",
-  "1E-3",
-  "0x10",
-  "1_000",
-  "1,5",
-  "1.2.3",
-  " 1",
-  "1 ",
-  "1\n",
-  "١",
-  "NaN",
-  "Infinity",
-  "1".repeat(19),
-  `0.${"1".repeat(31)}`,
-]) {
+const wrong = "| |.|1.|.5|-1|-0|+1|1e3|1E-3|0x10|1_000|1,5|1.2.3| 1|1 |1\n|١|NaN|Infinity".split(
+  "|",
+);
+for (const text of [...wrong, "1".repeat(19), `0.${"1".repeat(31)}`]) {
   test(`${JSON.stringify(text)} is not a decimal`, () => {
     assert.equal(parseDecimal(text), undefined);
     assert.equal(decimalText(text), undefined);
@@ -163,11 +146,6 @@ test("a missing or invalid price or rate costs nothing", () => {
   assert.equal(costOf(0, "12", "0.25"), 0);
 });
 
-test("an absurd cost is limited to a safe integer", () => {
-  const absurd = "999999999999999999";
-  assert.equal(costOf(1e9, absurd, absurd, 1_000_000), Number.MAX_SAFE_INTEGER);
-});
-
 /** A number of tokens and a part of it, which may be larger than its whole. */
 const wholeAndPart = fc.tuple(fc.nat(1_000_000), fc.option(fc.nat(1_000_001), { nil: undefined }));
 
@@ -225,4 +203,74 @@ test("the reservation takes the dearer price of the prompt and the dearer price 
   };
   assert.equal(maxOf("3", "1", "5", "7"), 370);
   assert.equal(maxOf("1", "3", "7", "5"), 370);
+});
+
+test("a caller is noted with its workspace, twice its rate, and whether it operates the gateway", () => {
+  for (const [capability, isOperator] of [
+    ["inference", false],
+    ["platform:admin", true],
+  ] as const) {
+    const x = fakeExchange();
+    const principal = keyPrincipal({ id: "oidc_ada", rps: 7, capabilities: [capability] });
+    setPrincipal(x, principal);
+    assert.equal(x.get("principal"), principal);
+    const caller = { id: "oidc_ada", group: "ws_1", burst: 14, isOperator };
+    assert.deepEqual(x.facts, { caller });
+  }
+});
+
+test("an anonymous caller is set and not noted", () => {
+  const x = fakeExchange();
+  const principal = anonymous("invalid authorization format");
+  setPrincipal(x, principal);
+  assert.equal(x.get("principal"), principal);
+  assert.deepEqual(principal, {
+    kind: "anonymous",
+    reason: "invalid authorization format",
+    cause: "malformed",
+  });
+  assert.deepEqual(x.facts, {});
+});
+
+test("times of RFC 3339 and dates are milliseconds since 1970", () => {
+  const noon = Date.UTC(2026, 0, 31, 12);
+  for (const text of [
+    "2026-01-31T12:00:00Z",
+    "2026-01-31t12:00:00.000z",
+    "2026-01-31T13:30:00+01:30",
+    "2026-01-31T12:00:00-00:00",
+  ]) {
+    assert.equal(parseTime(text), noon, text);
+  }
+  assert.equal(parseTime("2026-01-31"), Date.UTC(2026, 0, 31));
+  assert.equal(parseTime("2024-02-29"), Date.UTC(2024, 1, 29));
+});
+
+test("text that is not a time, or not a valid date, is undefined", () => {
+  for (const text of [
+    "",
+    "2026",
+    "2026-1-1",
+    "2026-02-29",
+    "2026-13-01",
+    "2026-04-31T00:00:00Z",
+    "2026-01-01T24:00:00Z",
+    "2026-01-01T00:00:00",
+    "2026-01-01 00:00:00Z",
+    "1767225600000",
+    "now",
+  ]) {
+    assert.equal(parseTime(text), undefined, text);
+  }
+});
+
+test("every instant of four-digit years is read back from its own text", () => {
+  const instants = fc.date({
+    min: new Date("0001-01-01"),
+    max: new Date("9999-12-31T23:59:59.999Z"),
+    noInvalidDate: true,
+  });
+  fc.assert(
+    fc.property(instants, (date) => assert.equal(parseTime(date.toISOString()), date.getTime())),
+  );
 });

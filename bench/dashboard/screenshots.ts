@@ -1,18 +1,18 @@
 /**
  * Makes the screenshots in docs/images from a running gateway with the demo node, the demo model and some traffic:
- * `node test/docs/screenshots.ts`. It needs Chromium. Run it after the page has changed. With a folder as argument, it
+ * `node bench/dashboard/screenshots.ts`. It needs Chromium. Run it after the page has changed. With a folder as argument, it
  * also writes all views there, light and dark and on a phone, so that they can be judged.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { fillDataFolder } from "../../bench/dashboard/fill.ts";
-import { createRandom } from "../../bench/soak/random.ts";
+import { fillDataFolder } from "./fill.ts";
+import { createRandom } from "../soak/random.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { startDemos } from "../../src/commands/demo.ts";
 import type { Clock } from "../../src/plugin.ts";
-import { launch } from "../browser.ts";
+import { launch } from "../../test/browser.ts";
 
 const root = join(import.meta.dirname, "../..");
 const images = join(root, "docs/images");
