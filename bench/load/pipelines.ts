@@ -7,6 +7,8 @@ const here = import.meta.dirname;
 export interface Variant {
   /** Number of gateway threads. Default: 1. */
   readonly threads?: number;
+  /** Number of cores that the gateway may use. */
+  readonly cores?: number;
   /** `charges`: without charges. `all`: also without keys (unless the surface needs one), limits and access log. */
   readonly without?: "charges" | "all";
   readonly metering?: object;

@@ -27,9 +27,9 @@ export interface Workload {
 
 const here = import.meta.dirname;
 
-/** Cores of a gateway with several threads. With two cores, it shares the second one with the load. */
-function coresOf({ threads = 1 }: Variant): string {
-  return `0-${Math.min(threads, availableParallelism()) - 1}`;
+/** Cores of a gateway: one per thread by default. With two cores, it shares the second one with the load. */
+function coresOf({ threads = 1, cores = threads }: Variant): string {
+  return `0-${Math.min(cores, availableParallelism()) - 1}`;
 }
 
 const httpUrl = ({ port }: Peer): string => `http://127.0.0.1:${port}`;
@@ -126,6 +126,7 @@ export const workloads: Readonly<Record<string, Workload>> = {
       ...proxies(proxiedPaths.node),
       nodeTarget({ cacheBytes: 0, singleFlight: false })("sluice, cache off", {}),
       ...variants(nodeTarget({})),
+      nodeTarget({})("sluice, 1 thread on 2 cores", { cores: 2 }),
     ],
   },
   mcp: {

@@ -39,6 +39,8 @@ frontend all
     DATA_DIR: join(folder, "data"),
     GATEWAY_SECRET: "a secret of at least thirty-two characters",
   };
+  const sluice = [main, "start", "--config", join(root, "pipeline.yaml")];
+  const flags = ["--max-semi-space-size=8", "--min-semi-space-size=8"];
   const all: StartPeer[] = [
     { name: "bare Node, `node -e 0`", command: [node, "-e", "0"] },
     {
@@ -67,12 +69,9 @@ await app.listen({ port: ${port}, host: "127.0.0.1" });`,
       ],
       path: "/",
     },
-    {
-      name: "sluice, the shipped file",
-      command: [node, main, "start", "--config", join(root, "pipeline.yaml")],
-      env,
-      path: "/healthz",
-    },
+    { name: "sluice, the shipped file", command: [node, ...sluice], env, path: "/healthz" },
+    // As the image and the systemd unit start it.
+    { name: "sluice, started once", command: [node, ...flags, ...sluice], env, path: "/healthz" },
     { name: "nginx", command: ["nginx", "-c", file("nginx.conf", nginx)], path: "/" },
     { name: "haproxy", command: ["haproxy", "-db", "-f", file("haproxy.cfg", haproxy)], path: "/" },
     {
