@@ -24,6 +24,20 @@ export function damageOf(file: string): StoreError | undefined {
   }
 }
 
+/** The error of a damaged database, as plain data that threads can send. */
+export interface Damage {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+/** Checks the files one by one. */
+export function damagesOf(files: readonly string[]): readonly Damage[] {
+  return files.flatMap((file): Damage[] => {
+    const damage = damageOf(file);
+    return damage === undefined ? [] : [{ message: damage.message, remedy: damage.remedy }];
+  });
+}
+
 function damaged(file: string, problem: string): StoreError {
   return new StoreError(
     "SLUICE_STORE_CORRUPT",
