@@ -16,12 +16,9 @@ export const maxTokens = 100;
 
 const absurdUsage = [
   usageOf(1e9, 1e9),
-  usageOf(5, maxTokens + 1),
   usageOf(1e6, 2),
-  usageOf(Number.MAX_SAFE_INTEGER, 1),
   { prompt_tokens: -1e9, completion_tokens: 5 },
   { prompt_tokens: "1e400", completion_tokens: "20" },
-  { prompt_tokens: 0.5, completion_tokens: null },
   [usageOf(1e9, 1e9)],
 ];
 
@@ -65,18 +62,6 @@ export const hostileScripts: readonly (readonly [name: string, script: Script])[
         deltas([{ tool_calls: calls }, { content: "x" }], "tool_calls"),
       ] as const,
   ),
-  [
-    "mixes calls",
-    deltas(
-      [
-        callDelta(0, '{"a":', first),
-        callDelta(1, '{"b":', { id: "call_2", name: "g" }),
-        callDelta(0, "1}"),
-        callDelta(1, "2}"),
-      ],
-      "tool_calls",
-    ),
-  ],
   [
     "continues a call after its end",
     deltas([callDelta(0, "{}", first), { content: "x" }, callDelta(0, "{}")]),
@@ -130,7 +115,6 @@ export const hostileScripts: readonly (readonly [name: string, script: Script])[
     },
   ],
   ["ends its head oddly", raw(200, { "content-length": "3" }, ["abc"])],
-  ["fails", failing(500)],
   ["refuses", failing(418)],
   ["cuts the connection", cutImmediately],
 ];

@@ -446,9 +446,9 @@ for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
     await using opened = await openNetwork(worker.url);
     const asked = ask(opened.network, {}, (reader) => ({
       ...reader,
-      [callback](...args: readonly unknown[]) {
+      [callback](...args: Parameters<AnswerReader["onEnd"]>) {
         // If it is the last callback, no other follows.
-        if (callback === "onEnd") Reflect.apply(reader.onEnd, reader, args);
+        if (callback === "onEnd") reader.onEnd(...args);
         throw new Error("a bug of the reader's");
       },
     }));
