@@ -20,7 +20,7 @@ import { fakeExchange } from "../../fakes.ts";
 import { model } from "../chat/gateway.ts";
 import { assertEvents as assertMessage, type StreamedBlock } from "../messages/check-stream.ts";
 import { eventsOf as messageEventsOf } from "../messages/gateway.ts";
-import { assertEvents as assertResponse } from "../responses/check-stream.ts";
+import { assertEvents as assertStream, assertResponse } from "../responses/check-stream.ts";
 import { eventsOf as responseEventsOf, type Event } from "../responses/gateway.ts";
 import {
   forRandomAnswers,
@@ -149,9 +149,12 @@ function responsesApi(random: Random, customTools: readonly string[] = []): Api 
   };
   return {
     stream: () => renderer.stream(completion),
-    readStream: (text) => read(assertResponse(responseEventsOf(text))),
-    whole: (answer, charged) =>
-      read(JSON.parse(renderer.whole(completion, messageOf(answer), charged))),
+    readStream: (text) => read(assertStream(responseEventsOf(text))),
+    whole(answer, charged) {
+      const response: Event = JSON.parse(renderer.whole(completion, messageOf(answer), charged));
+      assertResponse(response);
+      return read(response);
+    },
     expected: (parts_) => parts_,
     unknown: { tool_calls: "stop" },
   };

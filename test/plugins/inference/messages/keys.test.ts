@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { WebSocket } from "ws";
 import { environment, openReceiver } from "../../edge/trace/otlp-receiver.ts";
-import { type Answer, type RequestOptions } from "../chat/gateway.ts";
+import { model, type Answer, type RequestOptions } from "../chat/gateway.ts";
 import { messagesBody, startMessages, type MessagesGateway } from "./gateway.ts";
 
 const unknownKey = `gateway_dev_${"0".repeat(32)}`;
@@ -141,6 +141,8 @@ describe("refusals", { timeout: 60_000 }, () => {
         "GATEWAY_INVALID_PARAMS",
       );
     }
+    const large = { system: "x".repeat(11 << 20) };
+    assertError(await gateway.create(large), 413, "request_too_large", "GATEWAY_INVALID_PARAMS");
     const { key } = await gateway.gateway.issue({ rpsLimit: 1 });
     for (;;) {
       const answer = await gateway.create({}, { key });
@@ -152,10 +154,18 @@ describe("refusals", { timeout: 60_000 }, () => {
     }
   });
 
-  it("of models have the shape of the API that the client speaks", async () => {
+  it("of models, and the models, have the shape of the API that the client speaks", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
     const get = (path: string, more: RequestOptions = {}): Promise<Answer> =>
       gateway.send(undefined, { path, method: "GET", headers, ...more });
+    const { json } = await get("/v1/models");
+    const { data, ...page } = json;
+    const { created_at: created } = data[0];
+    assert.equal(new Date(created).toISOString(), created);
+    const shown = { type: "model", id: model, display_name: model, created_at: created };
+    assert.deepEqual(data, [shown]);
+    assert.deepEqual(page, { has_more: false, first_id: model, last_id: model });
+    assert.deepEqual((await get(`/v1/models/${model}`)).json, shown);
     const { key } = await gateway.gateway.issue({ capabilities: [] });
     const forbidden = await get("/v1/models", { key });
     assertError(forbidden, 403, "permission_error", "GATEWAY_PERMISSION_DENIED");
