@@ -2,15 +2,12 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { limitsMs, lookMs } from "../../../plugins/alerts/alerts/start.ts";
 import { startBareGateway, type BareGateway } from "../../../src/testing/gateway.ts";
 import { startTestGateway } from "../../../plugins/contracts/testing.ts";
-import { expiredCert, expiredKey } from "../../certificate.ts";
 import { manualClock, type ManualClock } from "../../../src/testing/clock.ts";
 
 const key = Buffer.alloc(24, 1);
@@ -158,24 +155,6 @@ routes: [{ path: /api, methods: [GET], run: [], to: { forward: { upstream: api }
   );
 });
 
-test("a certificate that has expired is reported", async (t) => {
-  const receiver = await startReceiver(t);
-  const alerts = `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 1 }`;
-  const clock = manualClock(Date.UTC(2027, 0, 15));
-  await using _gateway = await startBareGateway({
-    pipeline: pipelineWith(alerts).replace("server: {", "server: { tls: { cert: ./c, key: ./k },"),
-    clock,
-    prepare(folder) {
-      writeFileSync(join(folder, "c"), expiredCert);
-      writeFileSync(join(folder, "k"), expiredKey);
-    },
-  });
-  clock.advance(lookMs);
-  await until(() => receiver.received.length === 1);
-  const { type, data } = receiver.received[0]?.event ?? assert.fail();
-  assert.deepEqual([type, data["reason"]], ["certificate.invalid", "expired"]);
-});
-
 test("a redirect of the receiver is not followed, and a full disk is reported until it is accepted", async (t) => {
   const receiver = await startReceiver(t);
   receiver.status = 307;
@@ -227,17 +206,18 @@ test("nothing is watched or sent without a url", async (t) => {
   assert.ok(!metrics.includes("sluice_alerts"));
 });
 
-for (const [alerts, message] of [
-  [`{ url: "https://x.example" }`, /missing key "secret"/],
-  [`{ url: "https://x.example", secret: whsec_c2hvcnQ= }`, /secret/],
-  [`{ url: "https://x.example", secret: "${"a".repeat(40)}" }`, /secret/],
-  [`{ url: "ftp://x.example", secret: ${secret} }`, /url/],
-  [`{ minFreePercent: 0 }`, /minFreePercent/],
-] as const) {
-  test(`the section is refused: ${alerts}`, async () => {
+test("a section that is not complete is refused", async () => {
+  for (const [alerts, message] of [
+    [`{ url: "https://x.example" }`, /missing key "secret"/],
+    [`{ url: "https://x.example", secret: whsec_c2hvcnQ= }`, /secret/],
+    [`{ url: "https://x.example", secret: "${"a".repeat(40)}" }`, /secret/],
+    [`{ url: "ftp://x.example", secret: ${secret} }`, /url/],
+    [`{ minFreePercent: 0 }`, /minFreePercent/],
+  ] as const) {
     await assert.rejects(
       startBareGateway({ pipeline: pipelineWith(`alerts: ${alerts}`) }),
       (error) => message.test(JSON.stringify(error) + String(error)),
+      alerts,
     );
-  });
-}
+  }
+});

@@ -70,25 +70,7 @@ function signatureOf({ headers, body }: Attempt): string {
   return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`;
 }
 
-test("an alert is posted once, with the signature of Standard Webhooks", async () => {
-  const { clock, delivery, attempts, value } = bench(() => 204);
-  delivery.add("disk.low", '{"type":"disk.low"}');
-  await turn();
-  clock.advance(3_600_000);
-  await turn();
-  assert.equal(attempts.length, 1);
-  const [attempt] = attempts;
-  assert.ok(attempt);
-  assert.equal(attempt.url, "http://receiver.test/hook");
-  assert.equal(attempt.body, '{"type":"disk.low"}');
-  assert.match(attempt.headers["webhook-id"] ?? "", /^msg_[\w-]{36}$/);
-  assert.equal(attempt.headers["webhook-timestamp"], String(Date.UTC(2026, 0, 15, 12) / 1000));
-  assert.equal(attempt.headers["webhook-signature"], signatureOf(attempt));
-  assert.equal(value("sluice_alerts_sent_total"), 1);
-  assert.equal(value("sluice_alerts_waiting"), 0);
-});
-
-test("an alert that is not accepted is sent again with the same id and a new timestamp", async () => {
+test("an alert is sent again with the same id, a new timestamp and a signature until it is accepted", async () => {
   const responses: Response[] = ["down", 302, 500, 200];
   const { clock, delivery, attempts, value, lines } = bench(() => responses.shift() ?? 200);
   delivery.add("a", "{}");
@@ -105,10 +87,16 @@ test("an alert that is not accepted is sent again with the same id and a new tim
   assert.equal(new Set(attempts.map(({ headers }) => headers["webhook-id"])).size, 1);
   assert.equal(new Set(attempts.map(({ headers }) => headers["webhook-timestamp"])).size, 4);
   for (const attempt of attempts) {
+    assert.deepEqual([attempt.url, attempt.body], ["http://receiver.test/hook", "{}"]);
+    assert.match(attempt.headers["webhook-id"] ?? "", /^msg_[\w-]{36}$/);
     assert.equal(attempt.headers["webhook-signature"], signatureOf(attempt));
   }
   assert.equal(value("sluice_alerts_failed_total", "attempt"), 3);
   assert.equal(value("sluice_alerts_sent_total"), 1);
+  assert.equal(value("sluice_alerts_waiting"), 0);
+  clock.advance(3_600_000);
+  await turn();
+  assert.equal(attempts.length, 4);
   assert.equal(lines.filter((line) => line.includes("trying again")).length, 1);
 });
 

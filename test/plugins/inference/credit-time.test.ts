@@ -53,6 +53,11 @@ describe("the time at which there is credit again", inTime, () => {
     for (const [api, answer] of await refusals(gateway)) {
       const hours = (Date.parse(timeIn(api, answer)) - clock.now()) / 3_600_000;
       assert.ok(hours > 23 && hours <= 25, `${api}: ${hours}`);
+      if (api === "messages") continue;
+      assert.equal(answer.headers["retry-after"], String(Math.ceil(hours * 3600)), api);
+      const { type, code, resets_at: resetsAt } = answer.json.error;
+      assert.deepEqual([type, code], ["usage_limit_reached", "insufficient_quota"]);
+      assert.equal(resetsAt, Date.parse(timeIn(api, answer)) / 1000);
     }
   });
 

@@ -16,8 +16,6 @@ const suites: readonly (readonly [file: string, ...skipped: readonly string[]])[
     "a network that passes no tools",
     "recognizes every refusal",
   ],
-  ["test/plugins/inference/responses/openai.test.ts", "(native)"],
-  ["test/plugins/inference/messages/sdk.test.ts", "(native)", "classes"],
 ];
 
 for (const [file, ...skipped] of suites) {

@@ -25,18 +25,10 @@ const moreRoutes = `
     websocket: true
     run: [{ use: edge }, { authorize: { require: "ledger:read" } }, meter]
     to: { ledger-ws: { upstream: ledger } }
-  - path: /v1/models
-    methods: [GET]
-    run: [{ use: edge }, { authorize: { require: "platform:read" } }]
-    to: models
   - path: /tma/workspaces/{id}
     methods: [GET]
     run: [{ use: edge }, { authorize: { require: "workspace:admin" } }]
     to: { workspaces: { do: show } }
-  - path: /tma/workspaces/{id}/usage
-    methods: [GET]
-    run: [{ use: edge }, { authorize: { require: "workspace:admin" } }]
-    to: { workspaces: { do: usage } }
 
 upstreams:
   ledger: { urls: "\${LEDGER_URL}" }
@@ -134,9 +126,7 @@ const bodies: Readonly<Record<string, object | undefined>> = {
   "/mcp": { jsonrpc: "2.0", id: 1, method: "initialize", params: protocol },
   "/v1/chat/completions": { model: "acme/m-1", messages },
   "/v1/ledger/rpc": ledgerCall,
-  "/v1/models": undefined,
   "/tma/workspaces/{id}": undefined,
-  "/tma/workspaces/{id}/usage": undefined,
 };
 
 test("every surface serves a caller with a token, and refuses every other", async () => {

@@ -285,24 +285,6 @@ test("the text of a failed tool is bounded, and other content of it is not passe
   assert.deepEqual(messages, ["x".repeat(2_000), "the tool failed", "a\nb"]);
 });
 
-test("a connection that breaks in a call fails this call alone", async () => {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  await using upstream = await server((message) => {
-    if (message.method !== "tools/call") return undefined;
-    if (message.params?.arguments?.text === "break") return { body: "{", breaks: true };
-    return promise.then(() => usualReply(message));
-  });
-  await using tested = await started(upstream);
-  const other = tested.call("acme_echo", { text: "other" });
-  await until(() => countOf(upstream, "tools/call") === 1);
-  const failed = await tested.call("acme_echo", { text: "break" });
-  assert.equal(!failed.ok && failed.message, "the tool did not answer");
-  resolve();
-  const outcome = await other;
-  assert.ok(outcome.ok);
-  assert.deepEqual(outcome.content, [{ type: "text", text: "other" }]);
-});
-
 test("a server that was restarted gets a new session, and the call runs once", async () => {
   let session = 0;
   let ran = 0;

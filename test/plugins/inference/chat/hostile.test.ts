@@ -80,47 +80,33 @@ describe("a stream that exceeds its token limit", inTime, () => {
   });
 });
 
-it(
-  "the error for an unknown model contains its shortened, printable id and the route that lists models",
-  inTime,
-  async () => {
-    await using chat = await startChat();
-    const none = await chat.ask({ model: "Test/None\u001b[31m\u202e-1" });
-    assert.equal(none.status, 404);
-    assert.equal(
-      none.json.error.message,
-      'the model "Test/None?[31m?-1" does not exist; GET /v1/models lists the models',
-    );
-    const path = "/classic/v1/chat/completions";
-    const long = await chat.ask({ model: "x".repeat(100_000) }, { path });
-    assert.ok(long.text.length < 300);
-    assert.match(long.json.error.message, /x…" does not exist; GET \/classic\/v1\/models/);
-  },
-);
+it("the error for an unknown model has its printable id and a route", inTime, async () => {
+  await using chat = await startChat();
+  const none = await chat.ask({ model: "Test/None\u001b[31m\u202e-1" });
+  assert.equal(none.status, 404);
+  assert.equal(
+    none.json.error.message,
+    'the model "Test/None?[31m?-1" does not exist; GET /v1/models lists the models',
+  );
+  const path = "/classic/v1/chat/completions";
+  const long = await chat.ask({ model: "x".repeat(100_000) }, { path });
+  assert.ok(long.text.length < 300);
+  assert.match(long.json.error.message, /x…" does not exist; GET \/classic\/v1\/models/);
+});
 
-it(
-  "tokens, duration and time to the first token are measured by model and network",
-  inTime,
-  async () => {
-    await using chat = await startChat();
-    await chat.stream();
-    await chat.ask();
-    chat.worker.script(failing(500));
-    await chat.ask();
-    const of =
-      'gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="Test/Model-1",network="classic"';
-    const metric = (line: string): Promise<number | undefined> => chat.metric(line);
-    assert.equal(
-      await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="input"}`),
-      10,
-    );
-    assert.equal(
-      await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="output"}`),
-      4,
-    );
-    assert.equal(await metric(`gen_ai_server_time_to_first_token_seconds_count{${of}}`), 1);
-    const duration = "gen_ai_server_request_duration_seconds_count";
-    assert.equal(await metric(`${duration}{${of},error_type=""}`), 2);
-    assert.equal(await metric(`${duration}{${of},error_type="unavailable"}`), 1);
-  },
-);
+it("tokens, duration and the first token are measured", inTime, async () => {
+  await using chat = await startChat();
+  await chat.stream();
+  await chat.ask();
+  chat.worker.script(failing(500));
+  await chat.ask();
+  const of =
+    'gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="Test/Model-1",network="classic"';
+  const metric = (line: string): Promise<number | undefined> => chat.metric(line);
+  assert.equal(await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="input"}`), 10);
+  assert.equal(await metric(`gen_ai_client_token_usage_sum{${of},gen_ai_token_type="output"}`), 4);
+  assert.equal(await metric(`gen_ai_server_time_to_first_token_seconds_count{${of}}`), 1);
+  const duration = "gen_ai_server_request_duration_seconds_count";
+  assert.equal(await metric(`${duration}{${of},error_type=""}`), 2);
+  assert.equal(await metric(`${duration}{${of},error_type="unavailable"}`), 1);
+});

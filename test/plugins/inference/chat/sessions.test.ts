@@ -44,34 +44,31 @@ async function startWithTwo(
   });
 }
 
-it(
-  "a session is a header of an agent, prompt_cache_key, or the beginning of the prompt",
-  inTime,
-  () =>
-    startWithTwo(async (_, ask) => {
-      const workersOf = async (
-        options: (n: number) => [object, RequestOptions?],
-      ): Promise<string[]> => {
-        const found = new Set<string>();
-        for (let n = 0; n < count; n++) found.add(await ask(...options(n)));
-        return [...found];
-      };
-      const turn = (n: number): object => ({ messages: [message("Begin"), message(`Turn ${n}`)] });
-      const other = (n: number): object => ({ messages: [message(`Other ${n}`)] });
-      assert.equal((await workersOf((n) => [turn(n)])).length, 1);
-      assert.equal((await workersOf((n) => [{ ...other(n), prompt_cache_key: "k" }])).length, 1);
-      for (const name of ["session-id", "x-claude-code-session-id", "x-session-affinity"]) {
-        const headers = { [name]: "agent-1" };
-        assert.equal((await workersOf((n) => [other(n), { headers }])).length, 1, name);
-      }
-      const metadata = { user_id: JSON.stringify({ session_id: "agent-1" }) };
-      const created = (n: number): [object, RequestOptions] => [
-        { ...other(n), max_tokens: 9, metadata },
-        { path: "/v1/messages" },
-      ];
-      assert.equal((await workersOf(created)).length, 1, "the metadata of the Messages API");
-      assert.equal((await workersOf((n) => [other(n)])).length, 2);
-    }),
+it("a session is a header, prompt_cache_key or the first message", inTime, () =>
+  startWithTwo(async (_, ask) => {
+    const workersOf = async (
+      options: (n: number) => [object, RequestOptions?],
+    ): Promise<string[]> => {
+      const found = new Set<string>();
+      for (let n = 0; n < count; n++) found.add(await ask(...options(n)));
+      return [...found];
+    };
+    const turn = (n: number): object => ({ messages: [message("Begin"), message(`Turn ${n}`)] });
+    const other = (n: number): object => ({ messages: [message(`Other ${n}`)] });
+    assert.equal((await workersOf((n) => [turn(n)])).length, 1);
+    assert.equal((await workersOf((n) => [{ ...other(n), prompt_cache_key: "k" }])).length, 1);
+    for (const name of ["session-id", "x-claude-code-session-id", "x-session-affinity"]) {
+      const headers = { [name]: "agent-1" };
+      assert.equal((await workersOf((n) => [other(n), { headers }])).length, 1, name);
+    }
+    const metadata = { user_id: JSON.stringify({ session_id: "agent-1" }) };
+    const created = (n: number): [object, RequestOptions] => [
+      { ...other(n), max_tokens: 9, metadata },
+      { path: "/v1/messages" },
+    ];
+    assert.equal((await workersOf(created)).length, 1, "the metadata of the Messages API");
+    assert.equal((await workersOf((n) => [other(n)])).length, 2);
+  }),
 );
 
 it("sessions with the same name of different keys are different", inTime, () =>

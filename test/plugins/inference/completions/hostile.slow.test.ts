@@ -1,23 +1,31 @@
 /**
- * Model servers that answer anything, over each API for completions. One exchange fails at most: ten other streams of
- * the same worker are open meanwhile, and complete with their own texts and charges.
+ * Model servers that answer anything, over each API for completions. One exchange fails at most: twelve other streams of
+ * the same worker are open meanwhile, and complete with their own texts and charges. What clients get of more such
+ * answers: chat/errors.test.ts and the files `hostile` and `native` of each API.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { TestKey } from "../../../../plugins/contracts/testing.ts";
-import { chunksOf, model, startChat, tokenMilli, type ChatGateway } from "../chat/gateway.ts";
+import {
+  chunksOf,
+  inRequestedShape,
+  model,
+  startChat,
+  tokenMilli,
+  type ChatGateway,
+} from "../chat/gateway.ts";
 import { assertEvents as assertMessage } from "../messages/check-stream.ts";
 import { eventsOf as messageEventsOf } from "../messages/gateway.ts";
 import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { usageOf, workerSecret } from "../networks/worker-scripts.ts";
+import { raw, usageOf, whole, workerSecret } from "../networks/worker-scripts.ts";
 import { assertEvents as assertResponse } from "../responses/check-stream.ts";
-import { eventsOf as responseEventsOf } from "../responses/gateway.ts";
-import { hostileScripts, maxTokens } from "./hostile-scripts.ts";
+import { callDelta, deltas, eventsOf as responseEventsOf } from "../responses/gateway.ts";
 
+const maxTokens = 100;
 /** The prompt and the tools are less than 1,000 tokens. */
 const maxMilli = (maxTokens + 1_000) * tokenMilli;
-const prompts = Array.from({ length: 10 }, (_, n) => `The stream number ${n}.`);
+const prompts = Array.from({ length: 12 }, (_, n) => `The stream number ${n} of them.`);
 
 /** An API: how it is asked, and how its streams are read. */
 interface Api {
@@ -75,38 +83,85 @@ const apis: Readonly<Record<string, Api>> = {
   },
 };
 
+const content = eventOf(chunkOf({ content: "word " }));
+const done = eventOf(chunkOf({}, { finishReason: "stop" })) + eventOf("[DONE]");
+const failure = eventOf({ error: { message: workerSecret } });
+const first = { id: "call_1", name: "f" };
+
+/** Sends pieces until the gateway stops reading. */
+function endless(pieceAt: (at: number) => string): Script {
+  return async (exchange) => {
+    exchange.begin();
+    for (let at = 0; (await exchange.push(pieceAt(at))) === "taken"; at++);
+  };
+}
+
+const absurd = usageOf(1e9, 1e9);
+const prototype =
+  'data: {"__proto__":{"usage":1},"constructor":1,"choices":[{"index":0,"delta":{"__proto__":{"content":"x"},"tool_calls":[{"__proto__":1}]}}]}\n\n';
+const hostileScripts: Readonly<Record<string, Script>> = {
+  "reports absurd usage": inRequestedShape({ usage: absurd, extra: { usage: absurd } }),
+  "writes a call that is none": deltas([{ tool_calls: [7] }, { content: "x" }], "tool_calls"),
+  "continues a call after its end": deltas([
+    callDelta(0, "{}", first),
+    { content: "x" },
+    callDelta(0, "{}"),
+  ]),
+  "opens calls without end": endless((at) =>
+    eventOf(chunkOf(callDelta(at, "", { id: `c${at}`, name: "f" }))).repeat(20),
+  ),
+  "writes arguments without end": endless((at) =>
+    eventOf(chunkOf(callDelta(0, "x", at === 0 ? first : undefined))).repeat(20),
+  ),
+  "writes long chunks without end": endless(() => eventOf(chunkOf({ content: "x".repeat(1e4) }))),
+  "writes empty choices without end": endless(() => eventOf(chunkOf({})).repeat(100)),
+  "writes thoughts without end": endless(() => eventOf(chunkOf({ reasoning: "hm" })).repeat(100)),
+  "writes all of it at once": raw(200, {}, [content.repeat(5_000) + done]),
+  "writes a million words": whole({ tokens: ["word ".repeat(1_000_000)] }),
+  "compresses them": raw(200, {}, [content.repeat(50_000) + done], true),
+  "is deeply nested": raw(200, {}, [`data: {"choices":${"[".repeat(100_000)}\n\n`]),
+  "has names of Object.prototype": raw(200, {}, [prototype, done]),
+  "goes on after its end": raw(200, {}, [content + done, content.repeat(100) + done]),
+  "reports an error after a word": raw(200, {}, [content, failure, content, done]),
+  "ends its head oddly": raw(200, { "content-length": "3" }, ["abc"]),
+};
+
 let chat: ChatGateway;
 /** One for each stream and one for the hostile exchange, because a workspace may send 200 requests per second. */
 let keys: readonly TestKey[];
 before(async () => {
-  chat = await startChat({ network: "passes: [tools], idleMs: 2000, answerMs: 2000" });
+  chat = await startChat({ network: "passes: [tools], idleMs: 20000, answerMs: 20000" });
   keys = await Promise.all([...prompts, "hostile"].map(() => chat.gateway.issue({})));
 });
 after(() => chat[Symbol.asyncDispose]());
 
-for (const [name, api] of Object.entries(apis)) {
-  describe(`beside ten streams over ${name}, a model server that`, { timeout: 60_000 }, () => {
-    for (const [what, script] of hostileScripts) {
-      it(`${what} fails one exchange at most`, async () => {
-        const complete = await openStreams(api);
+const all = Object.values(apis);
+/** The API of each of the other streams. */
+const apiOf = (at: number): Api => all[at % all.length] ?? assert.fail();
+
+describe("beside streams over every API, a model server that", { timeout: 60_000 }, () => {
+  for (const [what, script] of Object.entries(hostileScripts)) {
+    it(`${what} fails one exchange at most`, async () => {
+      const complete = await openStreams();
+      for (const api of all) {
         const earlier = chat.charges().length;
         for (const stream of [true, false]) await meetHostile(api, script, stream);
         const charges = chat.charges().slice(earlier);
         assert.ok(charges.length <= 2);
         for (const { usedMilliCu } of charges) assert.ok(usedMilliCu <= maxMilli);
-        await complete();
-      });
-    }
-  });
-}
+      }
+      await complete();
+    });
+  }
+});
 
 /**
  * Starts a stream for each prompt, which its client has begun to read. The returned function sends the rest, and asserts
  * that each client gets its own text and pays for it alone.
  */
-async function openStreams(api: Api): Promise<() => Promise<void>> {
+async function openStreams(): Promise<() => Promise<void>> {
   const held = prompts.map(() => chat.worker.hold());
-  const asked = prompts.map((prompt, at) => post(api, prompt, true, keys[at]));
+  const asked = prompts.map((prompt, at) => post(apiOf(at), prompt, true, keys[at]));
   const exchanges = await Promise.all(held);
   for (const exchange of exchanges) {
     const prompt = prompts.find((each) => exchange.text.includes(each)) ?? assert.fail();
@@ -127,7 +182,7 @@ async function openStreams(api: Api): Promise<() => Promise<void>> {
       exchange.end();
     }
     for (const [at, answer] of answers.entries()) {
-      assert.deepEqual(api.read(await answer.text()), {
+      assert.deepEqual(apiOf(at).read(await answer.text()), {
         text: `${prompts[at]} End.`,
         usedMilli: 7 * tokenMilli,
       });

@@ -1,7 +1,7 @@
 /** A streamed completion until its head has been sent: what may happen while the gateway waits for a step. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { AnswerReader, Charge, InferenceResult, Offer } from "sluice-gateway/services";
+import type { AnswerReader, Charge, Offer } from "sluice-gateway/services";
 import { chatApi } from "../../../../plugins/inference/chat/api.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
 import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
@@ -9,30 +9,10 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
 import { chatBody } from "../chat/gateway.ts";
 import { fakeExchange } from "../../fakes.ts";
+import { resultOf } from "./random-choices.ts";
 
 const choice = Buffer.from('{"index":0,"delta":{"content":"x"},"finish_reason":null}');
-const produced: InferenceResult = {
-  worker: {
-    network: "n",
-    id: "w",
-    pricing: {
-      network: "n",
-      coefficient: 1000,
-      pricePerTokenNano: "1",
-      tokenUsdRate: "1",
-      asOf: "2026-01-15T12:00:00Z",
-    },
-  },
-  usage: {
-    promptTokens: 1,
-    completionTokens: 1,
-    cachedTokens: undefined,
-    reasoningTokens: undefined,
-    estimated: true,
-  },
-  costMilliCu: 2,
-  finishReason: undefined,
-};
+const produced = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), costMilliCu: 2 };
 
 interface Scene {
   readonly x: Exchange;
@@ -56,38 +36,21 @@ function scene(): Scene {
       return head.promise;
     },
   };
-  const charge: Charge = {
-    reserve: () => undefined,
-    settle: ([line]) => void events.push(`charge ${line?.costMilliCu} ${line?.outcome}`),
-    open: () => ({ kind: "unavailable" }),
-    usedMilliCu: undefined,
-  };
+  const charge = {
+    settle: ([line]: Parameters<Charge["settle"]>[0]) =>
+      void events.push(`charge ${line?.costMilliCu} ${line?.outcome}`),
+  } as unknown as Charge;
   let reader: AnswerReader | undefined;
-  const offer: Offer = {
-    modelId: "Test/Model-1",
-    network: "test",
-    activeWorkers: 1,
-    maxOutputTokens: 1,
-    prompt: { passes: [], imageTokens: 1, contextTokens: undefined },
-    speaks: [],
-    usesSessions: false,
-    maxMilliCu: () => 0,
-    send(_, toTell) {
-      reader = toTell;
-      return {
-        pause: () => void events.push("pause"),
-        resume: () => void events.push("resume"),
-        abort() {
-          events.push("abort");
-          return produced;
-        },
-        abortWithUsage() {
-          events.push("leave");
-          return Promise.resolve(produced);
-        },
-      };
-    },
+  const call = {
+    pause: () => events.push("pause"),
+    resume: () => events.push("resume"),
+    abort: () => (events.push("abort"), produced),
+    abortWithUsage: async () => (events.push("leave"), produced),
   };
+  // Only the members that a completion uses.
+  const offer = {
+    send: (_: unknown, toTell: AnswerReader) => ((reader = toTell), call),
+  } as unknown as Offer;
   const sink: Sink = {
     onDrain: undefined,
     write(chunk) {

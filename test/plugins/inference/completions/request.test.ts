@@ -233,29 +233,6 @@ describe("bytes that are kept during an answer", () => {
   });
 });
 
-describe("the sizes of a request", () => {
-  it("contain the UTF-8 bytes of the messages", () => {
-    const messages = [
-      { role: "system", content: "1234" },
-      { role: "user", name: "12", content: [{ type: "text", text: "漢字🙂" }] },
-      { role: "assistant", content: null },
-    ];
-    assert.equal(read({ messages }).promptBytes, 4 + 2 + 10);
-  });
-
-  it("contain an upper bound for the tokens of the prompt: bytes, roles and template variables", () => {
-    const least = read().maxPromptTokens;
-    assert.ok(least >= "user".length + "Hi".length);
-    const longer = (members: object): number => read(members).maxPromptTokens - least;
-    const said = (content: string, role = "user") => ({ messages: [{ role, content }] });
-    assert.equal(longer(said("Hi漢")), 3);
-    assert.equal(longer(said("Hi", "user".repeat(2))), 4);
-    assert.ok(longer({ chat_template_kwargs: { documents: "x".repeat(1000) } }) >= 1000);
-    const short = Array.from({ length: 10 }, () => ({ role: "u", content: "" }));
-    assert.ok(read({ messages: short }).maxPromptTokens >= 10 * 16);
-  });
-});
-
 describe("a request is refused with a reason for", () => {
   it("a model that is missing or not a string", () => {
     for (const model of [undefined, null, "", 1, {}, ["a"]]) {

@@ -1,10 +1,6 @@
 /** The demo model over HTTP: documents, unstreamed answers, and streams with their intervals. */
 import assert from "node:assert/strict";
-import { IncomingMessage, request, ServerResponse } from "node:http";
-import { Socket } from "node:net";
 import { test } from "node:test";
-import { sendStream } from "../../../../plugins/inference/demo/chat-answer.ts";
-import { echo } from "../../../../plugins/inference/demo/echo.ts";
 import {
   demoModelId,
   startDemoModel,
@@ -20,27 +16,15 @@ interface Started extends AsyncDisposable {
   readonly clock: ManualClock;
   /** Resolves when the model has set a timer, which means that it has begun an answer. */
   readonly speaking: Promise<void>;
-  /** Resolves when the model has cancelled a timer. */
-  readonly silenced: Promise<void>;
 }
 
 async function start(): Promise<Started> {
   const clock = manualClock();
   const speaking = Promise.withResolvers<void>();
-  const silenced = Promise.withResolvers<void>();
-  const recorded = (timer: Disposable): Disposable => {
-    speaking.resolve();
-    return {
-      [Symbol.dispose]() {
-        timer[Symbol.dispose]();
-        silenced.resolve();
-      },
-    };
-  };
   const watched: Clock = {
     ...clock,
-    after: (ms, task) => recorded(clock.after(ms, task)),
-    every: (ms, task) => recorded(clock.every(ms, task)),
+    after: (ms, task) => (speaking.resolve(), clock.after(ms, task)),
+    every: (ms, task) => (speaking.resolve(), clock.every(ms, task)),
   };
   const model = await startDemoModel({ clock: watched });
   const close = () => model.close();
@@ -48,16 +32,14 @@ async function start(): Promise<Started> {
     model,
     clock,
     speaking: speaking.promise,
-    silenced: silenced.promise,
     [Symbol.asyncDispose]: close,
   };
 }
 
-function ask(model: DemoModel, body: object, signal?: AbortSignal): Promise<Response> {
+function ask(model: DemoModel, body: object): Promise<Response> {
   return fetch(`${model.url}/v1/chat/completions`, {
     method: "POST",
     body: JSON.stringify({ model: demoModelId, messages, ...body }),
-    ...(signal !== undefined && { signal }),
   });
 }
 
@@ -152,39 +134,6 @@ test("an unstreamed answer is sent when its last token is due, with usage and re
     choices: [{ index: 0, message: { role: "assistant" }, finish_reason: "length" }],
     usage: { prompt_tokens: 3, completion_tokens: 20, total_tokens: 23 },
   });
-});
-
-for (const stream of [true, false]) {
-  test(
-    `a client that leaves ends its answer (stream: ${stream})`,
-    { timeout: 10_000 },
-    async () => {
-      await using started = await start();
-      const sent = request(`${started.model.url}/v1/chat/completions`, { method: "POST" });
-      sent.on("error", () => {});
-      sent.end(JSON.stringify({ model: demoModelId, messages, stream }));
-      await started.speaking;
-      sent.destroy();
-      await started.silenced;
-    },
-  );
-}
-
-test("a stream that is not read waits at the high-water mark of its buffer", () => {
-  const clock = manualClock();
-  // Without a connection, nothing that is written is sent.
-  const response = new ServerResponse(new IncomingMessage(new Socket()));
-  const said = echo({
-    messages: [{ role: "user", text: "word ".repeat(2_000) }],
-    stream: true,
-    includeUsage: false,
-    thinking: false,
-    maxTokens: undefined,
-  });
-  sendStream(response, demoModelId, said, { includeUsage: false }, { clock, tokenMs: 20 });
-  clock.advance(20 * 3_000);
-  assert.equal(response.writableEnded, false);
-  assert.ok(response.writableLength < response.writableHighWaterMark + 1_000);
 });
 
 test("other requests are refused in OpenAI's shape", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { cutImmediately, failing, raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
-import { startWorker, type Script } from "../networks/scripted-worker.ts";
+import type { Script } from "../networks/scripted-worker.ts";
 import { model, startChat, tokenMilli, type Answer, type ChatGateway } from "../chat/gateway.ts";
 
 const inTime = { timeout: 30_000 };
@@ -162,27 +162,6 @@ describe("the charge of embeddings", inTime, () => {
     chat.worker.script(embedding({ usage: JSON.stringify(usageOf(6, 8_000)) }));
     assert.equal((await embed(chat)).json.usage.usedCUMilli, 6 * tokenMilli);
   });
-
-  it("is estimated if the client leaves and the worker reports nothing within two seconds", async () => {
-    await using chat = await startChat();
-    const held = chat.worker.hold();
-    const leaving = new AbortController();
-    const asking = fetch(`${chat.gateway.url}/v1/embeddings`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${chat.gateway.key}`, ...json },
-      body: JSON.stringify({ model, input: "a longer text" }),
-      signal: leaving.signal,
-    });
-    const exchange = await held;
-    leaving.abort();
-    await assert.rejects(asking, { name: "AbortError" });
-    await exchange.left;
-    const [charge] = await chat.charged(1);
-    assert.deepEqual(
-      [charge?.usedMilliCu, charge?.estimated, charge?.outcome],
-      [4 * tokenMilli, true, "clientLeft"],
-    );
-  });
 });
 
 describe("a worker that fails in embeddings", inTime, () => {
@@ -249,24 +228,6 @@ describe("a worker that fails in embeddings", inTime, () => {
     );
     assert.match(long.json.error.message, /512 tokens.*700/);
     assert.ok(!long.text.includes(workerSecret));
-  });
-
-  it("is replaced by another one", async () => {
-    await using bad = await startWorker({ otherwise: raw(200, json, ['{"data":1}']) });
-    await using status = await startWorker();
-    const network = 'affinity: none, status: { url: "${STATUS_URL}" }, origins: ["${BAD_URL}"]';
-    const env = { STATUS_URL: `${status.url}/status`, BAD_URL: bad.url };
-    const workers = [
-      { id: "good", model },
-      { id: "bad", model, url: bad.url },
-    ];
-    status.documents.set("/status", { workers });
-    await using chat = await startChat({ network, env });
-    // One of the two is chosen at random.
-    while (bad.received.length === 0) {
-      chat.worker.script(embedding());
-      assert.equal((await embed(chat)).status, 200);
-    }
   });
 });
 

@@ -1,9 +1,9 @@
 /** The Messages API: whole and streamed answers, their blocks, usage and charge. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { raw, streamed } from "../networks/worker-scripts.ts";
 import { tokenMilli } from "../chat/gateway.ts";
-import { deltas, eventsOf, message, networks, startMessages } from "./gateway.ts";
+import { eventsOf, message, networks, startMessages, type MessagesGateway } from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const call = (id: string, name: string, text: string): object => ({
@@ -12,9 +12,14 @@ const call = (id: string, name: string, text: string): object => ({
   function: { name, arguments: text },
 });
 
+let gateway: MessagesGateway;
+before(async () => {
+  gateway = await startMessages();
+});
+after(() => gateway[Symbol.asyncDispose]());
+
 describe("a message in one piece", inTime, () => {
   it("has the text, the usage and the charge of the answer", async () => {
-    await using gateway = await startMessages();
     const { status, headers, json } = await gateway.create();
     assert.equal(status, 200);
     const { id, ...rest } = json;
@@ -37,12 +42,11 @@ describe("a message in one piece", inTime, () => {
     assert.equal(headers["x-used-cu-milli"], String(7 * tokenMilli));
     assert.equal(headers["request-id"], headers["x-request-id"]);
     assert.equal(headers["x-sluice-ignored"], undefined);
-    const [row] = await gateway.charged(1);
+    const row = gateway.charges().at(-1);
     assert.equal(row?.method, "messages");
   });
 
   it("has thinking, text and calls of tools in this order, and cached tokens beside the others", async () => {
-    await using gateway = await startMessages();
     const usage = {
       prompt_tokens: 9,
       completion_tokens: 4,
@@ -75,7 +79,7 @@ describe("a message in one piece", inTime, () => {
 
   for (const [kind, network] of networks) {
     it(`keeps the digits of numbers in the input of a tool (${kind})`, async () => {
-      await using gateway = await startMessages({ network });
+      await using own = await startMessages({ network });
       const digits = '{"id":12345678901234567890,"x":1.0}';
       const worker = {
         translated: { choices: [{ message: { tool_calls: [call("c", "edit", digits)] } }] },
@@ -86,30 +90,22 @@ describe("a message in one piece", inTime, () => {
         },
       }[kind];
       const body = JSON.stringify(worker).replace('"DIGITS"', digits);
-      gateway.worker.script(raw(200, { "content-type": "application/json" }, [body]));
-      const { status, text, json } = await gateway.create();
+      own.worker.script(raw(200, { "content-type": "application/json" }, [body]));
+      const { status, text, json } = await own.create();
       assert.equal(status, 200, text);
       assert.equal(json.content.length, 1);
       assert.ok(text.includes(`"input":${digits}`), text);
     });
   }
 
-  for (const [reason, expected] of [
-    ["length", "max_tokens"],
-    ["content_filter", "refusal"],
-    ["something", "end_turn"],
-  ] as const) {
-    it(`stops with ${expected} for the finish reason ${reason}`, async () => {
-      await using gateway = await startMessages();
-      gateway.worker.script(message({ content: "x" }, reason));
-      assert.equal((await gateway.create()).json.stop_reason, expected);
-    });
-  }
+  it("stops with end_turn for an unknown finish reason", async () => {
+    gateway.worker.script(message({ content: "x" }, "something"));
+    assert.equal((await gateway.create()).json.stop_reason, "end_turn");
+  });
 });
 
 describe("a streamed message", inTime, () => {
   it("has the events of one text, and the charge at its end", async () => {
-    await using gateway = await startMessages();
     const events = await gateway.events();
     const [start, ...rest] = events;
     assert.match(start?.["message"].id, /^msg_/);
@@ -136,52 +132,7 @@ describe("a streamed message", inTime, () => {
     ]);
   });
 
-  it("numbers interleaved calls without gaps, and opens one at a time", async () => {
-    await using gateway = await startMessages();
-    const piece = (index: number, text: string, more: object = {}): object => ({
-      tool_calls: [{ index, ...more, function: { arguments: text, ...more } }],
-    });
-    gateway.worker.script(
-      deltas(
-        [
-          { content: "A" },
-          piece(0, '{"a', { id: "c0", name: "first" }),
-          piece(1, '{"b', { id: "c1", name: "second" }),
-          piece(0, '":1}'),
-          { content: "\n" },
-          piece(1, '":2}'),
-        ],
-        "tool_calls",
-      ),
-    );
-    const events = await gateway.events();
-    const shown = events
-      .slice(2, -2)
-      .map(({ type, index, delta, content_block: block }) => [
-        type.slice("content_block_".length),
-        index,
-        delta?.text ?? delta?.partial_json ?? block?.id ?? "",
-      ]);
-    assert.deepEqual(shown, [
-      ["start", 0, ""],
-      ["delta", 0, "A"],
-      ["stop", 0, ""],
-      ["start", 1, "c0"],
-      ["delta", 1, '{"a'],
-      ["delta", 1, '":1}'],
-      ["stop", 1, ""],
-      ["start", 2, "c1"],
-      ["delta", 2, '{"b":2}'],
-      ["stop", 2, ""],
-      ["start", 3, ""],
-      ["delta", 3, "\n"],
-      ["stop", 3, ""],
-    ]);
-    assert.equal(events.at(-2)?.["delta"].stop_reason, "tool_use");
-  });
-
   it("ends with an error event and without message_stop if the worker breaks off", async () => {
-    await using gateway = await startMessages();
     gateway.worker.script(streamed({ stop: { after: 2, how: "cut" } }));
     const { text, headers } = await gateway.create({ stream: true });
     const last = eventsOf(text).at(-1);
@@ -191,7 +142,7 @@ describe("a streamed message", inTime, () => {
       request_id: headers["request-id"],
     });
     assert.doesNotMatch(text, /message_stop|DONE/);
-    const [row] = await gateway.charged(1);
+    const row = gateway.charges().at(-1);
     assert.equal(row?.outcome, "upstreamFailed");
     // 2 bytes of the prompt and 5 of the answer, estimated: one token, and two.
     assert.equal(row?.usedMilliCu, 3 * tokenMilli);

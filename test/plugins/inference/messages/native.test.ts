@@ -90,15 +90,6 @@ describe("a worker with the Messages API gets", inTime, () => {
     assert.equal(gateway.lastBody().system, "Be brief.");
   });
 
-  it("no parameters that the network does not pass beside many unknown members of a tool", async () => {
-    await using own = await startMessages({ network: "passes: [tools], speaks: [messages]" });
-    const unknown = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x${at}`, at]));
-    const tools = [{ ...edit, ...unknown }];
-    await own.create({ tools, temperature: 0.5, output_config: { effort: "high" } });
-    const sent = messagesBody({ tools, output_config: {}, stream: false });
-    assert.deepEqual(own.lastBody(), sent);
-  });
-
   it("no parameters that the network does not pass, and nothing that is refused", async () => {
     await using own = await startMessages({ network: "speaks: [messages]" });
     const members = {

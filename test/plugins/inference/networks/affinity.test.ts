@@ -68,10 +68,6 @@ describe("a session", () => {
     const third = affinity.choose("session", all);
     assert.ok(third !== undefined && third.inFlight === 0);
   });
-
-  it("gets nothing from an empty list", () => {
-    assert.equal(new Affinity(manualClock()).choose("session", []), undefined);
-  });
 });
 
 /**

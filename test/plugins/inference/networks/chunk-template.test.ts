@@ -75,7 +75,7 @@ test("a chunk has the same result after other chunks as alone", () => {
     fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
       assert.deepEqual(receive(chunks), receiveEach(chunks));
     }),
-    { numRuns: 3_000 },
+    { numRuns: 1_000 },
   );
 });
 
@@ -87,10 +87,6 @@ test("chunks that differ only in their text are reported with it, and an empty t
     texts.map((one) => `{"index":0,"delta":{"content":${one}}}`),
   );
   assert.equal(received.content, 4);
-});
-
-test("a line end in a text breaks the answer, even in a recognized chunk", () => {
-  assert.equal(receive([chunkOf('"a"'), chunkOf('"b\r"')]).isBroken, true);
 });
 
 test("text is counted in UTF-8 bytes, however the worker escapes it", () => {

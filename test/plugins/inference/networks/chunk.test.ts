@@ -1,3 +1,4 @@
+/** Texts that are not chunks, and members that occur twice. For all others see test/fuzz/targets/chat-chunks.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readAlone as read } from "./read-chunk.ts";
@@ -46,30 +47,6 @@ test("a text that is not a JSON object is not a chunk", () => {
 });
 
 const content = '{"index":0,"delta":{"content":"a"},"finish_reason":null}';
-
-test("only the first choice is reported, with its white space unchanged", () => {
-  const text = `{"choices":[ { "delta" : {"content":"b"} } ,${content}]}`;
-  assert.equal(read(text)?.choice, '{ "delta" : {"content":"b"} }');
-});
-
-test("an empty finish reason is ignored", () => {
-  assert.equal(read('{"choices":[{"finish_reason":""}]}')?.finishReason, undefined);
-});
-
-test("a chunk does not affect the next one", () => {
-  read(`{"choices":[${content.replace("null", '"stop"')}],"usage":{},"error":1}`);
-  assert.deepEqual(read("{}"), nothing);
-});
-
-test("usage and choices of another shape are ignored", () => {
-  for (const text of [
-    '{"usage":null,"error":null,"choices":null}',
-    '{"usage":"many","choices":"none"}',
-    '{"usage":[],"choices":[ ]}',
-  ]) {
-    assert.deepEqual(read(text), nothing, text);
-  }
-});
 
 test("the last of two members with the same name is used", () => {
   const twice = `{"choices":[${content}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;

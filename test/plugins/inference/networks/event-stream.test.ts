@@ -29,38 +29,15 @@ function cut(pieces: readonly (string | Buffer)[], maxBytes = 1_000): Cut {
   return { events, usable: true };
 }
 
-for (const [name, text, events] of [
-  ["one event", "data: a\n\n", ["a"]],
-  ["several events", "data: a\n\ndata: b\n\ndata: c\n\n", ["a", "b", "c"]],
-  ["lines that end with CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]],
-  ["both endings", "data: a\r\n\ndata: b\n\r\n", ["a", "b"]],
-  ["no space after the colon", "data:a\n\n", ["a"]],
-  ["two spaces after the colon", "data:  a\n\n", [" a"]],
-  ["data without a colon", "data\n\n", [""]],
-  ["data without a value", "data:\n\n", [""]],
-  ["data that is one space", "data: \n\n", [""]],
-  ["several lines", "data: a\ndata: b\ndata:c\n\n", ["a\nb\nc"]],
-  ["empty lines of data", "data\ndata\n\n", ["\n"]],
-  ["comments", ": ping\n\ndata: a\n: more\n\n:\n\n", ["a"]],
-  ["other fields", "event: x\nid: 1\nretry: 5\ndata: a\nid\n\n", ["a"]],
-  ["fields that begin like data", "database: x\ndat: y\ndata x\nDATA: z\n data: q\n\n", []],
-  ["empty lines", "\n\n\r\n\ndata: a\n\n\n\n", ["a"]],
-  ["an event that is not complete", "data: a\n\ndata: b\n", ["a"]],
-  ["a line that is not complete", "data: a\n\ndata: b", ["a"]],
-  ["a colon in the value", 'data: {"a": 1}\n\n', ['{"a": 1}']],
-] as const) {
-  test(`${name}: whole, byte by byte, and split at every byte`, () => {
-    assert.deepEqual(cut([text]).events, events);
-    assert.deepEqual(cut(bytesOf(text)).events, events);
-    for (let at = 1; at < text.length; at++) {
-      assert.deepEqual(cut([text.slice(0, at), text.slice(at)]).events, events, `at ${at}`);
-    }
-  });
-}
+// Data, comments, other fields, and some that begin like data.
+const lines = fc.constantFrom(
+  ...`data: x|data:y|data:  z|data: {"a": 1}|data:|data: |data||||: c|:|id: 1|event: x|retry: 5|y`.split(
+    "|",
+  ),
+  ...`database: x|dat: y|data x|DATA: z| data: q`.split("|"),
+);
 
-const lines = fc.constantFrom("data: x", "data:", "data", ": c", "id: 1", "", "", "data: {}", "y");
-
-test("any stream in any pieces gives the same events as the whole stream", () => {
+test("any stream in any pieces, whole and byte by byte, gives the events of the format", () => {
   const streams = fc.array(fc.tuple(lines, fc.constantFrom("\n", "\r\n")));
   fc.assert(
     fc.property(streams, fc.array(fc.integer({ min: 1, max: 9 })), (parts, sizes) => {
@@ -73,9 +50,13 @@ test("any stream in any pieces gives the same events as the whole stream", () =>
       }
       // `data` without a colon is also a line of data, which the reference does not know.
       const judged = dataOf(text.replaceAll(/^data(\r?)$/gm, "data:$1"));
-      assert.deepEqual(cut([...pieces, rest], 100_000).events, judged);
+      for (const cuts of [[...pieces, rest], [text], bytesOf(text)]) {
+        assert.deepEqual(cut(cuts, 100_000).events, judged);
+      }
     }),
+    { numRuns: 500 },
   );
+  assert.deepEqual(cut(["data: a\n\ndata: b\n"]).events, ["a"]);
 });
 
 test("characters of several bytes may be split", () => {

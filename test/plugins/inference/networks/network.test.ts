@@ -195,30 +195,26 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
   });
 });
 
-test(
-  "a worker that is not listed any more completes its requests and gets no more",
-  inTime,
-  async () => {
-    await using home = await startWorker();
-    await using old = await startWorker();
-    await using young = await startWorker({ otherwise: streamed() });
-    const before = ["w1", "w2"].map((id) => ({ id, url: old.url }));
-    const origins = [old.url, young.url];
-    await using opened = await listing(home, before, { origins });
-    const held = [old.hold(), old.hold()];
-    const asked = held.map(() => opened.ask());
-    const [first, second] = await Promise.all(held);
-    list(home, [{ id: "w1", url: young.url }]);
-    await opened.readAgain();
-    assert.equal((await resultOf(opened.ask())).worker.id, "w1");
-    assert.equal(young.received.length, 1);
-    await streamed()(first ?? assert.fail());
-    // A retry uses the current workers.
-    second?.cut();
-    for (const one of asked) assert.equal((await resultOf(one)).finishReason, "stop");
-    assert.deepEqual([old.received.length, young.received.length], [2, 2]);
-  },
-);
+test("a worker that is no longer listed only completes its requests", inTime, async () => {
+  await using home = await startWorker();
+  await using old = await startWorker();
+  await using young = await startWorker({ otherwise: streamed() });
+  const before = ["w1", "w2"].map((id) => ({ id, url: old.url }));
+  const origins = [old.url, young.url];
+  await using opened = await listing(home, before, { origins });
+  const held = [old.hold(), old.hold()];
+  const asked = held.map(() => opened.ask());
+  const [first, second] = await Promise.all(held);
+  list(home, [{ id: "w1", url: young.url }]);
+  await opened.readAgain();
+  assert.equal((await resultOf(opened.ask())).worker.id, "w1");
+  assert.equal(young.received.length, 1);
+  await streamed()(first ?? assert.fail());
+  // A retry uses the current workers.
+  second?.cut();
+  for (const one of asked) assert.equal((await resultOf(one)).finishReason, "stop");
+  assert.deepEqual([old.received.length, young.received.length], [2, 2]);
+});
 
 test("nothing is kept of a model that is not listed any more", inTime, async () => {
   await using worker = await startWorker();
@@ -262,29 +258,25 @@ test("at most three workers are tried, and 429 ejects none of them", inTime, asy
   assert.ok([...opened.network.workers].every(({ isEjected }) => !isEjected));
 });
 
-test(
-  "the last price is used while the status has none, and the configured one before",
-  inTime,
-  async () => {
-    await using worker = await startWorker();
-    worker.documents.set("/status", { workers: [{ id: "w1", model }] });
-    await using opened = await openNetwork(worker.url, {
-      statusUrl: `${worker.url}/status`,
-      prices: { pricePerTokenNano: "4" },
-    });
-    const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
-    assert.equal(shown(), 1);
-    list(worker, [{ id: "w1" }]);
+test("while the status has no price, the last or the configured one is used", inTime, async () => {
+  await using worker = await startWorker();
+  worker.documents.set("/status", { workers: [{ id: "w1", model }] });
+  await using opened = await openNetwork(worker.url, {
+    statusUrl: `${worker.url}/status`,
+    prices: { pricePerTokenNano: "4" },
+  });
+  const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
+  assert.equal(shown(), 1);
+  list(worker, [{ id: "w1" }]);
+  await opened.readAgain();
+  assert.equal(shown(), 3);
+  for (const document of [{ workers: [{ id: "w1", model }] }, "garbage"]) {
+    worker.documents.set("/status", document);
     await opened.readAgain();
     assert.equal(shown(), 3);
-    for (const document of [{ workers: [{ id: "w1", model }] }, "garbage"]) {
-      worker.documents.set("/status", document);
-      await opened.readAgain();
-      assert.equal(shown(), 3);
-      assert.equal(opened.network.models.get(model)?.activeWorkers, 1);
-    }
-  },
-);
+    assert.equal(opened.network.models.get(model)?.activeWorkers, 1);
+  }
+});
 
 test("the path of a worker's URL precedes /v1, and no URL breaks the list", inTime, async () => {
   const odd = ["http://v1", "http://127.0.0.1:1/v1/", "http://127.0.0.1:1//v1", "https://v1/v1"];
@@ -321,86 +313,74 @@ test("an override replaces the prices of the network, also by one price", inTime
   assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 4 * 0.25 * (10 * 4 + 5 * 8));
 });
 
-test(
-  "an unreachable worker is ejected and probed, for longer each time, until it answers",
-  inTime,
-  async () => {
-    await using worker = await startWorker({ otherwise: streamed() });
-    await using other = await startWorker({ otherwise: streamed() });
-    const workers = [
-      { id: "w1", url: worker.url },
-      { id: "w2", url: other.url },
-    ];
-    await using opened = await listing(other, workers);
-    const { seen } = opened;
-    const rests = (): number[] =>
-      seen.timers.filter((ms) => [2, 4, 8, 16, 32, 60].includes(ms / 1000));
-    await worker.refuse();
-    const before = rests().length;
-    for (let n = 0; n < 2; n++) assert.equal((await resultOf(opened.ask())).worker.id, "w2");
-    assert.ok(seen.lines.includes("warn a worker was ejected after failures"));
-    const cooldowns = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
-    for (const [at, ms] of cooldowns.entries()) {
-      while (rests().length === before + at) await new Promise(setImmediate);
-      seen.clock.advance(ms);
-    }
-    await worker.accept();
-    seen.clock.advance(60_000);
-    while (!seen.lines.includes("info a worker is available again")) {
-      seen.clock.advance(1_000);
-      await new Promise(setImmediate);
-    }
-    assert.ok(worker.reads.every((path) => path === "/v1/models"));
-  },
-);
+test("an unreachable worker is ejected and probed until it answers", inTime, async () => {
+  await using worker = await startWorker({ otherwise: streamed() });
+  await using other = await startWorker({ otherwise: streamed() });
+  const workers = [
+    { id: "w1", url: worker.url },
+    { id: "w2", url: other.url },
+  ];
+  await using opened = await listing(other, workers);
+  const { seen } = opened;
+  const rests = (): number[] =>
+    seen.timers.filter((ms) => [2, 4, 8, 16, 32, 60].includes(ms / 1000));
+  await worker.refuse();
+  const before = rests().length;
+  for (let n = 0; n < 2; n++) assert.equal((await resultOf(opened.ask())).worker.id, "w2");
+  assert.ok(seen.lines.includes("warn a worker was ejected after failures"));
+  const cooldowns = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+  for (const [at, ms] of cooldowns.entries()) {
+    while (rests().length === before + at) await new Promise(setImmediate);
+    seen.clock.advance(ms);
+  }
+  await worker.accept();
+  seen.clock.advance(60_000);
+  while (!seen.lines.includes("info a worker is available again")) {
+    seen.clock.advance(1_000);
+    await new Promise(setImmediate);
+  }
+  assert.ok(worker.reads.every((path) => path === "/v1/models"));
+});
 
-test(
-  "a worker that refuses the credentials is left out until it accepts them",
-  inTime,
-  async () => {
-    await using worker = await startWorker({ otherwise: failing(401) });
-    await using opened = await openNetwork(worker.url);
-    for (let n = 0; n < 3; n++) assert.ok((await opened.ask()).failure);
-    const [only] = opened.network.workers;
-    const { reason, since, next_try: next } = only?.ejection.absence ?? {};
-    const { host } = new URL(worker.url);
-    assert.equal(reason, `unauthorized: status 401 (worker_error) at ${host}`);
-    assert.equal(Date.parse(String(next)) - Date.parse(String(since)), 2_000);
-    // Its list of models needs no credentials, so that list proves nothing.
-    opened.seen.clock.advance(2_000);
-    while (worker.received.length < 4) await new Promise(setImmediate);
-    await worker.idle();
-    assert.deepEqual(worker.received.at(-1)?.body, {});
-    assert.equal(opened.network.ready, false);
-    worker.script(failing(400));
-    // The cooldown begins when the answer of the probe has been read.
-    while (!opened.network.ready) {
-      opened.seen.clock.advance(1_000);
-      await new Promise(setImmediate);
-    }
-  },
-);
+test("a worker is left out while it refuses the credentials", inTime, async () => {
+  await using worker = await startWorker({ otherwise: failing(401) });
+  await using opened = await openNetwork(worker.url);
+  for (let n = 0; n < 3; n++) assert.ok((await opened.ask()).failure);
+  const [only] = opened.network.workers;
+  const { reason, since, next_try: next } = only?.ejection.absence ?? {};
+  const { host } = new URL(worker.url);
+  assert.equal(reason, `unauthorized: status 401 (worker_error) at ${host}`);
+  assert.equal(Date.parse(String(next)) - Date.parse(String(since)), 2_000);
+  // Its list of models needs no credentials, so that list proves nothing.
+  opened.seen.clock.advance(2_000);
+  while (worker.received.length < 4) await new Promise(setImmediate);
+  await worker.idle();
+  assert.deepEqual(worker.received.at(-1)?.body, {});
+  assert.equal(opened.network.ready, false);
+  worker.script(failing(400));
+  // The cooldown begins when the answer of the probe has been read.
+  while (!opened.network.ready) {
+    opened.seen.clock.advance(1_000);
+    await new Promise(setImmediate);
+  }
+});
 
-test(
-  "the first of two networks with an active worker serves, unless the path names one",
-  inTime,
-  async () => {
-    await using one = await startWorker();
-    await using other = await startWorker();
-    const draining = [{ id: "w1", state: "draining" }];
-    await using first = await listing(one, draining, { name: "first" });
-    await using second = await listing(other, [{ id: "w2" }], { name: "second" });
-    const networks = createCatalogue({
-      list: [first.network, second.network],
-      store: () => Promise.resolve(true),
-    });
-    assert.equal(networks.find(model), second.network.models.get(model));
-    assert.equal(networks.find(model, "first"), first.network.models.get(model));
-    list(one, [{ id: "w1" }]);
-    await first.readAgain();
-    assert.equal(networks.find(model), first.network.models.get(model));
-  },
-);
+test("the first network with an active worker serves, or the named one", inTime, async () => {
+  await using one = await startWorker();
+  await using other = await startWorker();
+  const draining = [{ id: "w1", state: "draining" }];
+  await using first = await listing(one, draining, { name: "first" });
+  await using second = await listing(other, [{ id: "w2" }], { name: "second" });
+  const networks = createCatalogue({
+    list: [first.network, second.network],
+    store: () => Promise.resolve(true),
+  });
+  assert.equal(networks.find(model), second.network.models.get(model));
+  assert.equal(networks.find(model, "first"), first.network.models.get(model));
+  list(one, [{ id: "w1" }]);
+  await first.readAgain();
+  assert.equal(networks.find(model), first.network.models.get(model));
+});
 
 test("a network that lists no workers any more is logged once", inTime, async () => {
   await using worker = await startWorker();
@@ -417,28 +397,24 @@ test("a network that lists no workers any more is logged once", inTime, async ()
   }
 });
 
-test(
-  "a worker at an origin that the configuration does not name is skipped, and logged once",
-  inTime,
-  async () => {
-    await using home = await startWorker({ otherwise: streamed() });
-    await using stranger = await startWorker({ otherwise: streamed() });
-    const workers = [{ id: "w1", url: stranger.url }, { id: "w2" }, { id: "w3", url: home.url }];
-    const headers = { Authorization: "Bearer secret" };
-    await using opened = await listing(home, workers, { origins: [], headers });
-    for (let n = 0; n < 4; n++) await resultOf(opened.ask());
-    await opened.readAgain();
-    assert.deepEqual(
-      [...opened.network.workers].map(({ id }) => id),
-      ["w2", "w3"],
-    );
-    assert.equal(home.received.length, 4);
-    assert.deepEqual([stranger.received.length, stranger.reads.length], [0, 0]);
-    assert.deepEqual(opened.seen.lines, [
-      `warn workers at ${stranger.url} are skipped: add it to networks.net.origins in pipeline.yaml if it is yours`,
-    ]);
-  },
-);
+test("a worker at an origin that is not configured is skipped and logged", inTime, async () => {
+  await using home = await startWorker({ otherwise: streamed() });
+  await using stranger = await startWorker({ otherwise: streamed() });
+  const workers = [{ id: "w1", url: stranger.url }, { id: "w2" }, { id: "w3", url: home.url }];
+  const headers = { Authorization: "Bearer secret" };
+  await using opened = await listing(home, workers, { origins: [], headers });
+  for (let n = 0; n < 4; n++) await resultOf(opened.ask());
+  await opened.readAgain();
+  assert.deepEqual(
+    [...opened.network.workers].map(({ id }) => id),
+    ["w2", "w3"],
+  );
+  assert.equal(home.received.length, 4);
+  assert.deepEqual([stranger.received.length, stranger.reads.length], [0, 0]);
+  assert.deepEqual(opened.seen.lines, [
+    `warn workers at ${stranger.url} are skipped: add it to networks.net.origins in pipeline.yaml if it is yours`,
+  ]);
+});
 
 for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
   test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
@@ -446,9 +422,9 @@ for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
     await using opened = await openNetwork(worker.url);
     const asked = ask(opened.network, {}, (reader) => ({
       ...reader,
-      [callback](...args: readonly unknown[]) {
+      [callback](...args: Parameters<AnswerReader["onEnd"]>) {
         // If it is the last callback, no other follows.
-        if (callback === "onEnd") Reflect.apply(reader.onEnd, reader, args);
+        if (callback === "onEnd") reader.onEnd(...args);
         throw new Error("a bug of the reader's");
       },
     }));

@@ -80,95 +80,74 @@ function says(text: string, status = 200): RequestListener {
   return (_, res) => void res.writeHead(status).end(text);
 }
 
-test(
-  "a document is read at once and after each interval, which varies by at most a tenth",
-  inTime,
-  async () => {
-    let n = 0;
-    const headers = { authorization: "Bearer x" };
-    await using polled = await poll((_, res) => void res.end(`{"n":${++n}}`), { headers });
-    await polled.document.firstReading;
-    assert.deepEqual(polled.reported, [1]);
-    for (let reading = 0; reading < 2; reading++) assert.equal(await polled.readAgain(), 10_000);
-    assert.deepEqual(polled.reported, [1, 2, 3]);
-    assert.deepEqual(polled.headers, Array(3).fill("Bearer x"));
-    assert.equal(polled.seen.value(failureSeries), 0);
-    assert.deepEqual(polled.seen.lines, []);
-    for (const [random, pause] of [
-      [0, 9_000],
-      [0.25, 9_500],
-      [1, 11_000],
-    ] as const) {
-      await using varied = await poll(says('{"n":1}'), { random: () => random });
-      assert.equal(Math.round(await varied.firstPause), pause);
-    }
-  },
-);
+test("a document is read at once and after intervals that vary by a tenth", inTime, async () => {
+  let n = 0;
+  const headers = { authorization: "Bearer x" };
+  await using polled = await poll((_, res) => void res.end(`{"n":${++n}}`), { headers });
+  await polled.document.firstReading;
+  assert.deepEqual(polled.reported, [1]);
+  for (let reading = 0; reading < 2; reading++) assert.equal(await polled.readAgain(), 10_000);
+  assert.deepEqual(polled.reported, [1, 2, 3]);
+  assert.deepEqual(polled.headers, Array(3).fill("Bearer x"));
+  assert.equal(polled.seen.value(failureSeries), 0);
+  assert.deepEqual(polled.seen.lines, []);
+  for (const [random, pause] of [
+    [0, 9_000],
+    [0.25, 9_500],
+    [1, 11_000],
+  ] as const) {
+    await using varied = await poll(says('{"n":1}'), { random: () => random });
+    assert.equal(Math.round(await varied.firstPause), pause);
+  }
+});
 
 for (const [everyMs, pauses] of [
   [10_000, [10_000, 20_000, 40_000, 60_000, 60_000]],
   [90_000, [90_000, 90_000]],
 ] as const) {
-  test(
-    `failures double an interval of ${everyMs} ms up to a minute, and one success resets it`,
-    inTime,
-    async () => {
-      let answer = says('{"n":0}');
-      await using polled = await poll((req, res) => answer(req, res), { everyMs });
-      assert.equal(await polled.firstPause, everyMs);
-      answer = says("", 503);
-      for (const pause of pauses) assert.equal(await polled.readAgain(), pause);
-      answer = says('{"n":1}');
-      assert.equal(await polled.readAgain(), everyMs);
-      assert.deepEqual(polled.reported, [0, 1]);
-    },
-  );
+  test(`failures double an interval of ${everyMs} ms up to a minute`, inTime, async () => {
+    let answer = says('{"n":0}');
+    await using polled = await poll((req, res) => answer(req, res), { everyMs });
+    assert.equal(await polled.firstPause, everyMs);
+    answer = says("", 503);
+    for (const pause of pauses) assert.equal(await polled.readAgain(), pause);
+    answer = says('{"n":1}');
+    assert.equal(await polled.readAgain(), everyMs);
+    assert.deepEqual(polled.reported, [0, 1]);
+  });
 }
 
-test(
-  "a document that was never read is requested every two seconds; the log contains its address without secrets",
-  inTime,
-  async () => {
-    let answer = says("", 503);
-    const logged: object[] = [];
-    const log = { ...observed().log, warn: (about: object) => void logged.push(about) };
-    const server = createServer((req, res) => answer(req, res));
-    const url = await listening(server);
-    const secret = url.replace("http://", "http://user:secret@");
-    await using polled = await poll(says(""), { url: `${secret}/v1/models?key=secret`, log });
-    const pauses = [await polled.firstPause];
-    for (let n = 0; n < 4; n++) pauses.push(await polled.readAgain());
-    assert.deepEqual(pauses, [2_000, 2_000, 2_000, 2_000, 2_000]);
-    assert.deepEqual(logged, [
-      { document: "d", address: `${url}/v1/models`, reason: "status 503" },
-    ]);
-    answer = says('{"n":1}');
-    assert.equal(await polled.readAgain(), 10_000);
-    assert.deepEqual(polled.reported, [1]);
-    await closed(server);
-  },
-);
+test("a document that was never read is asked for every two seconds", inTime, async () => {
+  let answer = says("", 503);
+  const logged: object[] = [];
+  const log = { ...observed().log, warn: (about: object) => void logged.push(about) };
+  const server = createServer((req, res) => answer(req, res));
+  const url = await listening(server);
+  const secret = url.replace("http://", "http://user:secret@");
+  await using polled = await poll(says(""), { url: `${secret}/v1/models?key=secret`, log });
+  const pauses = [await polled.firstPause];
+  for (let n = 0; n < 4; n++) pauses.push(await polled.readAgain());
+  assert.deepEqual(pauses, [2_000, 2_000, 2_000, 2_000, 2_000]);
+  assert.deepEqual(logged, [{ document: "d", address: `${url}/v1/models`, reason: "status 503" }]);
+  answer = says('{"n":1}');
+  assert.equal(await polled.readAgain(), 10_000);
+  assert.deepEqual(polled.reported, [1]);
+  await closed(server);
+});
 
-test(
-  "an error in the reader of a document ends neither the polling nor the process",
-  inTime,
-  async () => {
-    let n = 0;
-    await using polled = await poll(says('{"n":1}'), {
-      changed: () => {
-        n++;
-        throw new Error("a bug");
-      },
-    });
-    await polled.firstPause;
-    await polled.readAgain();
-    assert.equal(n, 2);
-    assert.match(
-      polled.seen.lines.join(),
-      /error the value of a polled document could not be used/,
-    );
-  },
-);
+test("an error in the reader of a document does not end the polling", inTime, async () => {
+  let n = 0;
+  await using polled = await poll(says('{"n":1}'), {
+    changed: () => {
+      n++;
+      throw new Error("a bug");
+    },
+  });
+  await polled.firstPause;
+  await polled.readAgain();
+  assert.equal(n, 2);
+  assert.match(polled.seen.lines.join(), /error the value of a polled document could not be used/);
+});
 
 test("the last value stays in use, with the time when it was read", inTime, async () => {
   let answer = says('{"n":1}');

@@ -74,35 +74,3 @@ test("a pointer finds a decimal above 0, or there is no rate", inTime, async () 
     rate.close();
   }
 });
-
-test(
-  "the last valid rate is used while the document is invalid, and failures are counted",
-  inTime,
-  async () => {
-    await using server = await startWorker();
-    server.documents.set("/rate", { usd: 0.25 });
-    const seen = observed();
-    const pauses = (): Promise<number> => seen.timer((ms) => ms > 20_000);
-    let pause = pauses();
-    const config = {
-      kind: "polled",
-      url: `${server.url}/rate`,
-      pointer: "/usd",
-      everyMs,
-      maxAgeMs: day,
-    } as const;
-    const rate = openTokenRate(config, { ...seen, name: "n" });
-    const rates: (string | undefined)[] = [];
-    for (const wrong of [{ usd: -1 }, { usd: 0 }, { usd: null }, 503, "{", {}, { usd: 0.5 }]) {
-      const ms = await pause;
-      rates.push(rate.usd);
-      server.documents.set("/rate", wrong);
-      pause = pauses();
-      seen.clock.advance(ms);
-    }
-    await pause;
-    assert.deepEqual([...rates, rate.usd], [...Array<string>(7).fill("0.25"), "0.5"]);
-    assert.equal(seen.value('sluice_polled_document_failures_total{document="n rate"}'), 6);
-    rate.close();
-  },
-);

@@ -28,7 +28,11 @@ test("counts must be whole numbers up to a billion; other members may have any s
   const odd = [undefined, null, -1, 0.5, 1e300, 1e9 + 1, NaN, "7", [7], {}, true];
   for (const value of odd) {
     for (const name of ["prompt_tokens", "completion_tokens"]) {
-      assert.equal(readUsage({ ...report, [name]: value }), undefined, `${name} ${String(value)}`);
+      assert.equal(
+        readUsage({ ...report, [name]: value }),
+        undefined,
+        `${name} ${JSON.stringify(value)}`,
+      );
     }
     assert.equal(readUsage(value), undefined);
     for (const details of [value, { cached_tokens: value, reasoning_tokens: value }]) {

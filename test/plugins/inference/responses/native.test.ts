@@ -278,27 +278,23 @@ describe("the reservation for a worker with the Responses API", inTime, () => {
 });
 
 for (const [kind, network] of networks) {
-  it(
-    `the reservation covers instructions, tools, calls and schemas (${kind})`,
-    inTime,
-    async () => {
-      const members = {
-        instructions: "x".repeat(1000),
-        tools: [{ type: "function", name: "edit", description: "y".repeat(1000) }],
-        text: { format: { type: "json_schema", name: "z", schema: { title: "z".repeat(1000) } } },
-        input: [{ type: "function_call", call_id: "c", name: "edit", arguments: "w".repeat(1000) }],
-        max_output_tokens: 10,
-      };
-      await using own = await startResponses({ network });
-      for (const [tokens, status] of [
-        [4000, 429],
-        [5000, 200],
-      ] as const) {
-        const { key } = await own.gateway.issue({ cuLimit24hMilli: tokens * tokenMilli });
-        assert.equal((await own.create(members, { key })).status, status);
-      }
-    },
-  );
+  it(`the reservation covers instructions, tools and calls (${kind})`, inTime, async () => {
+    const members = {
+      instructions: "x".repeat(1000),
+      tools: [{ type: "function", name: "edit", description: "y".repeat(1000) }],
+      text: { format: { type: "json_schema", name: "z", schema: { title: "z".repeat(1000) } } },
+      input: [{ type: "function_call", call_id: "c", name: "edit", arguments: "w".repeat(1000) }],
+      max_output_tokens: 10,
+    };
+    await using own = await startResponses({ network });
+    for (const [tokens, status] of [
+      [4000, 429],
+      [5000, 200],
+    ] as const) {
+      const { key } = await own.gateway.issue({ cuLimit24hMilli: tokens * tokenMilli });
+      assert.equal((await own.create(members, { key })).status, status);
+    }
+  });
 }
 
 describe("a hostile worker with the Responses API", inTime, () => {

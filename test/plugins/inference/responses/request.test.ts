@@ -1,6 +1,7 @@
 /** Tests what a request carries to the worker, what is ignored and named, and what is refused with its path. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { assertEvents } from "./check-stream.ts";
 import { model, startResponses, type ResponsesGateway } from "./gateway.ts";
 
 let gateway: ResponsesGateway;
@@ -212,6 +213,40 @@ const sentCall = (id: string): object => ({
   function: { name: "f", arguments: "{}" },
 });
 
+describe("a response", { timeout: 30_000 }, () => {
+  it("repeats the request, and says what was not done", async () => {
+    const { json } = await gateway.create({
+      instructions: "Be short.",
+      tools: [tool],
+      temperature: 0.5,
+      metadata: { a: "b" },
+      max_output_tokens: 50,
+      store: true,
+      reasoning: { effort: "low" },
+    });
+    const { instructions, tools, temperature, metadata, max_output_tokens: max, store } = json;
+    assert.deepEqual(
+      { instructions, tools, temperature, metadata, max, store, reasoning: json.reasoning },
+      {
+        instructions: "Be short.",
+        tools: [{ ...tool, description: null, parameters: null, strict: null }],
+        temperature: 0.5,
+        metadata: { a: "b" },
+        max: 50,
+        store: false,
+        reasoning: { effort: "low", summary: null },
+      },
+    );
+  });
+
+  it("repeats no long instructions in every event", async () => {
+    const instructions = "x".repeat(70_000);
+    const events = await gateway.events({ instructions });
+    assertEvents(events);
+    assert.equal(events[0].response.instructions, null);
+  });
+});
+
 describe("carried to the worker", { timeout: 30_000 }, () => {
   async function bodyOf(members: object): Promise<Readonly<Record<string, unknown>>> {
     const { status, text } = await gateway.create(members);
@@ -271,6 +306,20 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
     assert.equal(status, 200, text);
     const sent = gateway.worker.received.at(-1)?.text ?? "";
     assert.ok(sent.includes(parameters.replace("1e3", "1000")), sent);
+  });
+
+  it("images and texts of the user", async () => {
+    const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };
+    const content = [{ type: "input_text", text: "What is this?" }, image];
+    assert.deepEqual((await bodyOf({ input: [{ role: "user", content }] }))["messages"], [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "What is this?" },
+          { type: "image_url", image_url: { url: image.image_url } },
+        ],
+      },
+    ]);
   });
 
   it("the choice of a custom tool", async () => {
