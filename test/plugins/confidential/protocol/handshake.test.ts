@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
-import {
-  closeCodes,
-  errorFrame,
-  fault,
-  isFault,
-} from "../../../../plugins/confidential/protocol/fault.ts";
+import { closeCodes, isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import {
   answerHello,
   clientKeys,
@@ -35,7 +30,6 @@ import {
   helloJson,
   helloWith,
   keysetWith,
-  now,
   shake,
   unwrap,
   textOf,

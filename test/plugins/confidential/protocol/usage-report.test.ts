@@ -157,7 +157,6 @@ describe("the verdict on a report", () => {
       { usage: { ...reportedUsage, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
-    ["a request without frames", "replay", {}, { exchange: undefined }],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
   ];
   for (const [name, reason, difference, account] of reasons) {
@@ -204,6 +203,10 @@ describe("the verdict on a report", () => {
       own,
     );
     assert.equal(short.unverifiedReason, "bad_signature");
+  });
+
+  test("is replay for a request of which no frame was seen", async () => {
+    assert.equal((await verdictOf({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
   test("has the reason of the first failed check; the check for simulation is the last", async () => {
