@@ -1,7 +1,7 @@
 /** Admission of sessions by credential, and the HTTP routes of the encrypted stream. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request } from "node:http";
+import { request, type IncomingMessage } from "node:http";
 import { json } from "node:stream/consumers";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,26 +25,22 @@ interface Refusal {
 }
 
 /** An upgrade that is refused with an HTTP answer. */
-function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
-  return new Promise((resolve, reject) => {
-    const sent = request(url, {
-      headers: {
-        connection: "Upgrade",
-        upgrade: "websocket",
-        "sec-websocket-version": "13",
-        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        ...headers,
-      },
-    });
-    sent.on("upgrade", () => reject(new Error("it was accepted")));
-    sent.on("error", reject);
-    sent.on("response", async (response) => {
-      // The gateway's canonical envelope.
-      const { error_code: code } = (await json(response)) as { error_code: string };
-      resolve({ status: response.statusCode ?? 0, code });
-    });
-    sent.end();
+async function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
+  const sent = request(url, {
+    headers: {
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+      ...headers,
+    },
   });
+  sent.on("upgrade", () => sent.emit("error", new Error("it was accepted")));
+  sent.end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  // The gateway's canonical envelope.
+  const { error_code: code } = (await json(response)) as { error_code: string };
+  return { status: response.statusCode ?? 0, code };
 }
 
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
