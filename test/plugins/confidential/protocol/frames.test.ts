@@ -63,14 +63,6 @@ describe("a session", () => {
     assert.equal(codeOf(client.seal("cancel", 1, nothing)), "BAD_FRAME");
   });
 
-  test("a flipped bit in a frame ends the session", () => {
-    const frame = unwrap(session.ends().client.seal("request", 1, body, true));
-    for (let bit = 0; bit < 8 * frame.length; bit++) {
-      const { enclave } = session.ends();
-      assert.ok(isFault(enclave.open(withFlippedBit(frame, bit >> 3, bit & 7))), `bit ${bit}`);
-    }
-  });
-
   test("a frame with a different transcript cannot be decrypted", async () => {
     const other = await openSession();
     const foreign = unwrap(other.ends().client.seal("request", 1, body, true));
@@ -80,25 +72,9 @@ describe("a session", () => {
     assert.equal(codeOf(session.ends().enclave.open(sameKeys)), "BAD_FRAME");
   });
 
-  test("reordered, dropped, repeated and reflected frames are refused", () => {
-    const { client, enclave } = sessionWithRequest();
-    const chunks = [0, 1, 2].map((at) => unwrap(enclave.seal("chunk", 1, bytesOf(`${at}`))));
-    const [first = nothing, second = nothing, third = nothing] = chunks;
-    const open = (...frames: readonly Uint8Array[]): readonly string[] => {
-      const { client: end } = session.ends();
-      unwrap(end.seal("request", 1, body, true));
-      return frames.map((frame) => {
-        const opened = end.open(frame);
-        return isFault(opened) ? opened.code : textOf(opened.data);
-      });
-    };
-    assert.deepEqual(open(first, second, third), ["0", "1", "2"]);
-    assert.deepEqual(open(second), ["REPLAY"]);
-    assert.deepEqual(open(first, third), ["0", "REPLAY"]);
-    assert.deepEqual(open(first, first), ["0", "REPLAY"]);
-    assert.deepEqual(open(first, third, second), ["0", "REPLAY", "REPLAY"]);
+  test("a reflected frame is refused", () => {
     const mine = unwrap(session.ends().client.seal("request", 1, body, true));
-    assert.equal(codeOf(client.open(mine)), "BAD_FRAME");
+    assert.equal(codeOf(sessionWithRequest().client.open(mine)), "BAD_FRAME");
   });
 
   test("after a fault, both directions are refused with the same fault", () => {
