@@ -16,7 +16,7 @@ import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { nobleSeal, nobleSealRaw } from "./noble-stream.ts";
 import type { NobleFrame } from "./noble-stream.ts";
-import { bytesOf, codeOf, openSession, unwrap, textOf, withFlippedBit } from "./session.ts";
+import { bytesOf, codeOf, openSession, unwrap, withFlippedBit } from "./session.ts";
 
 const session = await openSession();
 const { keys, th } = session.answer;
@@ -37,24 +37,6 @@ function forged(direction: "c2s" | "s2c", frame: Partial<NobleFrame>, data: Byte
 }
 
 describe("a session", () => {
-  test("carries requests, chunks, a cancel and finals, several in turn", () => {
-    const { client, enclave } = session.ends();
-    for (let rid = 1; rid <= 3; rid++) {
-      assert.equal(enclave.watch.isOpen(), false);
-      unwrap(enclave.open(unwrap(client.seal("request", rid, body))));
-      assert.equal(enclave.watch.isOpen(), true);
-      unwrap(enclave.open(unwrap(client.seal("request", rid, body, true))));
-      const chunk = unwrap(client.open(unwrap(enclave.seal("chunk", rid, bytesOf("Hel")))));
-      assert.equal(textOf(chunk.data), "Hel");
-      if (rid === 2) unwrap(enclave.open(unwrap(client.seal("cancel", rid, nothing))));
-      const final = unwrap(client.open(unwrap(enclave.seal("final", rid, bytesOf("{}")))));
-      assert.deepEqual(final.header, { type: "final", isEnd: true, rid, seq: rid * 2 - 1 });
-      assert.deepEqual(client.watch.take(rid), enclave.watch.take(rid));
-      assert.equal(client.watch.take(rid), undefined);
-    }
-    assert.equal(client.watch.rid(), 3);
-  });
-
   test("a cancel may cross the final, but only one is allowed", () => {
     const { client, enclave } = sessionWithRequest();
     const final = unwrap(enclave.seal("final", 1, nothing));

@@ -11,8 +11,8 @@ import {
   resultOf,
   skipWithoutShared as skip,
   tdxEvidence,
-  withFlippedBit,
 } from "./real-quotes.ts";
+import { withFlippedBit } from "../protocol/session.ts";
 
 const imageHash = "b260fa9168ca9f28e7f15f128a45ac31c419705b31a60feac30b322ee06bc752";
 const policy = { imageHashes: [imageHash] };
