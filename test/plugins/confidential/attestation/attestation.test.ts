@@ -121,15 +121,6 @@ describe("a quote that fails", () => {
 });
 
 describe("providers", () => {
-  test("exist once per kind and process", async () => {
-    const service = serviceWith();
-    assert.equal(service.evidence("simulated"), service.evidence("simulated"));
-    assert.equal(await service.provider("simulated"), await service.provider("simulated"));
-    const provider = unwrap(await service.provider("simulated"));
-    assert.equal(provider.root, platform.root);
-    assert.equal(provider.simulated, true);
-  });
-
   test("a simulation is refused if it is not allowed, and auto never selects it", async () => {
     const service = serviceWith({ simulatedAllowed: false });
     assert.equal(codeOf(await service.provider("simulated")), "ATTESTATION_UNAVAILABLE");

@@ -45,7 +45,7 @@ function* eachOf(groups: Readonly<Record<string, Attacks>>) {
   }
 }
 
-const session = /"session":"./;
+const sessionMember = /"session":"./;
 const foreign = otherPlatform.evidence(new Uint8Array(64), start - 3_600_000).collateral;
 
 /** By the code of the error and the names of the failed checks. */
@@ -57,7 +57,7 @@ const handshakes: Readonly<Record<string, Attacks>> = {
     "a relay asks for no padding": hello({ pad: 0 }),
     "a relay asks for the gateway": hello({ termination: "gateway" }),
     "another session id is in core": changed("core", (core) =>
-      bytesOf(textOf(core).replace(session, '"session":"z')),
+      bytesOf(textOf(core).replace(sessionMember, '"session":"z')),
     ),
     "a bit of the signature is turned": changed("sig", (sig) => withFlippedBit(sig, 31)),
     "another key signs the handshake": { handshakeSigner: createSigner() },
@@ -133,6 +133,9 @@ const handshakes: Readonly<Record<string, Attacks>> = {
   },
   "BAD_FRAME answer": {
     "an encrypted frame arrives first": { attestation: () => new Uint8Array(64) },
+    "a report arrives first": {
+      attestation: () => ({ type: "report", rid: 1, report: "", sig: "A".repeat(86) }),
+    },
     "the frame has a duplicate member": {
       attestation: (frame) => JSON.stringify(frame).replace('"type":', '"core":"","type":'),
     },

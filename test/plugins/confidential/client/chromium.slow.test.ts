@@ -14,19 +14,14 @@ import type {
 import { writeCore } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import {
-  readPolicy,
-  signPolicy,
-  writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
-import { unwrap, withFlippedBit } from "../protocol/session.ts";
+import { withFlippedBit } from "../protocol/session.ts";
 import { realTdx, skipWithoutShared, tdxEvidence } from "../verify/real-quotes.ts";
 import { bundleClient } from "./bundle.ts";
-import { platform, start, startFakeGateway } from "./fake-gateway.ts";
+import { platform, policyBy, start, startFakeGateway } from "./fake-gateway.ts";
 import type { FakeGateway, Script } from "./fake-gateway.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
@@ -185,20 +180,7 @@ test("the client in Chromium", async (outer) => {
     const page = await openPage(t, browser);
     const gateway = await startFakeGateway(t);
     const signer = createSigner();
-    const policy = readPolicy({
-      v: 1,
-      serial: 1,
-      issued_at: new Date(start).toISOString(),
-      expires_at: new Date(start + 60_000).toISOString(),
-      networks: {
-        "confidential-alpha": {
-          termination: "worker",
-          worker: { image_hashes: [platform.imageHash] },
-        },
-      },
-    });
-    assert.ok(typeof policy !== "string");
-    gateway.policy = await signPolicy(unwrap(writePolicy(policy)), signer);
+    gateway.policy = await policyBy(signer);
     gateway.allowsOrigins = true;
     const pinned = { policyKey: toBase64Url(signer.publicKey), imageHashes: undefined };
     const outcome = await inPage(page, gateway, pinned);

@@ -43,6 +43,15 @@ import type { ClientClock } from "../../../../plugins/confidential/client/clock.
 import { manualClock } from "../../../../src/testing/clock.ts";
 import type { ManualClock } from "../../../../src/testing/clock.ts";
 import { bytesOf, unwrap, textOf } from "../protocol/session.ts";
+import {
+  readPolicy,
+  signPolicy,
+  writePolicy,
+} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import type {
+  EnclavePolicy,
+  PolicyDocument,
+} from "../../../../plugins/confidential/protocol/policy-document.ts";
 
 /** Milliseconds since 1970. */
 export const start = Date.UTC(2026, 10, 21, 12);
@@ -139,6 +148,34 @@ export interface FakeGateway {
   readonly closes: number[];
   /** Options for `connect`: complete, and without anything that other tests share. */
   readonly options: ConnectOptions;
+}
+
+/** The differences from a policy of `start` for the network and the image of the fake gateway. */
+export interface Edition {
+  /** Milliseconds since 1970. */
+  readonly now?: number;
+  readonly serial?: number;
+  readonly expiresAt?: number;
+  readonly termination?: "worker" | "gateway";
+  readonly network?: string;
+  readonly worker?: Partial<EnclavePolicy>;
+}
+
+/** Returns a signed policy document. */
+export async function policyBy(signer: Signer, edition: Edition = {}): Promise<PolicyDocument> {
+  const { now = start, serial = 1, expiresAt = now + day, termination = "worker" } = edition;
+  const { network = "confidential-alpha", worker } = edition;
+  const policy = readPolicy({
+    v: 1,
+    serial,
+    issued_at: new Date(now - 1000).toISOString(),
+    expires_at: new Date(expiresAt).toISOString(),
+    networks: {
+      [network]: { termination, worker: { image_hashes: [platform.imageHash], ...worker } },
+    },
+  });
+  if (typeof policy === "string") throw new Error(policy);
+  return signPolicy(unwrap(writePolicy(policy)), signer);
 }
 
 export interface FakeOptions {

@@ -10,49 +10,16 @@ import { readOptions } from "../../../../plugins/confidential/client/options.ts"
 import { readSessionPolicy } from "../../../../plugins/confidential/client/policy.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import {
-  readPolicy,
-  signPolicy,
-  writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
-import type {
-  EnclavePolicy,
-  PolicyDocument,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import type { EnclavePolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import type { SnpPolicy } from "../../../../plugins/confidential/verify/policy.ts";
-import { unwrap } from "../protocol/session.ts";
-import { platform, start, startFakeGateway } from "./fake-gateway.ts";
-import type { FakeGateway } from "./fake-gateway.ts";
+import { policyBy, start, startFakeGateway } from "./fake-gateway.ts";
+import type { Edition, FakeGateway } from "./fake-gateway.ts";
 
 const signer = createSigner();
 const policyKey = toBase64Url(signer.publicKey);
-const day = 24 * 3_600_000;
-
-interface Edition {
-  readonly serial?: number;
-  readonly expiresAt?: number;
-  readonly termination?: "worker" | "gateway";
-  readonly network?: string;
-  readonly worker?: Partial<EnclavePolicy>;
-  readonly by?: Signer;
-}
-
-async function documentOf(edition: Edition = {}): Promise<PolicyDocument> {
-  const { serial = 7, expiresAt = start + day, termination = "worker", by = signer } = edition;
-  const { network = "confidential-alpha", worker } = edition;
-  const policy = readPolicy({
-    v: 1,
-    serial,
-    issued_at: new Date(start - day).toISOString(),
-    expires_at: new Date(expiresAt).toISOString(),
-    networks: {
-      [network]: { termination, worker: { image_hashes: [platform.imageHash], ...worker } },
-    },
-  });
-  assert.ok(typeof policy !== "string", JSON.stringify(policy));
-  return signPolicy(unwrap(writePolicy(policy)), by);
-}
+const documentOf = ({ by = signer, ...edition }: Edition & { by?: Signer } = {}) =>
+  policyBy(by, { serial: 7, ...edition });
 
 /** Options without the caller's own list of images. */
 function pinned(gateway: FakeGateway, changes: Partial<ConnectOptions> = {}): ConnectOptions {
@@ -104,7 +71,7 @@ describe("a client that pins the policy key", () => {
 
   const refused: readonly (readonly [
     string,
-    Edition | "none" | "garbage",
+    (Edition & { by?: Signer }) | "none" | "garbage",
     Partial<ConnectOptions>,
   ])[] = [
     ["the policy document is missing", "none", {}],

@@ -3,8 +3,8 @@ import { describe, test } from "node:test";
 import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";
 import type { Answer } from "../../../../plugins/confidential/client/client.ts";
 import { handshakeMs, idleMs } from "../../../../plugins/confidential/protocol/limits.ts";
+import { until } from "../confidential-relay/wait.ts";
 import { platform, pricing, start, startFakeGateway, tokens, usedCUMilli } from "./fake-gateway.ts";
-import type { FakeGateway } from "./fake-gateway.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
 
@@ -20,23 +20,6 @@ function rejectsWith(promise: Promise<unknown>, code: string): Promise<void> {
     assert.equal(error.code, code);
     return true;
   });
-}
-
-/** Resolves when the fake gateway has counted that many. */
-async function counted(
-  gateway: FakeGateway,
-  count: "frames" | "cancels",
-  n: number,
-): Promise<void> {
-  while (gateway[count] < n) await new Promise((resolve) => setImmediate(resolve));
-}
-
-async function closed(gateway: FakeGateway): Promise<void> {
-  while (gateway.closes.length === 0) await new Promise((resolve) => setImmediate(resolve));
-}
-
-async function greeted(gateway: FakeGateway): Promise<void> {
-  while (gateway.hellos.length === 0) await new Promise((resolve) => setImmediate(resolve));
 }
 
 describe("a session", () => {
@@ -147,12 +130,12 @@ describe("a session", () => {
     const gateway = await startFakeGateway(t, { holdsAnswer: true });
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
-    await counted(gateway, "frames", 1);
+    await until(() => gateway.frames >= 1);
     await session.close();
     await rejectsWith(answer.final, "CONNECTION_CLOSED");
     await rejectsWith(textOf(answer), "CONNECTION_CLOSED");
     await rejectsWith(session.chat({ messages }).final, "CONNECTION_CLOSED");
-    await closed(gateway);
+    await until(() => gateway.closes.length > 0);
     assert.deepEqual(gateway.closes, [1000]);
   });
 
@@ -160,11 +143,11 @@ describe("a session", () => {
     const gateway = await startFakeGateway(t, { holdsAnswer: true });
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
-    await counted(gateway, "frames", 1);
+    await until(() => gateway.frames >= 1);
     gateway.clock.advance(idleMs);
     await rejectsWith(answer.final, "TIMEOUT");
     await session.close();
-    await closed(gateway);
+    await until(() => gateway.closes.length > 0);
     assert.deepEqual(gateway.closes, [4408]);
   });
 
@@ -173,7 +156,7 @@ describe("a session", () => {
     const session = await connect(gateway.options);
     // Neither the deltas nor `final` are read. An unhandled rejection would fail this file.
     session.chat({ messages });
-    await counted(gateway, "frames", 1);
+    await until(() => gateway.frames >= 1);
     await session.close();
   });
 });
@@ -187,7 +170,7 @@ describe("an answer", () => {
     });
     const session = await connect(gateway.options);
     const answer = session.chat({ messages });
-    await counted(gateway, "frames", 1);
+    await until(() => gateway.frames >= 1);
     const iterator = answer[Symbol.asyncIterator]();
     assert.deepEqual(await iterator.return?.(), { done: true, value: undefined });
     const final = await answer.final;
@@ -204,7 +187,7 @@ describe("an answer", () => {
     const session = await connect(gateway.options);
     const stopping = new AbortController();
     const answer = session.chat({ messages }, { signal: stopping.signal });
-    await counted(gateway, "frames", 1);
+    await until(() => gateway.frames >= 1);
     stopping.abort(new Error("enough"));
     await assert.rejects(textOf(answer), { message: "enough" });
     assert.equal((await answer.final).verified, true);
@@ -347,7 +330,7 @@ describe("a handshake", () => {
     assert.equal(gateway.upgrades.length, 0);
     const stopping = new AbortController();
     const connecting = connect({ ...gateway.options, signal: stopping.signal });
-    await greeted(gateway);
+    await until(() => gateway.hellos.length > 0);
     stopping.abort(new Error("too slow"));
     await assert.rejects(connecting, { message: "too slow" });
   });
@@ -355,7 +338,7 @@ describe("a handshake", () => {
   test("rejects with TIMEOUT if the server does not answer", async (t) => {
     const gateway = await startFakeGateway(t, { isSilent: true });
     const connecting = connect(gateway.options);
-    await greeted(gateway);
+    await until(() => gateway.hellos.length > 0);
     gateway.clock.advance(2 * handshakeMs);
     const error = await connecting.catch((reason: unknown) => reason);
     assert.ok(error instanceof ConfidentialError);

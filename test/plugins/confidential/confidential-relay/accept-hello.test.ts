@@ -1,7 +1,8 @@
 /** Admission of sessions by credential, and the HTTP routes of the encrypted stream. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request } from "node:http";
+import { request, type IncomingMessage } from "node:http";
+import { json } from "node:stream/consumers";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -24,31 +25,39 @@ interface Refusal {
 }
 
 /** An upgrade that is refused with an HTTP answer. */
-function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
-  return new Promise((resolve, reject) => {
-    const sent = request(url, {
-      headers: {
-        connection: "Upgrade",
-        upgrade: "websocket",
-        "sec-websocket-version": "13",
-        "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        ...headers,
-      },
-    });
-    sent.on("upgrade", () => reject(new Error("it was accepted")));
-    sent.on("error", reject);
-    sent.on("response", (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (piece: string) => (text += piece));
-      response.on("end", () => {
-        // The gateway's canonical envelope.
-        const { error_code: code } = JSON.parse(text) as { error_code: string };
-        resolve({ status: response.statusCode ?? 0, code });
-      });
-    });
-    sent.end();
+async function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
+  const sent = request(url, {
+    headers: {
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+      ...headers,
+    },
   });
+  sent.on("upgrade", () => sent.emit("error", new Error("it was accepted")));
+  sent.end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  // The gateway's canonical envelope.
+  const { error_code: code } = (await json(response)) as { error_code: string };
+  return { status: response.statusCode ?? 0, code };
+}
+
+const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
+
+/** The offered subprotocols with a credential. */
+const shownAs = (text: string): string =>
+  `confidential.v1, confidential.auth.${Buffer.from(text).toString("base64url")}`;
+
+async function ticketOf({ url, key }: TestGateway, body: object): Promise<string> {
+  const response = await fetch(`${url}/v1/confidential/tickets`, {
+    method: "POST",
+    headers: { ...bearer(key), "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  assert.equal(response.status, 201);
+  // The answer of the surface itself.
+  return ((await response.json()) as { ticket: string }).ticket;
 }
 
 const protocol = { "sec-websocket-protocol": "confidential.v1" };
@@ -60,23 +69,7 @@ describe("admission of sessions", () => {
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
-
-  async function ticketFor(body: object, key = stream.gateway.key): Promise<Response> {
-    return fetch(`${stream.gateway.url}/v1/confidential/tickets`, {
-      method: "POST",
-      headers: { ...bearer(key), "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
-  }
-
-  async function ticket(body: object): Promise<string> {
-    const response = await ticketFor(body);
-    assert.equal(response.status, 201);
-    // The answer of the surface itself.
-    const { ticket: text } = (await response.json()) as { ticket: string };
-    return text;
-  }
+  const ticket = (body: object): Promise<string> => ticketOf(stream.gateway, body);
 
   function withCredential(text: string, origin?: string): Promise<Wire> {
     const shown = `confidential.auth.${Buffer.from(text).toString("base64url")}`;
@@ -158,13 +151,12 @@ describe("admission of sessions", () => {
 
   it("accepts a ticket once, only from the page and for the model that it is bound to", async () => {
     const bound = await ticket({ origin: pageOrigin });
-    const shown = `confidential.v1, confidential.auth.${Buffer.from(bound).toString("base64url")}`;
-    const elsewhere = { "sec-websocket-protocol": shown };
+    const elsewhere = { "sec-websocket-protocol": shownAs(bound) };
     assert.equal((await refused(stream.url, elsewhere)).status, 401);
     using session = await openStream(await withCredential(bound, pageOrigin));
     session.ask();
     assert.equal((await session.answer()).final["finish_reason"], "stop");
-    const again = { "sec-websocket-protocol": shown, origin: pageOrigin };
+    const again = { ...elsewhere, origin: pageOrigin };
     assert.equal((await refused(stream.url, again)).status, 401);
 
     using other = await withCredential(await ticket({ model: "Other/Model" }));
@@ -173,27 +165,20 @@ describe("admission of sessions", () => {
   });
 
   it("accepts a ticket only for a session, whatever upgrade a request names", async () => {
-    const shown = Buffer.from(await ticket({})).toString("base64url");
-    const response = await new Promise<{ readonly statusCode?: number | undefined }>(
-      (resolve, reject) => {
-        request(`${stream.gateway.url}/v1/chat/completions`, {
-          method: "POST",
-          headers: {
-            upgrade: "websocket",
-            "content-type": "application/json",
-            "sec-websocket-protocol": `confidential.v1, confidential.auth.${shown}`,
-          },
-        })
-          .on("response", (answer) => resolve(answer.resume()))
-          .on("error", reject)
-          .end("{}");
-      },
-    );
-    assert.equal(response.statusCode, 401);
+    const shown = await ticket({});
+    const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+    const headers = {
+      upgrade: "websocket",
+      "content-type": "application/json",
+      "sec-websocket-protocol": shownAs(shown),
+    };
+    request(`${stream.gateway.url}/v1/chat/completions`, { method: "POST", headers })
+      .on("response", (answer) => resolve(answer.resume().statusCode))
+      .on("error", reject)
+      .end("{}");
+    assert.equal(await promise, 401);
     // The ticket has not been used up either.
-    using session = await openStream(
-      await withCredential(Buffer.from(shown, "base64url").toString()),
-    );
+    using session = await openStream(await withCredential(shown));
     session.ask();
     assert.equal((await session.answer()).final["finish_reason"], "stop");
   });
@@ -292,27 +277,20 @@ describe("time", () => {
   it("expires tickets after one minute and idle sessions after two minutes", async () => {
     const clock = manualClock(Date.now());
     await using stream = await startStreamGateway({ clock });
-    const { gateway } = stream;
-    const response = await fetch(`${gateway.url}/v1/confidential/tickets`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-      body: "{}",
-    });
-    const { ticket } = (await response.json()) as { ticket: string };
+    const ticket = await ticketOf(stream.gateway, {});
     using session = await stream.open();
-    for (let waited = 0; waited < 60_000; waited += 10_000) {
-      session.socket.ping();
-      await once(session.socket, "pong");
-      clock.advance(10_000);
-    }
-    const shown = `confidential.v1, confidential.auth.${Buffer.from(ticket).toString("base64url")}`;
-    assert.equal((await refused(stream.url, { "sec-websocket-protocol": shown })).status, 401);
     // Each step is so short that the connection can answer its ping.
-    for (let waited = 60_000; waited < 120_000; waited += 10_000) {
-      session.socket.ping();
-      await once(session.socket, "pong");
-      clock.advance(10_000);
-    }
+    const passMinute = async (): Promise<void> => {
+      for (let waited = 0; waited < 60_000; waited += 10_000) {
+        session.socket.ping();
+        await once(session.socket, "pong");
+        clock.advance(10_000);
+      }
+    };
+    await passMinute();
+    const shown = { "sec-websocket-protocol": shownAs(ticket) };
+    assert.equal((await refused(stream.url, shown)).status, 401);
+    await passMinute();
     const { code } = await session.nextText();
     assert.equal(code, "TIMEOUT");
     assert.equal(await session.closed, 4408);

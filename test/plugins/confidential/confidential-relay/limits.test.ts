@@ -6,6 +6,7 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 import { openStream, unwrap, openWire, type OpenStream } from "./stream-client.ts";
 import { pipeline, startStreamGateway, tokenMilli, pageOrigin } from "./stream-gateway.ts";
 import { gate, until } from "./wait.ts";
+import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
 
 /** A complete request that the enclave cannot decrypt. */
 function requestFrame(session: OpenStream, rid: number): Buffer {
@@ -210,6 +211,27 @@ describe("a reload of pipeline.yaml", () => {
     await answered(next);
     assert.equal((await stream.charges()).length, 3);
     assert.equal(await stream.gauge("sluice_stream_sessions"), 2);
+  });
+
+  it("also keeps sessions in the gateway's own enclave running", async () => {
+    const own = { network: "classic", termination: "gateway" } as const;
+    await using stream = await startStreamGateway({ own: true });
+    const { gateway, plain } = stream;
+    using session = await stream.open(own);
+    const holding = plain.hold();
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await gateway.write(changed);
+    assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+    await held.push(eventOf(chunkOf({ content: "Hello" }, { finishReason: "stop" })));
+    await held.push(eventOf("[DONE]"));
+    held.end();
+    assert.equal((await session.answer()).done.usage.unverified_reason, "simulated");
+    await answered(session);
+    using next = await stream.open(own);
+    await answered(next);
+    assert.equal((await stream.charges()).length, 3);
   });
 
   it("that removes the network lets its sessions finish and refuses new ones", async () => {

@@ -213,24 +213,27 @@ describe("the end of a session", () => {
     });
   }
 
-  it("the retry of an answer that broke off costs less, once", async () => {
+  /** The client leaves, and the worker then reports what it has produced. */
+  async function leave({ socket }: OpenStream, finish: () => void): Promise<void> {
+    const texts = stream.worker.texts.length;
+    const charged = (await stream.charges()).length;
+    socket.terminate();
+    await until(() => stream.worker.texts.length > texts);
+    finish();
+    await until(async () => (await stream.charges()).length > charged);
+    stream.worker.script = {};
+  }
+
+  it("a client that leaves is charged for what the worker reports; its retry costs less, once", async () => {
     const attempt = { idempotencyKey: "one-and-the-same" };
     const held = gate();
-    stream.worker.script = {
-      pace: held.pass,
-      tokens: tokensOf(5, 1),
-    };
-    const charged = (await stream.charges()).length;
+    stream.worker.script = { pace: held.pass, tokens: tokensOf(5, 1) };
     const asked = stream.worker.requests.length;
     const broken = await stream.open(attempt);
     broken.ask();
     await until(() => stream.worker.requests.length > asked);
-    const texts = stream.worker.texts.length;
-    broken.socket.terminate();
-    await until(() => stream.worker.texts.length > texts);
-    held.open();
-    await until(async () => (await stream.charges()).length > charged);
-    stream.worker.script = {};
+    await leave(broken, () => held.open());
+    assert.equal((await stream.charges()).at(-1)?.usedMilliCu, 6 * tokenMilli);
     const billed: unknown[] = [];
     for (let again = 0; again < 2; again++) {
       using session = await stream.open(attempt);
@@ -238,8 +241,6 @@ describe("the end of a session", () => {
       const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;
       billed.push([usedCUMilli, paidBeforeCUMilli]);
     }
-    const charges = await stream.charges();
-    assert.equal(charges[charged]?.usedMilliCu, 6 * tokenMilli);
     assert.deepEqual(billed, [
       [1 * tokenMilli, 6 * tokenMilli],
       [7 * tokenMilli, undefined],
@@ -259,16 +260,10 @@ describe("the end of a session", () => {
       pace: () => (++chunk < 4 ? Promise.resolve() : held.pass()),
       tokens: tokensOf(5, 4),
     };
-    const charged = (await stream.charges()).length;
     const left = await stream.open(attempt);
     ask(left, "What is the meaning of life?");
     for (let read = 0; read < 3; read++) unwrap(left.channel.open(await left.nextBinary()));
-    const texts = stream.worker.texts.length;
-    left.socket.terminate();
-    await until(() => stream.worker.texts.length > texts);
-    held.open();
-    await until(async () => (await stream.charges()).length > charged);
-    stream.worker.script = {};
+    await leave(left, () => held.open());
     using session = await stream.open(attempt);
     ask(session, "Who wrote the Magna Carta???");
     const { usedCUMilli, paidBeforeCUMilli } = (await session.answer()).done;

@@ -7,6 +7,7 @@ import { errorFrame, fault, isFault } from "../../../../plugins/confidential/pro
 import { model } from "./enclave-worker.ts";
 import { startStreamGateway, tokenMilli, type StreamGateway } from "./stream-gateway.ts";
 import { until } from "./wait.ts";
+import { chunkOf, eventOf } from "../../inference/networks/chat-events.ts";
 import { readAnswer } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
@@ -193,5 +194,21 @@ describe("a gateway that decrypts sessions itself", () => {
       assert.equal((await stream.get(receipt, stream.gateway.key)).status, 404);
     }
     assert.equal((await stream.charges()).length, charged);
+  });
+
+  it("stops the model when the client disconnects, and charges the tokens produced so far", async () => {
+    const charged = (await stream.charges()).length;
+    const session = await stream.open({ network: "classic", termination: "gateway" });
+    const holding = stream.plain.hold();
+    session.ask();
+    const held = await holding;
+    held.begin();
+    await held.push(eventOf(JSON.stringify(chunkOf({ content: "One" }))));
+    await session.nextBinary();
+    session.socket.terminate();
+    await held.left;
+    await until(async () => (await stream.charges()).length > charged);
+    const last = (await stream.charges()).at(-1);
+    assert.deepEqual([last?.outputTokens, last?.outcome], [1, "clientLeft"]);
   });
 });

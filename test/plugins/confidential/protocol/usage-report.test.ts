@@ -157,7 +157,6 @@ describe("the verdict on a report", () => {
       { usage: { ...reportedUsage, prompt: 288 + 16_385, total: 288 + 16_390 } },
     ],
     ["more cached than all", "usage_mismatch", { tokens: { ...tokens, cached: 10 } }, {}],
-    ["a request without frames", "replay", {}, { exchange: undefined }],
     ["a counter seen before", "replay", {}, { claimCounter: () => false }],
   ];
   for (const [name, reason, difference, account] of reasons) {
@@ -181,29 +180,22 @@ describe("the verdict on a report", () => {
     assert.equal(typed.report, undefined);
   });
 
-  test("is negative if any bit of the report or the signature is flipped", async () => {
+  test("is negative if a bit of the report or of the signature is flipped", async () => {
     const { report: bytes, sig } = await signed(unwrap(writeReport(report)));
-    for (let at = 0; at < bytes.length; at++) {
-      const other = { report: withFlippedBit(bytes, at, at % 8), sig };
+    for (const other of [
+      { report: withFlippedBit(bytes, bytes.length >> 1), sig },
+      { report: bytes, sig: withFlippedBit(sig, 40) },
+      { report: bytes, sig: new Uint8Array(0) },
+    ]) {
       const verdict = await verifyUsageReport(nodeSuite, other, own);
-      assert.equal(verdict.verified, false, `byte ${at}`);
+      assert.equal(verdict.verified, false);
       const check = verdict.checks.find(({ name }) => name === "signature");
       assert.equal(check?.result, "fail");
     }
-    for (let at = 0; at < sig.length; at++) {
-      const verdict = await verifyUsageReport(
-        nodeSuite,
-        { report: bytes, sig: withFlippedBit(sig, at, at % 8) },
-        own,
-      );
-      assert.equal(verdict.unverifiedReason, "bad_signature");
-    }
-    const short = await verifyUsageReport(
-      nodeSuite,
-      { report: bytes, sig: new Uint8Array(0) },
-      own,
-    );
-    assert.equal(short.unverifiedReason, "bad_signature");
+  });
+
+  test("is replay for a request of which no frame was seen", async () => {
+    assert.equal((await verdictOf({}, { exchange: undefined })).unverifiedReason, "replay");
   });
 
   test("has the reason of the first failed check; the check for simulation is the last", async () => {

@@ -2,22 +2,18 @@
 import { readFileSync } from "node:fs";
 import { connect as connectTcp, createServer, type AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
-import {
-  readPolicy,
-  signPolicy,
-  writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import type { PolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
 import type { Clock } from "../../../../src/plugin.ts";
 import { packageFile } from "../../../../src/base/package-files.ts";
 import { startBareGateway, type BareGateway } from "../../../../src/testing/gateway.ts";
 import {
   platform,
+  policyBy,
   startFakeGateway,
   type FakeGateway,
   type Script,
 } from "../client/fake-gateway.ts";
-import { unwrap } from "../protocol/session.ts";
 
 export const localKey = "local_0123456789abcdef";
 /** Text of every prompt. It must never be found in the recorded bytes. */
@@ -59,24 +55,8 @@ export interface LocalOptions {
 export const simulated = { kind: "simulated", roots: [platform.root] };
 
 /** Returns a signed policy document that lists one image. `now`: milliseconds since 1970. */
-export async function policyFor(
-  image: string,
-  signer: Signer,
-  now: number,
-  serial = 1,
-): Promise<unknown> {
-  const policy = readPolicy({
-    v: 1,
-    serial,
-    issued_at: new Date(now - 1000).toISOString(),
-    expires_at: new Date(now + 3_600_000).toISOString(),
-    networks: {
-      "confidential-alpha": { termination: "worker", worker: { image_hashes: [image] } },
-    },
-  });
-  if (typeof policy === "string") throw new Error(policy);
-  return signPolicy(unwrap(writePolicy(policy)), signer);
-}
+export const policyFor = (image: string, signer: Signer, now: number): Promise<PolicyDocument> =>
+  policyBy(signer, { now, worker: { image_hashes: [image] } });
 
 /** Starts the pipeline of `sluice connect`. */
 export async function startTemplate(

@@ -4,6 +4,7 @@ import { request as httpRequest } from "node:http";
 import { test } from "node:test";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { until } from "../confidential-relay/wait.ts";
 import { platform, pricing, startFakeGateway, type Script } from "../client/fake-gateway.ts";
 import {
   localKey,
@@ -237,10 +238,6 @@ async function cutAndWait({ cut, remote, url }: LocalGateway): Promise<void> {
   await until(() => remote.closes.length === remote.hellos.length);
   // The turns in which this process, which is both ends, gets the event.
   for (let turn = 0; turn < 3; turn++) await pageOf(url);
-}
-
-async function until(isDone: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isDone())) await new Promise((next) => setImmediate(next));
 }
 
 /** Moves the clock until the list of models is read, on which the evidence is checked if that is due. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import { createChecklist } from "../../../../plugins/confidential/verify/checklist.ts";
 import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/evidence-verifier.ts";
 
 const now = Date.UTC(2026, 10, 21);
@@ -47,19 +48,17 @@ describe("accepted evidence", () => {
     const changed = { ...evidence, collateral };
     assert.equal((await verifier.verify(changed, { reportData }, policy, now)).assurance, "none");
   });
+});
 
-  test("is evicted when it is the least recently used", async () => {
-    const verifier = createEvidenceVerifier({ entries: 2 });
-    const [a, b, c] = [1, 2, 3].map((fill) => new Uint8Array(64).fill(fill));
-    assert.ok(a && b && c);
-    const ask = (bytes: Uint8Array): ReturnType<typeof verifier.verify> =>
-      verifier.verify(platform.evidence(bytes, now), { reportData: bytes }, policy, now);
-    const [first, second] = [await ask(a), await ask(b)];
-    assert.equal(await ask(a), first);
-    await ask(c);
-    assert.equal(await ask(a), first);
-    assert.notEqual(await ask(b), second);
-  });
+test("a check that was never reached counts as failed, and a failure stays", () => {
+  const checks = createChecklist(["a", "b"]);
+  checks.record("a", undefined);
+  assert.equal(checks.hasPassed(), false);
+  checks.skip("b", "not asked for");
+  assert.equal(checks.hasPassed(), true);
+  assert.equal(checks.record("a", "broken"), false);
+  assert.equal(checks.record("a", undefined), false);
+  assert.equal(checks.hasPassed(), false);
 });
 
 test("a failure is never cached", async () => {

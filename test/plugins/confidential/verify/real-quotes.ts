@@ -68,10 +68,3 @@ export function failures(report: VerificationReport): readonly string[] {
 export function resultOf(report: VerificationReport, name: string): string | undefined {
   return report.checks.find((check) => check.name === name)?.result;
 }
-
-/** Returns a copy with one flipped bit. */
-export function withFlippedBit(bytes: Uint8Array, at: number, bit = 0): Uint8Array<ArrayBuffer> {
-  const copy = Uint8Array.from(bytes);
-  copy[at] = (copy[at] ?? 0) ^ (1 << bit);
-  return copy;
-}

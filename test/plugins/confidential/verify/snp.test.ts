@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, test } from "node:test";
-import { fromBase64, sha256Hex } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { sha256Hex } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { readPem } from "../../../../plugins/confidential/verify/certificate.ts";
 import type { AttestationEvidence } from "../../../../plugins/confidential/verify/evidence.ts";
 import type { VerificationPolicy } from "../../../../plugins/confidential/verify/policy.ts";
@@ -15,7 +15,6 @@ import {
   realText,
   resultOf,
   skipWithoutShared,
-  withFlippedBit,
 } from "./real-quotes.ts";
 import { askSerial, chipId, createSnpPlatform, snpReportData } from "./snp-platform.ts";
 import type { SnpChanges } from "./snp-platform.ts";
@@ -93,19 +92,6 @@ describe("a SEV-SNP report", () => {
     assertFails(await verifyEvidence(evidence, expected, policy, now), "vcek_chain");
     const asGenoa = platform.evidence({ vcek: { product: "Genoa-B1" } });
     assertFails(await verifyGiven(asGenoa), "vcek_chain");
-  });
-
-  test("fails if any of its bytes is changed", async () => {
-    const evidence = platform.evidence();
-    const quote = fromBase64(evidence.quote);
-    assert.ok(quote);
-    const survivors: number[] = [];
-    for (let at = 0; at < quote.length; at += 23) {
-      const changed = Buffer.from(withFlippedBit(quote, at, at % 8)).toString("base64");
-      const report = await verifyGiven({ ...evidence, quote: changed });
-      if (report.assurance !== "none") survivors.push(at);
-    }
-    assert.deepEqual(survivors, []);
   });
 
   test("fails if it is shorter or longer", async () => {

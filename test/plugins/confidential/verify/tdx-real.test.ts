@@ -11,8 +11,8 @@ import {
   resultOf,
   skipWithoutShared as skip,
   tdxEvidence,
-  withFlippedBit,
 } from "./real-quotes.ts";
+import { withFlippedBit } from "../protocol/session.ts";
 
 const imageHash = "b260fa9168ca9f28e7f15f128a45ac31c419705b31a60feac30b322ee06bc752";
 const policy = { imageHashes: [imageHash] };
@@ -34,48 +34,6 @@ describe("a real TDX quote", { skip }, () => {
     assert.deepEqual(report.tcb, { status: "UpToDate", advisories: [], evaluation: 17 });
     assert.equal(report.platform, "811dca2a26b952e85bb6448b097ba4fd");
     assert.equal(report.validUntil, Date.parse("2025-07-19T10:00:35Z"));
-  });
-
-  test("fails if a byte in any part of it is changed, including the padding", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const survivors: number[] = [];
-    // The header, then the fields of the report of the TD, then what signs it (each 64 bytes), and the padding.
-    const fields = [0, 2, 4, 8, 12, 28, 47, 48, 64, 112, 160, 168, 176, 184, 232, 280, 328, 376];
-    const signed = [424, 472, 520, 568, 631, 632, quote.length - 1];
-    const parts = Array.from({ length: 70 }, (_, at) => 636 + at * 61);
-    for (const at of [...fields, ...signed, ...parts]) {
-      if (at >= quote.length) continue;
-      const evidence = tdxEvidence(withFlippedBit(quote, at, at % 8), collateral);
-      const report = await verifyEvidence(evidence, { reportData }, policy, now);
-      if (report.verified || report.assurance !== "none") survivors.push(at);
-    }
-    assert.deepEqual(survivors, []);
-  });
-
-  test("fails if any part of its collateral is changed", async () => {
-    const { quote, collateral, now, reportData } = realTdx();
-    const fields = [
-      "root_ca_crl",
-      "pck_crl",
-      "tcb_info_issuer_chain",
-      "tcb_info",
-      "tcb_info_signature",
-      "qe_identity_issuer_chain",
-      "qe_identity",
-      "qe_identity_signature",
-    ] as const;
-    const survivors: string[] = [];
-    for (const field of fields) {
-      const text = collateral[field];
-      for (let at = 3; at < text.length; at += Math.ceil(text.length / 5)) {
-        const other = text[at] === "1" ? "2" : "1";
-        const changed = `${text.slice(0, at)}${other}${text.slice(at + 1)}`;
-        const evidence = tdxEvidence(quote, { ...collateral, [field]: changed });
-        const report = await verifyEvidence(evidence, { reportData }, policy, now);
-        if (report.assurance !== "none") survivors.push(`${field} ${at}`);
-      }
-    }
-    assert.deepEqual(survivors, []);
   });
 
   test("binds only its own report data", async () => {

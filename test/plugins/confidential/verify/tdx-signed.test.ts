@@ -156,13 +156,6 @@ const quotes = ([4, 5] as const).map((version) => {
   return quote;
 });
 
-/** Offsets of the length fields of a quote: of the authentication data, the certification data and the PEM. */
-function lengthFields(quote: Bytes): readonly number[] {
-  const body = quote[0] === 5 ? 54 + 648 : 48 + 584;
-  const certification = body + 4 + 128 + 2;
-  return [body, certification, certification + 4 + 448, certification + 4 + 448 + 2 + 32 + 2];
-}
-
 describe("a quote from an untrusted sender", () => {
   test("is read if it is complete and has version 4 or 5", () => {
     for (const quote of quotes) {
@@ -178,18 +171,6 @@ describe("a quote from an untrusted sender", () => {
       assert.ok(readTdxQuote(padded));
       padded[padded.length - 1] = 1;
       assert.equal(readTdxQuote(padded), undefined);
-    }
-  });
-
-  test("is refused if any of its lengths is changed", () => {
-    for (const quote of quotes) {
-      for (const at of lengthFields(quote)) {
-        for (const value of [0, 1, 0x7fff, 0xffff]) {
-          const changed = Uint8Array.from(quote);
-          new DataView(changed.buffer).setUint16(at, value, true);
-          assert.equal(readTdxQuote(changed), undefined, `${value} at ${at}`);
-        }
-      }
     }
   });
 });

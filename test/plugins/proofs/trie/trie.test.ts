@@ -71,28 +71,6 @@ test("each value and the absence of each other key are proved", () => {
   );
 });
 
-test("a proof without one of its nodes, or with a damaged one, shows nothing wrong", () => {
-  fc.assert(
-    fc.property(state, layout, fc.nat(), fc.nat(), key, (entries, version, at, bit, other) => {
-      const { root, nodes } = trieOf(entries, version);
-      const index = at % nodes.length;
-      const damaged = Buffer.from(nodes[index] ?? []);
-      const place = bit % (damaged.length * 8);
-      damaged[place >> 3] = (damaged[place >> 3] ?? 0) ^ (1 << (place & 7));
-      for (const kept of [nodes.toSpliced(index, 1), nodes.toSpliced(index, 1, damaged)]) {
-        const proof = new TrieProof(kept);
-        const whole = new TrieProof(nodes);
-        for (const each of [...entries.map(([stored]) => stored), other]) {
-          const read = orProofError(() => proof.value(root, each));
-          if (read !== "refused") assert.deepEqual(read, whole.value(root, each));
-        }
-        const read = orProofError(() => proof.keys(root, { prefix: new Uint8Array(0), limit: 50 }));
-        if (read !== "refused") assert.equal(read.length, entries.length);
-      }
-    }),
-  );
-});
-
 test("kept nodes make room for clients, and keep at most half of what all may hold", () => {
   const memory = new HeldBytes(8_000, createMetrics());
   const kept = new KeptNodes(1_000_000, (refused) => memory.hold("kept", "result", refused));
