@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CallSummary } from "sluice-gateway/services";
 import { hash } from "../ledger/fixture.ts";
-import { toolCaller } from "../../tools/tool-catalogue/caller.ts";
+import { toolCaller } from "../../tools/tool-catalogue/fixture.ts";
 import {
   decoded,
   failureOf,

@@ -92,3 +92,14 @@ test("a tool that exceeds its time limit is counted, and its late result is not"
   assert.deepEqual(counted(b, "seconds"), { all: 30 });
   assert.deepEqual(counted(b, "errors"), {});
 });
+
+test("the summary of a write tool is timed as its code", async () => {
+  const summarise = async (): Promise<{ ok: true; summary: object }> => {
+    b.clock.advance(40);
+    return { ok: true, summary: {} };
+  };
+  const b = bench(tool({ write: true, summarise }));
+  await b.call("echo", {});
+  assert.deepEqual(counted(b, "seconds"), { all: 0.04 });
+  assert.deepEqual(counted(b, "refusals"), { GATEWAY_CONFIRMATION_REQUIRED: 1 });
+});
