@@ -33,29 +33,6 @@ function contentOf(outcome: ToolOutcome): unknown {
 }
 
 describe("gateway_batch", () => {
-  it("runs its calls in order, charges each separately, and reports the sum", async () => {
-    const b = await start();
-    const by = caller();
-    const calls = [item("echo", { n: 1 }), item("fails"), item("echo", { n: 2 })];
-    const outcome = await b.call("gateway_batch", { calls }, by);
-    assert.deepEqual(contentOf(outcome), [
-      { tool: "echo", content: { n: 1 }, usedCUMilli: 100 },
-      { tool: "fails", error: 'GATEWAY_NOT_FOUND: no "such" block', usedCUMilli: 0 },
-      { tool: "echo", content: { n: 2 }, usedCUMilli: 100 },
-    ]);
-    assert.equal(outcome.ok && outcome.usedCUMilli, 200);
-    assert.deepEqual(by.charge.log, [
-      "open 0",
-      "open 100",
-      "settle echo 100",
-      "open 100",
-      "release 100",
-      "open 100",
-      "settle echo 100",
-      "settle gateway_batch 0",
-    ]);
-  });
-
   it("inserts results unchanged", async () => {
     const json = '{"n":12345678901234567890,"n":1.0}';
     const b = await start(tool({ name: "raw", call: () => ({ ok: true, json }) }));
@@ -99,41 +76,6 @@ describe("gateway_batch", () => {
     }
   });
 
-  it("checks each call like any other, and each fails separately", async () => {
-    const b = await start();
-    const by = caller({ credit: 150 });
-    const calls = [
-      item("guarded"),
-      item("strict"),
-      item("nothing"),
-      item("gateway_batch", { calls: [item("echo")] }),
-      item("echo"),
-      item("echo"),
-    ];
-    const outcome = await b.call("gateway_batch", { calls }, by);
-    assert.deepEqual(contentOf(outcome), [
-      {
-        tool: "guarded",
-        error: "GATEWAY_PERMISSION_DENIED: the key lacks the capability docs:read",
-        usedCUMilli: 0,
-      },
-      {
-        tool: "strict",
-        error: "GATEWAY_SCHEMA_VIOLATION: the input: must have required property 'a'",
-        usedCUMilli: 0,
-      },
-      { tool: "nothing", error: "GATEWAY_TOOL_NOT_FOUND: unknown tool", usedCUMilli: 0 },
-      {
-        tool: "gateway_batch",
-        error: "GATEWAY_INVALID_PARAMS: a batch cannot contain a batch",
-        usedCUMilli: 0,
-      },
-      { tool: "echo", content: {}, usedCUMilli: 100 },
-      { tool: "echo", error: "GATEWAY_CU_LIMIT_EXCEEDED: credit limit exceeded", usedCUMilli: 0 },
-    ]);
-    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
-  });
-
   it("reports progress after each call", async () => {
     const reported: unknown[] = [];
     const by = caller({ progress: (done, total) => void reported.push([done, total]) });
@@ -160,34 +102,6 @@ describe("gateway_batch", () => {
       { tool: "echo", error: late, usedCUMilli: 0 },
     ]);
     assert.equal(by.charge.usedMilliCu, 100);
-  });
-
-  it("begins no further call after the client has left; the running one is completed and charged", async () => {
-    let begun = 0;
-    const by = caller();
-    const leaving = tool({
-      name: "leaving",
-      async call() {
-        begun++;
-        by.leaves();
-        await settled();
-        return { ok: true, value: 1 };
-      },
-    });
-    const b = await start(leaving);
-    const calls = [item("echo"), item("leaving"), item("leaving")];
-    const outcome = await b.call("gateway_batch", { calls }, by);
-    assert.deepEqual(contentOf(outcome), [
-      { tool: "echo", content: {}, usedCUMilli: 100 },
-      { tool: "leaving", content: 1, usedCUMilli: 100 },
-      {
-        tool: "leaving",
-        error: "GATEWAY_TOOL_EXECUTION_ERROR: the caller has left",
-        usedCUMilli: 0,
-      },
-    ]);
-    assert.equal(begun, 1);
-    assert.equal(by.charge.usedMilliCu, 200);
   });
 
   it("begins no further call once its results are too large", async () => {

@@ -19,8 +19,6 @@ const hashOf = (number: number): string => blocks[number]!.hash;
 const head = hashOf(8);
 const unknown = `0x${"ab".repeat(32)}`;
 const events = "0x26aa394eea5630e07c48ae0c9558cef780d41e5e16056765bc8461851072c9d7";
-const accounts = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e8886371da9";
-const alice = `${accounts}de1e86a9a8c739864cf3cc5ec2bea59fd43593c715fdd31c61141abd04a99fd6822c8558854ccde39a5684e7a56da27d`;
 
 test("block hashes are found by number, hex number, a list or no argument; above the head the hash is null", async () => {
   assert.equal(await resultOf(node.url, "chain_getBlockHash", 3), hashOf(3));
@@ -70,56 +68,6 @@ test("a missing key returns null, an unknown block 4003, and bad hex -32602", as
   assert.match(message, /UnknownBlock/);
   assert.equal((await errorOf(node.url, "state_getStorage", "0x123")).code, -32602);
   assert.equal((await errorOf(node.url, "state_getStorage")).code, -32602);
-});
-
-test("many keys are read at a block, and over a range of blocks", async () => {
-  const one = await resultOf(node.url, "state_queryStorageAt", [events, "0x12"], hashOf(2));
-  const value = await resultOf(node.url, "state_getStorage", events, hashOf(2));
-  assert.deepEqual(one, [
-    {
-      block: hashOf(2),
-      changes: [
-        [events, value],
-        ["0x12", null],
-      ],
-    },
-  ]);
-  const range = await resultOf(node.url, "state_queryStorage", [alice], hashOf(1), hashOf(4));
-  assert.ok(Array.isArray(range));
-  // Alice's account changed in blocks 3 and 4, not in 2.
-  assert.deepEqual(
-    range.map(({ block }) => block),
-    [hashOf(1), hashOf(3), hashOf(4)],
-  );
-  assert.equal(
-    (await errorOf(node.url, "state_queryStorage", [alice], head, hashOf(1))).code,
-    4001,
-  );
-});
-
-test("a nonce is the same from the state, the runtime and the account index", async () => {
-  const id = alice.slice(-64);
-  assert.equal(
-    await resultOf(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`),
-    "0x0a000000",
-  );
-  assert.equal(
-    await resultOf(node.url, "state_call", "AccountNonceApi_account_nonce", `0x${id}`, hashOf(3)),
-    "0x01000000",
-  );
-  for (const address of [
-    "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY",
-    "15oF4uVJwmo4TdGW7VfQxNLavjCXviqxT9S1MgbjMNHr6Sp5",
-    // A prefix of two bytes.
-    "cEaNSpz4PxFcZ7nT1VEKrKewH67rfx6MfcM6yKojyyPz7qaqp",
-  ]) {
-    assert.equal(await resultOf(node.url, "system_accountNextIndex", address), 10);
-    assert.equal(await resultOf(node.url, "account_nextIndex", address), 10);
-  }
-  assert.equal(
-    (await errorOf(node.url, "state_call", "AccountNonceApi_account_nonce", "0x12")).code,
-    -32602,
-  );
 });
 
 test("Midnight's methods answer in their own shapes, with the same answer at every block", async () => {

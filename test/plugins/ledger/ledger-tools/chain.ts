@@ -23,7 +23,7 @@ import {
   type Catalogue,
 } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { upstreamConfig } from "../ledger/fixture.ts";
-import { toolCaller, type TestCaller } from "../../tools/tool-catalogue/caller.ts";
+import { toolCaller, type Caller } from "../../tools/tool-catalogue/fixture.ts";
 import { fakeHost } from "../../fakes.ts";
 import { address } from "../../wrong-inputs.ts";
 
@@ -113,7 +113,7 @@ export interface ScriptedTools {
   /** The calls to the decoder. */
   readonly decoding: readonly string[];
   readonly clock: ManualClock;
-  call(tool: string, input: unknown, caller?: TestCaller): Promise<ToolOutcome>;
+  call(tool: string, input: unknown, caller?: Caller): Promise<ToolOutcome>;
 }
 
 export interface ToolsScript {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CallSummary } from "sluice-gateway/services";
 import { hash } from "../ledger/fixture.ts";
-import { toolCaller } from "../../tools/tool-catalogue/caller.ts";
+import { toolCaller } from "../../tools/tool-catalogue/fixture.ts";
 import {
   decoded,
   failureOf,
@@ -203,24 +203,6 @@ describe("ledger_getBlock", () => {
 describe("ledger_getBlockDecoded", () => {
   const decoder = { extrinsics: decoded('[{"index":0}]'), events: decoded('[{"index":1}]') };
 
-  it("returns the block, its extrinsics and its events", async () => {
-    const tools = await scriptedTools({ node, decoder });
-    const caller = toolCaller();
-    for (const input of [{ height: 7 }, { hash: hash(7) }]) {
-      const result = resultOf(await tools.call("ledger_getBlockDecoded", input, caller));
-      assert.deepEqual(result, {
-        block,
-        decodedExtrinsics: [{ index: 0 }],
-        events: [{ index: 1 }],
-      });
-    }
-    assert.deepEqual(caller.charged, Array(2).fill("ledger_getBlockDecoded 2000"));
-    assert.deepEqual(tools.decoding.slice(0, 2), [
-      `extrinsics ${hash(7)} ${blockResult("0x7")}`,
-      `events ${hash(7)}`,
-    ]);
-  });
-
   const failures = [
     ["unknownBlock", ["GATEWAY_NOT_FOUND", "no node keeps the state of that block"]],
     ["undecodable", execution("the node's answer does not match its metadata")],
@@ -309,10 +291,6 @@ describe("ledger_getChainStats", () => {
     properties: { tokenDecimals: 12, tokenSymbol: "UNIT", ss58Format: 0, isEthereum: true },
   };
 
-  it("combines the answers of seven calls", async () => {
-    assert.deepEqual(await statsOf({}), whole);
-  });
-
   it("if the chain type is an object, uses its only key", async () => {
     const custom = { ...whole, chainType: "Custom" };
     assert.deepEqual(await statsOf({ system_chainType: '{"Custom":"devnet-7"}' }), custom);
@@ -355,22 +333,6 @@ describe("ledger_getChainStats", () => {
 });
 
 describe("ledger_getAccount", () => {
-  const nobody = decoded(
-    '{"nonce":0,"consumers":0,"providers":0,"sufficients":0,"data":{"free":"0"}}',
-  );
-
-  it("returns zeros for an unknown account, but not at an unknown block", async () => {
-    const tools = await scriptedTools({ node, decoder: { account: nobody } });
-    for (const input of [{ address }, { address, blockHash: hash(7) }]) {
-      assert.match(
-        JSON.stringify(resultOf(await tools.call("ledger_getAccount", input))),
-        /^{"nonce":0/,
-      );
-    }
-    const unknown = await tools.call("ledger_getAccount", { address, blockHash: hash(8) });
-    assert.deepEqual(failureOf(unknown), notFound);
-  });
-
   it("reports why the decoder failed", async () => {
     const fail = (reason: "unknownBlock" | "wrongAccount" | "undecodable", input: object) =>
       failing({ node, decoder: { account: undecoded(reason) } }, "ledger_getAccount", input);

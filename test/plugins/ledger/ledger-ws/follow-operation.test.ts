@@ -94,14 +94,3 @@ test("nothing is sent if the charge cannot be written", async () => {
   await settled();
   assert.deepEqual(sent, ['{"event":"operationInaccessible","operationId":"op"}']);
 });
-
-test("an operation without results is charged, and one that is inaccessible is free", async () => {
-  const empty = setUp();
-  empty.node.onEnd({ kind: "done" });
-  await settled();
-  assert.deepEqual(empty.sent, ['{"event":"operationStorageDone","operationId":"op"}']);
-  assert.deepEqual(empty.done, ["paid 500", "ended"]);
-  const lost = setUp();
-  lost.node.onEnd({ kind: "inaccessible" });
-  assert.deepEqual(lost.done, ["released", "ended"]);
-});

@@ -186,27 +186,6 @@ describe("pinned blocks", () => {
     assert.equal(current().pinned.includes(block), true);
   });
 
-  it("of a client that leaves are released", async () => {
-    const [one, two] = [await connect(), await connect()];
-    await one.event("initialized", await one.follow(true));
-    const id = await two.follow(true);
-    await two.event("initialized", id);
-    const seen: string[] = [];
-    for (let n = 0; n < 15; n++) {
-      const block = extend();
-      finalize([block]);
-      seen.push(block);
-    }
-    for (const client of [one, two]) {
-      while (!(await client.event("finalized")).includes(seen.at(-1)!));
-    }
-    assert.equal(await one.ask("unpin", [await one.only(), seen]), "null");
-    assert.equal(current().pinned.includes(seen[0]!), true);
-    await two.close();
-    await until(() => !current().pinned.includes(seen[0]!));
-    assert.equal(current().pinned.includes(seen.at(-1)!), true, "new clients need it");
-  });
-
   it("that one client keeps for too long stop this client only", async () => {
     const [tidy, hoarder] = [await connect(), await connect()];
     const ids = [await tidy.follow(true), await hoarder.follow(true)] as const;
@@ -320,25 +299,6 @@ describe("operations", () => {
     await two.event("operationStorageDone");
     const other = await connect();
     await other.event("initialized", await other.follow(true));
-  });
-
-  it("of more clients than the node has places wait for a place", async () => {
-    current().maxOperations = 2;
-    const hash = first.best;
-    const all = await Promise.all(
-      Array.from({ length: 6 }, async (_, n) => {
-        const client = await connect();
-        const id = await client.follow(true);
-        await client.event("initialized");
-        for (let op = 0; op < 5; op++) {
-          await client.start("call", [id, hash, "Core_version", `0x${n}0${op}0`]);
-        }
-        return client;
-      }),
-    );
-    for (const client of all)
-      for (let op = 0; op < 5; op++) await client.event("operationCallDone");
-    for (const node of [first, second]) node.maxOperations = 16;
   });
 
   it("that the node ends with an error are charged, and inaccessible ones are free", async () => {

@@ -110,15 +110,6 @@ describe("a key", () => {
     assert.deepEqual((await one.call(storage, [["0xaa"]])).error, tooManyOfKey);
   });
 
-  it("gets its quota back for a subscription whose parameters are not valid", async () => {
-    await using one = await connect((await gateway.issue({})).key);
-    for (const keys of [[], ["0x1"], ["aa"], [7]]) {
-      assert.equal((await one.call(storage, [keys])).error?.code, -32602);
-    }
-    assert.equal(typeof (await one.call(storage, [["0xaa"]])).result, "string");
-    assert.equal(typeof (await one.call(heads)).result, "string");
-  });
-
   it("gets its quota back for a subscription that the node refuses", async () => {
     await using one = await connect((await gateway.issue({})).key);
     for (let time = 0; time < 3; time++) {

@@ -1,7 +1,7 @@
 /** Submitting extrinsics over WebSocket, through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it } from "node:test";
 import {
   startTestGateway,
   type TestGateway,
@@ -19,25 +19,31 @@ const legacy = "author_submitAndWatchExtrinsic";
 const watch = "transactionWatch_v1_submitAndWatch";
 const writing: WantedKey = { capabilities: ["ledger:read", "ledger:write"] };
 
-let stack: AsyncDisposableStack;
+const stack = new AsyncDisposableStack();
 let first: ChainNode;
 let second: ChainNode;
 let gateway: TestGateway;
 
-beforeEach(async () => {
-  stack = new AsyncDisposableStack();
+before(async () => {
   first = stack.use(await ChainNode.start());
   second = stack.use(await ChainNode.start());
   gateway = await startTestGateway({
     pipeline: shipped
+      .replace("aliases: {", "probeMs: 100\n    aliases: {")
       .replaceAll("ledger-ws: { upstream: ledger }", "ledger-ws: { upstream: ledger, write: true }")
       .replace("methods: {", "methods: { transaction_v1_broadcast: { cuMilli: 7000 }, "),
     env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
   });
   stack.use(gateway);
+});
+after(() => stack.disposeAsync());
+beforeEach(async () => {
+  for (const node of nodes()) {
+    node.answers.clear();
+    node.calls.length = 0;
+  }
   await untilNodesUp(gateway, 2);
 });
-afterEach(() => stack.disposeAsync());
 
 interface Writer extends AsyncDisposable {
   readonly client: WsClient;

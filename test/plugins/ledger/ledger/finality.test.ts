@@ -26,60 +26,55 @@ const key = `"${hash(2)}"`;
 const block = (number: string): string =>
   `{"block":{"header":{"parentHash":${at},"number":"${number}"},"extrinsics":["0x00"]},"justifications":null}`;
 
+/** Calls as `method params`, one per line. */
+function each(lines: string, wanted: boolean, result: string, finalized?: number): void {
+  for (const line of lines.trim().split("\n")) {
+    const [, name = "", params = ""] = /^\s*(\w+) ?(.*)$/.exec(line) ?? [];
+    assert.equal(immutable(name, params, result, finalized), wanted, line);
+  }
+}
+
 describe("an answer pinned by a block hash", () => {
   it("is immutable if the hash is at the method's own index", () => {
-    const calls: [string, string][] = [
-      ["state_getStorage", `["0x26aa",${at}]`],
-      ["state_getStorageAt", `[ "0x26aa" , ${at} ]`],
-      ["state_getStorageHash", `["0x26aa",${at}]`],
-      ["state_getKeysPaged", `["0x",10,null,${at}]`],
-      ["state_queryStorageAt", `[[${key},"0x01"],${at}]`],
-      ["state_call", `["Core_version","0x",${at}]`],
-      ["state_getMetadata", `[${at}]`],
-      ["state_getRuntimeVersion", `[${at}]`],
-      ["chain_getRuntimeVersion", `[${at}]`],
-      ["chain_getHeader", `[${at}]`],
-      ["childstate_getStorage", `["0x00","0x01",${at}]`],
-      ["childstate_getKeysPaged", `["0x00","0x",1,null,${at}]`],
-      ["mmr_root", `[${at}]`],
-      ["archive_v1_body", `[${at}]`],
-      ["ledger_contractState", `["00ff",${at}]`],
-      ["ledger_zswapStateRoot", `[${at}]`],
-      ["ledger_ledgerVersion", `[${at}]`],
-    ];
-    for (const [name, params] of calls) assert(immutable(name, params, '"0x01"'), name);
+    const calls = `
+      state_getStorage ["0x26aa",${at}]
+      state_getStorageAt [ "0x26aa" , ${at} ]
+      state_getStorageHash ["0x26aa",${at}]
+      state_getKeysPaged ["0x",10,null,${at}]
+      state_queryStorageAt [[${key},"0x01"],${at}]
+      state_call ["Core_version","0x",${at}]
+      state_getMetadata [${at}]
+      state_getRuntimeVersion [${at}]
+      chain_getRuntimeVersion [${at}]
+      chain_getHeader [${at}]
+      childstate_getStorage ["0x00","0x01",${at}]
+      childstate_getKeysPaged ["0x00","0x",1,null,${at}]
+      mmr_root [${at}]
+      archive_v1_body [${at}]
+      ledger_contractState ["00ff",${at}]
+      ledger_zswapStateRoot [${at}]
+      ledger_ledgerVersion [${at}]`;
+    each(calls, true, '"0x01"');
+    each(calls, false, "null");
   });
 
   it("is not immutable if a storage key of 32 bytes only looks like a hash", () => {
-    assert.equal(immutable("state_getStorage", `[${key}]`, '"0x01"'), false);
-    assert.equal(immutable("state_getStorage", `[${key},null]`, '"0x01"'), false);
-    assert.equal(immutable("state_getKeysPaged", `[${key},10,${key}]`, '"0x01"'), false);
-    assert.equal(immutable("state_queryStorageAt", `[[${key}]]`, "[]"), false);
-    assert.equal(immutable("state_call", `["x",${key}]`, '"0x01"'), false);
+    const calls = `
+      state_getStorage [${key}]
+      state_getStorage [${key},null]
+      state_getKeysPaged [${key},10,${key}]
+      state_queryStorageAt [[${key}]]
+      state_call ["x",${key}]`;
+    each(calls, false, '"0x01"');
   });
 
   it("is not immutable if the hash is missing, null or not a hash, or if the params are named", () => {
-    const params = [
-      "",
-      "[]",
-      "[null]",
-      `["0x26aa"]`,
-      `["0x26aa",null]`,
-      `["0x26aa","${hash(1).slice(2)}"]`,
-      `["0x26aa","${hash(1)}0"]`,
-      `["0x26aa","${hash(1).slice(0, -1)}"]`,
-      `["0x26aa","${hash(1).slice(0, -1)}g"]`,
-      `["0x26aa","\\u0030x${hash(1).slice(2)}"]`,
-      `["0x26aa",[${at}]]`,
-      `{"key":"0x26aa","hash":${at}}`,
-    ];
-    for (const text of params)
+    const digits = hash(1).slice(2);
+    const last = ["null", `"${digits}"`, `"0x${digits}0"`, `"0x${digits.slice(1)}"`, `[${at}]`];
+    last.push(`"0x${digits.slice(1)}g"`, `"\\u0030x${digits}"`);
+    const params = ["", "[]", "[null]", '["0x26aa"]', `{"key":"0x26aa","hash":${at}}`];
+    for (const text of [...params, ...last.map((one) => `["0x26aa",${one}]`)])
       assert.equal(immutable("state_getStorage", text, '"0x01"'), false, text);
-  });
-
-  it("is not immutable if it is null", () => {
-    assert.equal(immutable("state_getStorage", `["0x26aa",${at}]`, "null"), false);
-    assert.equal(immutable("chain_getHeader", `[${at}]`, "null"), false);
   });
 });
 
@@ -114,21 +109,9 @@ describe("a hash by its number", () => {
   });
 
   it("is not immutable before that, for lists, or without a number", () => {
-    for (const params of [
-      "[17]",
-      '["0x11"]',
-      "[[1,2]]",
-      "[]",
-      "",
-      "[null]",
-      "[1.0]",
-      "[-1]",
-      "[1e1]",
-      '["16"]',
-      "[true]",
-    ]) {
-      assert.equal(immutable("chain_getBlockHash", params, at, 16), false, params);
-    }
+    const params = ["[17]", '["0x11"]', "[[1,2]]", "[]", "", "[null]", "[1.0]", "[-1]", "[1e1]"];
+    for (const text of [...params, '["16"]', "[true]"])
+      assert.equal(immutable("chain_getBlockHash", text, at, 16), false, text);
     assert.equal(immutable("chain_getBlockHash", "[1]", at), false);
   });
 
@@ -140,36 +123,19 @@ describe("a hash by its number", () => {
 
 describe("other answers", () => {
   it("are cached if they are constants and were requested without params", () => {
-    for (const name of [
-      "system_chain",
-      "system_properties",
-      "archive_v1_genesisHash",
-      "ledger_apiVersions",
-    ]) {
-      assert.equal(immutable(name, "[]", '"x"'), true, name);
-      assert.equal(immutable(name, "", '"x"'), true, name);
-      assert.equal(immutable(name, "[1]", '"x"'), false, name);
-      assert.equal(immutable(name, "{}", '"x"'), false, name);
+    const names = "system_chain system_properties archive_v1_genesisHash ledger_apiVersions";
+    for (const name of names.split(" ")) {
+      for (const params of ["[]", ""]) assert.equal(immutable(name, params, '"x"'), true, name);
+      for (const params of ["[1]", "{}"]) assert.equal(immutable(name, params, '"x"'), false, name);
     }
   });
 
   it("are not cached if they follow the chain, include the pool or write", () => {
-    const names = [
-      "system_health",
-      "chain_getFinalizedHead",
-      "chain_getHead",
-      "system_accountNextIndex",
-      "account_nextIndex",
-      "system_dryRunAt",
-      "author_pendingExtrinsics",
-      "custom_write",
-      "grandpa_proveFinality",
-      "mmr_generateProof",
-      "sidechain_getEpochCommittee",
-      "archive_v1_call",
-      "state_queryStorage",
-    ];
-    for (const name of names)
+    const names =
+      "system_health chain_getFinalizedHead chain_getHead system_accountNextIndex account_nextIndex " +
+      "system_dryRunAt author_pendingExtrinsics custom_write grandpa_proveFinality mmr_generateProof " +
+      "sidechain_getEpochCommittee archive_v1_call state_queryStorage";
+    for (const name of names.split(" "))
       assert.equal(immutable(name, `[${at},${at},${at}]`, '"x"', 99), false, name);
   });
 });

@@ -15,7 +15,7 @@ import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { StartError } from "../../../../src/start-error.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { toolCaller } from "../tool-catalogue/caller.ts";
+import { toolCaller } from "../tool-catalogue/fixture.ts";
 import { fakeHost } from "../../fakes.ts";
 
 type Files = Readonly<Record<string, string | Buffer>>;

@@ -116,11 +116,6 @@ describe("a call", () => {
     }
   });
 
-  it("ignores the headers if the tool does not declare any", async () => {
-    const answer = await call({}, { "mcp-param-region": "eu" }, "test_simple_text");
-    assert.equal(answer.status, 200);
-  });
-
   it("in a session does not need these headers", async () => {
     const params = { name: "test_custom_headers", arguments: { region: "eu" } };
     const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params };

@@ -124,16 +124,3 @@ test("a token that was used, altered, or issued for other arguments or another k
     assert.equal(answer.json._meta.errorCode, "GATEWAY_CONFIRMATION_EXPIRED");
   }
 });
-
-test("a reached credit limit returns 429 with the canonical envelope", async () => {
-  const poor = await gateway.issue({ cuLimit24hMilli: 150 });
-  assert.equal((await call({ tool: "echo", input: { text: "" } }, poor.key)).status, 200);
-  const answer = await call({ tool: "echo", input: { text: "" } }, poor.key);
-  assert.equal(answer.status, 429);
-  assert.equal(answer.headers["retry-after"], "60");
-  assert.deepEqual(answer.json, {
-    error: "credit limit exceeded",
-    error_code: "GATEWAY_CU_LIMIT_EXCEEDED",
-    details: { window: "24h", used_cu_milli: 100, limit_cu_milli: 150 },
-  });
-});

@@ -21,6 +21,8 @@ const secret = "a secret of these gateways";
 const processes: GatewayProcess[] = [];
 let one: Replica;
 let two: Replica;
+/** A key of the same workspace. */
+let other: string;
 
 before(async () => {
   const url = await createDatabase({ after });
@@ -36,7 +38,10 @@ before(async () => {
   const run = (...args: string[]): { id: string; key: string } =>
     JSON.parse(sluice([...args, "--config", file, "--json"], env("command")));
   const { id } = run("workspaces", "create", "--name", "t", "--plan", "enterprise");
-  const { key } = run("keys", "create", "--workspace", id, "--capability", "ledger:write");
+  const createKey = (): string =>
+    run("keys", "create", "--workspace", id, "--capability", "ledger:write").key;
+  const key = createKey();
+  other = createKey();
   for (const name of ["one", "two"]) processes.push(await spawnGateway(file, env(name)));
   [one, two] = processes.map((gateway) => ({ url: gateway.url, key })) as [Replica, Replica];
 });
@@ -92,6 +97,8 @@ test("an answer to a question reaches the call on the other gateway", async () =
   assert.equal(question.method, "elicitation/create");
   const result = { action: "accept", content: { confirm: true } };
   const body = { jsonrpc: "2.0", id: question.id, result };
+  const declined = { ...body, result: { action: "decline" } };
+  assert.equal((await ask(two, { body: declined, key: other })).status, 202, "it has no effect");
   assert.equal((await ask(two, { body, headers: session })).status, 202);
   const { value: answer } = await call.next();
   const { isError, _meta: meta } = answer.result;

@@ -8,7 +8,6 @@ import {
   createSessionQuestions,
   type SessionQuestions,
 } from "../../../../plugins/tools/mcp/session-questions.ts";
-import type { Replicas } from "../../../../src/plugin.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
@@ -41,9 +40,13 @@ interface Open extends Disposable {
 const ours = { keyId: "key_1", session: "s", request: "1" };
 
 /** Asks one question of `key_1`. */
-function askQuestion(replicas?: Replicas): Open {
+function askQuestion(): Open {
   const clock = manualClock();
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), replicas });
+  const questions = createSessionQuestions({
+    clock,
+    seal: createSeal("test"),
+    replicas: undefined,
+  });
   const sent: string[] = [];
   const client = new AbortController();
   const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
@@ -83,69 +86,6 @@ test("a cancelled call stops waiting for its question; calls of others with the 
   assert.equal(await open.answered, undefined);
 });
 
-interface Sent {
-  readonly topic: string;
-  readonly value: unknown;
-  readonly to: string | undefined;
-}
-
-/** `sent`: the messages that this replica has sent. `deliver` passes the messages of another replica to this one. */
-interface FakeReplicas extends Replicas {
-  readonly sent: Sent[];
-  deliver(messages: readonly Sent[]): void;
-}
-
-function fakeReplicas(id: string): FakeReplicas {
-  const receivers = new Map<string, (value: unknown) => unknown>();
-  const sent: Sent[] = [];
-  return {
-    id,
-    sent,
-    mark() {},
-    send: (topic, value, to) => void sent.push({ topic, value, to }),
-    receive(topic, receive) {
-      receivers.set(topic, receive);
-      return { [Symbol.dispose]: () => void receivers.delete(topic) };
-    },
-    ask: () => Promise.resolve([]),
-    deliver(messages) {
-      for (const { topic, value } of messages) receivers.get(topic)?.(value);
-    },
-  };
-}
-
-/** Returns the questions of another replica, which does not have the open ones. */
-function otherReplica(clock: ManualClock): { questions: SessionQuestions; replicas: FakeReplicas } {
-  const replicas = fakeReplicas("two");
-  const questions = createSessionQuestions({ clock, seal: createSeal("test"), replicas });
-  return { questions, replicas };
-}
-
-test("an answer that reaches another replica is sent to the one that asked, once", async () => {
-  const asking = fakeReplicas("one");
-  using open = askQuestion(asking);
-  const [id = ""] = open.sent;
-  const { questions, replicas } = otherReplica(open.clock);
-  // Both replicas of this test are in one process, which has this question, so the other one gets a similar id.
-  const { value, expiresAt } = createSeal("test").open("mcp question", id) ?? assert.fail();
-  const elsewhere = createSeal("test").seal(
-    "mcp question",
-    { ...(value as object) },
-    expiresAt + 1,
-  );
-  questions.answer("key_2", elsewhere, {});
-  questions.answer("key_1", `${elsewhere}x`, {});
-  assert.deepEqual(replicas.sent, []);
-  questions.answer("key_1", elsewhere, { action: "accept" });
-  questions.answer("key_1", elsewhere, { action: "accept" });
-  const message = { keyId: "key_1", id: elsewhere, result: { action: "accept" } };
-  assert.deepEqual(replicas.sent, [{ topic: "mcp answer", value: message, to: "one" }]);
-  asking.deliver([{ topic: "mcp answer", value: { ...message, id, keyId: "key_2" }, to: "one" }]);
-  asking.deliver([{ topic: "mcp answer", value: "nonsense", to: "one" }]);
-  asking.deliver([{ topic: "mcp answer", value: { ...message, id }, to: "one" }]);
-  assert.deepEqual(await open.answered, { action: "accept" });
-});
-
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
 const write = rpc("tools/call", { name: "write", arguments: { to: "Alice" } });
 const events = { accept: "application/json, text/event-stream" };
@@ -173,11 +113,6 @@ for (const [what, capabilities, headers] of [
     assert.equal(answer.json.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
   });
 }
-
-test("without a session no question is asked", async () => {
-  const answer = await ask(gateway, { body: write, headers: events });
-  assert.equal(answer.json.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
-});
 
 interface Conversation {
   readonly session: string;

@@ -256,14 +256,6 @@ test("an answer for other arguments, another key or with an altered state runs n
   assert.equal(seen.writes.length, earlier);
 });
 
-test("a request state of another kind returns 400, -32602", async () => {
-  const { requestState } = await question();
-  for (const state of [requestState, "nonsense", "", 5, {}, null]) {
-    const answer = await send("tools/call", { ...echo, requestState: state });
-    assert.deepEqual([answer.status, answer.json.error.code], [400, -32602]);
-  }
-});
-
 test("a reached credit limit returns 429 with the canonical envelope, also if progress was requested", async () => {
   const poor = await gateway.issue({ cuLimit24hMilli: 50 });
   const counting = { name: "counts", _meta: { progressToken: 1 } };

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import type { ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { bench, caller as toolCaller, tool } from "./fixture.ts";
+import { bench, tool } from "./fixture.ts";
 
 const named = (name: string, more: Partial<Tool<never>> = {}): Tool<never> =>
   tool({ ...more, name });
@@ -129,24 +129,6 @@ describe("the catalogue", () => {
     assert.equal(warnings.length, 1);
   });
 
-  it("charges the price of the newest object", async () => {
-    const { catalogue, counts, call } = bench();
-    let milliCu = 5;
-    catalogue.add(
-      getter(() => {
-        const price = milliCu;
-        return [named("a", { price: { estimateMilliCu: 5, of: () => price } })];
-      }),
-      counts,
-    );
-    const { list } = catalogue;
-    milliCu = 7;
-    const by = toolCaller();
-    assert.equal((await call("a", {}, by)).ok, true);
-    assert.deepEqual(by.charge.log, ["open 7", "settle a 7"]);
-    assert.equal(catalogue.list, list);
-  });
-
   it("reports a plugin whose tools cannot be read at the start, and keeps the others", async () => {
     const { catalogue, counts, call } = bench(named("a"));
     const broken = getter(() => {
@@ -183,20 +165,6 @@ describe("the catalogue", () => {
     assert.equal(errors.length, 2);
     next = () => [];
     assert.deepEqual(catalogue.list, []);
-  });
-
-  it("keeps running if `onInvalid` throws", async () => {
-    const { catalogue, counts, call, errors } = bench(named("a"));
-    const plugin = changing();
-    const hooks = Object.assign(getter(plugin), {
-      onInvalid: () => {
-        throw new Error("not interested");
-      },
-    });
-    catalogue.add(hooks, counts);
-    plugin.tools = [named("a"), named("b")];
-    assert.equal((await call("b", {})).ok, true);
-    assert.match(errors.join(), /`onInvalid` of a plugin failed/);
   });
 
   it("skips an invalid tool and one with the name of another plugin's tool", async () => {

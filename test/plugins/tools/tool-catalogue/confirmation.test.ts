@@ -14,7 +14,9 @@ import {
   type Catalogue,
 } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 
-import { toolCaller, type WantedCaller } from "./caller.ts";
+import { toolCaller } from "./fixture.ts";
+
+type WantedCaller = Parameters<typeof toolCaller>[0];
 
 const logged: string[] = [];
 const keep = (_fields: object, message: string): void => void logged.push(message);

@@ -79,27 +79,43 @@ export function fakeCharge(credit: number = Number.MAX_SAFE_INTEGER): FakeCharge
 
 export interface Caller extends ToolCaller {
   readonly charge: FakeCharge;
+  /** The settled charges, as `method costMilliCu`. */
+  readonly charged: readonly string[];
+  /** Number of parts that are neither settled nor released. */
+  readonly open: () => number;
   readonly signal: AbortSignal;
   readonly leaves: () => void;
 }
 
-export function caller(
-  more: Partial<ToolCaller> & {
-    readonly credit?: number;
-    readonly keyId?: string;
-    readonly capabilities?: readonly Capability[];
-  } = {},
-): Caller {
+interface WantedCaller extends Partial<Omit<ToolCaller, "signal">> {
+  readonly signal?: AbortSignal;
+  readonly credit?: number;
+  readonly keyId?: string;
+  readonly capabilities?: readonly Capability[];
+}
+
+export function caller(more: WantedCaller = {}): Caller {
   const { credit, keyId = "key_1", capabilities = [], ...rest } = more;
   const aborter = new AbortController();
+  const charge = fakeCharge(credit);
+  const logged = (what: string): string[] => charge.log.filter((line) => line.startsWith(what));
   return {
     principal: keyPrincipal({ id: keyId, capabilities }),
     requestId: "r1",
+    signal: aborter.signal,
     leaves: () => aborter.abort(),
     ...rest,
-    signal: aborter.signal,
-    charge: fakeCharge(credit),
+    charge,
+    get charged() {
+      return logged("settle ").map((line) => line.slice("settle ".length));
+    },
+    open: () => logged("open ").length - logged("settle ").length - logged("release ").length,
   };
+}
+
+/** A caller that may use the ledger tools. */
+export function toolCaller(more: WantedCaller = {}): Caller {
+  return caller({ capabilities: ["ledger:read", "ledger:write"], ...more });
 }
 
 /** Returns a tool that returns its input for 100 milli-CU by default. */

@@ -38,21 +38,17 @@ test("the calls of all tools of a plugin are counted together, with the time of 
   for (const name of ["refusals", "errors", "timeouts"]) assert.deepEqual(counted(b, name), {});
 });
 
-test("a tool that breaks its contract is distinguished from one that throws", async () => {
-  const cyclic: Record<string, unknown> = {};
-  cyclic["self"] = cyclic;
-  const results: unknown[] = [
-    { ok: true, value: cyclic },
-    { ok: true, value: undefined },
-    { ok: true, value: 1, usage: { model: 1 } },
-    { ok: false, code: "ACME_UNKNOWN", message: "no" },
-    { ok: false, code: "GATEWAY_NOT_FOUND" },
+test("a tool that throws is counted and timed, and distinguished from one that breaks its contract", async () => {
+  const results: (() => unknown)[] = [
+    () => Promise.reject(new Error("broken")),
+    () => ({ ok: true, value: undefined }),
+    () => ({ ok: false, code: "ACME_UNKNOWN", message: "no" }),
   ];
   // The contract does not allow these results. A plugin in JavaScript can return them.
-  const b = bench(tool({ call: () => results.shift() as ToolResult }));
+  const b = bench(tool({ call: () => results.shift()?.() as ToolResult }));
   while (results.length > 0) await b.call("echo", {});
-  assert.deepEqual(counted(b, "errors"), { contract: 5 });
-  assert.deepEqual(counted(b, "timed"), { all: 5 });
+  assert.deepEqual(counted(b, "errors"), { throw: 1, contract: 2 });
+  assert.deepEqual(counted(b, "timed"), { all: 3 });
 });
 
 test("refusals are counted by code; a call that is refused before the tool runs is not timed", async () => {
@@ -95,4 +91,15 @@ test("a tool that exceeds its time limit is counted, and its late result is not"
   assert.deepEqual(counted(b, "timed"), { all: 1 });
   assert.deepEqual(counted(b, "seconds"), { all: 30 });
   assert.deepEqual(counted(b, "errors"), {});
+});
+
+test("the summary of a write tool is timed as its code", async () => {
+  const summarise = async (): Promise<{ ok: true; summary: object }> => {
+    b.clock.advance(40);
+    return { ok: true, summary: {} };
+  };
+  const b = bench(tool({ write: true, summarise }));
+  await b.call("echo", {});
+  assert.deepEqual(counted(b, "seconds"), { all: 0.04 });
+  assert.deepEqual(counted(b, "refusals"), { GATEWAY_CONFIRMATION_REQUIRED: 1 });
 });

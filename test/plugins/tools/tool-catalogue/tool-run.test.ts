@@ -146,27 +146,21 @@ describe("a tool that misbehaves", () => {
   const broken: readonly [string, ReturnType<typeof tool>][] = [
     ["throws", tool({ call: () => bug("secret of an upstream") })],
     ["rejects", tool({ call: () => Promise.reject(new Error("secret of an upstream")) })],
-    ["rejects with nothing", tool({ call: () => Promise.reject(undefined) })],
     ["answers a cycle", tool({ call: () => ({ ok: true, value: cycle }) })],
-    ["answers a BigInt", tool({ call: () => ({ ok: true, value: { n: 1n } }) })],
     ["answers undefined as value", tool({ call: () => ({ ok: true, value: undefined }) })],
-    ["answers a function", tool({ call: () => ({ ok: true, value: bug }) })],
     [
       "answers a getter that throws",
       tool({ call: () => ({ ok: true, value: { toJSON: () => bug("x") } }) }),
     ],
     ["answers no text as json", answers({ ok: true, json: 5 })],
-    ["answers nothing", answers(undefined)],
     ["answers null", answers(null)],
     ["fails with a code of its own", answers({ ok: false, code: "MY_CODE", message: "x" })],
-    ["fails with a member of every object", answers({ ok: false, code: "toString", message: "x" })],
     ["fails without a message", answers({ ok: false, code: "GATEWAY_NOT_FOUND" })],
     [
       "fails with details that JSON cannot say",
       answers(toolFailure("GATEWAY_NOT_FOUND", "x", { n: 1n })),
     ],
     ["adds content that JSON cannot say", answers({ ok: true, value: 1, content: [1n] })],
-    ["adds links that JSON cannot say", answers({ ok: true, value: 1, links: [{ uri: 1n }] })],
     ["names no model", answers({ ok: true, value: 1, usage: { inputTokens: 1, outputTokens: 1 } })],
     [
       "counts tokens that are no whole numbers",

@@ -99,20 +99,6 @@ test("32 reads are open at the nodes at most, and a connection is used again", a
   assert.equal(node.connections, 32);
 });
 
-test("a client that leaves while another node is asked is stopped there, too", async () => {
-  await using first = await ArchiveNode.start();
-  await using second = await ArchiveNode.start();
-  first.events = [];
-  second.events = [];
-  using archive = setUp(first, second);
-  const read = await archive.open();
-  read.start({ onNotification: () => assert.fail("nothing is passed on"), onEnd() {} });
-  first.say('{"event":"storageError","error":"unknown block"}');
-  await until(() => second.reads.size === 1);
-  read.close();
-  await until(() => second.reads.size === 0);
-});
-
 test("no more nodes are asked after the client has left, and its connections are closed at once", async () => {
   await using first = await ArchiveNode.start();
   await using second = await ArchiveNode.start();
@@ -139,12 +125,4 @@ test("no more nodes are asked after the client has left, and its connections are
   assert.equal(late.kind, "failed");
   assert.equal(first.calls.length, asked + 1);
   assert.deepEqual(third.calls, []);
-});
-
-test("if no node can be reached, the read fails", async () => {
-  const node = await ArchiveNode.start();
-  using archive = setUp(node);
-  await node[Symbol.asyncDispose]();
-  const opened = await archive.reads.open({ name: "archive_v1_storage" }, request);
-  assert.equal(opened.kind, "failed");
 });

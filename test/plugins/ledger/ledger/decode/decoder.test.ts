@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { encodeAddress } from "@polkadot/util-crypto";
 import type { DecodedJson } from "sluice-gateway/services";
-import { demoChain } from "./chains.ts";
+import { demoChain, fixture, skipWithoutFixtures, upgradeBlocks } from "./chains.ts";
 import { referenceDecoder } from "./polkadot-reference.ts";
 import { honest, scriptedNode, type Said } from "./scripted-node.ts";
 
@@ -246,3 +247,98 @@ test("the eight most recently used runtimes are kept", async () => {
   await ask(1);
   assert.equal(node.asked("state_getMetadata"), 10);
 });
+
+const allExtrinsics = chain.blocks.flatMap(({ result }) => result.block.extrinsics);
+
+test("call, signer and argument names equal those of @polkadot/types for every extrinsic of the demo chain", async () => {
+  await using node = scriptedNode(honest(chain));
+  let signed = 0;
+  for (const raw of allExtrinsics) {
+    const judged = reference.registry.createType("Extrinsic", raw);
+    const said = await node.decoder.summary(Buffer.from(raw.slice(2), "hex"));
+    assert(said.ok);
+    assert.equal(said.summary.method, judged.meta.name.toString());
+    assert.deepEqual(
+      Object.keys(said.summary.args),
+      judged.meta.fields.map(({ name }) => name.unwrap().toString()),
+    );
+    const signer = judged.isSigned ? encodeAddress(judged.signer.toString(), 0) : null;
+    assert.equal(said.summary.signer, signer);
+    if (judged.isSigned) signed++;
+  }
+  assert(signed > 0);
+});
+
+test("the summary of a transfer contains addresses and decimal numbers", async () => {
+  await using node = scriptedNode(honest(chain));
+  const raw = allExtrinsics.find((each) => {
+    const { method } = reference.registry.createType("Extrinsic", each);
+    return method.section === "balances" && method.method === "transferKeepAlive";
+  });
+  assert(raw !== undefined);
+  const [dest, value] = reference.registry.createType("Extrinsic", raw).method.args;
+  const said = await node.decoder.summary(Buffer.from(raw.slice(2), "hex"));
+  assert(said.ok && dest !== undefined && value !== undefined);
+  assert.deepEqual(said.summary.args, {
+    dest: {
+      Id: encodeAddress(dest.toString(), 0),
+    },
+    value: value.toString(),
+  });
+});
+
+test("bytes that are not an extrinsic have no summary", async () => {
+  await using node = scriptedNode(honest(chain));
+  for (const hex of ["", "00", "04", "ff".repeat(100)]) {
+    const said = await node.decoder.summary(Buffer.from(hex, "hex"));
+    assert.deepEqual(said, { ok: false, reason: "undecodable" });
+  }
+});
+
+test(
+  "every block around an upgrade is read with the runtime that produced it, although a node already returns the new one",
+  {
+    skip: skipWithoutFixtures,
+  },
+  async () => {
+    const metadata = new Map([
+      [18000, fixture("midnight-stub/metadata-v14.hex")],
+      [18001, fixture("midnight-stub/metadata-v14-spec18001.hex")],
+    ]);
+    const blocks = upgradeBlocks();
+    const first = blocks[0];
+    assert(first !== undefined);
+    assert.equal(first.specVersionAtHash, 18001);
+    const versions = new Map(blocks.map((one) => [one.hash, one.specVersionAtHash]));
+    versions.set(first.result.block.header.parentHash, 18000);
+    const versionAt = (hash: string | undefined): number => versions.get(hash ?? "") ?? 0;
+    await using node = scriptedNode({
+      chain_getHeader: (hash) => ({
+        value: blocks.find((one) => one.hash === hash)?.result.block.header,
+      }),
+      state_getRuntimeVersion: (hash): Said => ({
+        value: { specName: "midnight", specVersion: versionAt(hash) },
+      }),
+      state_getMetadata: (hash) => ({ value: metadata.get(versionAt(hash)) }),
+      state_getStorage: (_, hash) => ({
+        value: blocks.find((one) => one.hash === hash)?.events,
+      }),
+    });
+    const judges = new Map([...metadata].map(([version, hex]) => [version, referenceDecoder(hex)]));
+    for (const { hash, result, events } of blocks) {
+      const judge = judges.get(versionAt(result.block.header.parentHash));
+      assert(judge !== undefined && events !== null);
+      assert.deepEqual(await node.decoder.events(hash), {
+        ok: true,
+        json: JSON.stringify(judge.events(events)),
+      });
+      assert.deepEqual(await node.decoder.extrinsics(Buffer.from(JSON.stringify(result)), hash), {
+        ok: true,
+        json: JSON.stringify(
+          result.block.extrinsics.map((raw, index) => judge.extrinsic(raw, index)),
+        ),
+      });
+    }
+    assert.equal(node.asked("state_getMetadata"), 2);
+  },
+);

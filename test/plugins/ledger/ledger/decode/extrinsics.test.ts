@@ -280,15 +280,3 @@ test("a summary names the signer, the call and its arguments", () => {
   assert.equal(bare?.signer, null);
   assert.equal(summarise(runtime, Buffer.from("00", "hex")), undefined);
 });
-
-test("values that are too long or too deep for a summary are cut", () => {
-  const long = `0705${Buffer.concat([compactBytes(5000), Buffer.alloc(5000, "x")]).toString("hex")}${id}`;
-  const shown = summarise(runtime, Buffer.from(prefixed(`04${long}`).slice(2), "hex"));
-  assert.deepEqual(shown?.args, { what: `${"x".repeat(256)}…`, to: address });
-  const deep = summarise(
-    runtime,
-    Buffer.from(prefixed(`04${"0706".repeat(150)}${say}`).slice(2), "hex"),
-  );
-  assert.match(JSON.stringify(deep), /…/);
-  assert(JSON.stringify(deep).length < 10_000);
-});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { blake2AsHex } from "@polkadot/util-crypto";
+
 import { accountJson } from "../../../../../plugins/ledger/ledger/decode/account.ts";
 import { eventsJson } from "../../../../../plugins/ledger/ledger/decode/events.ts";
 import { extrinsicsJson } from "../../../../../plugins/ledger/ledger/decode/extrinsics.ts";
@@ -21,7 +21,6 @@ import {
   fixtureChain,
   fixtureSets,
   skipWithoutFixtures,
-  upgradeBlocks,
   type Chain,
 } from "./chains.ts";
 import { referenceDecoder } from "./polkadot-reference.ts";
@@ -34,7 +33,7 @@ function runtimeOf(metadata: string): Runtime {
 }
 
 /** Compares the text of every extrinsic and event of the blocks. */
-function compare(chain: Chain): void {
+function compare(chain: Chain, least = 7): void {
   const runtime = runtimeOf(chain.metadata);
   const judge = referenceDecoder(chain.metadata);
   let items = 0;
@@ -49,7 +48,7 @@ function compare(chain: Chain): void {
     assert.equal(eventsJson(runtime, events), JSON.stringify(happened), `events of ${number}`);
     items += happened.length;
   }
-  assert(items > 6);
+  assert(items >= least);
 }
 
 test("the demo's blocks read as @polkadot/types reads them", () => compare(demoChain()));
@@ -114,99 +113,32 @@ test("exactly the two-byte eras that @polkadot/types accepts are accepted", () =
   assert.equal(runtime.skip(era, new Uint8Array(), 0), broken);
 });
 
-interface Expected {
-  readonly blocks: readonly {
-    readonly number: number;
-    readonly decodedExtrinsics: readonly {
-      readonly index: number;
-      readonly palletName: string;
-      readonly methodName: string;
-      readonly args: string | { readonly length: number; readonly blake2_256: string };
-      readonly isSigned: boolean;
-    }[];
-    readonly events:
-      | readonly {
-          readonly index: number;
-          readonly phase: string;
-          readonly extrinsicIndex?: number;
-          readonly palletName: string;
-          readonly event: string;
-          readonly data: string;
-        }[]
-      | null;
-  }[];
-}
-
-/** The decoded values on which two other decoders agreed when the chains were recorded. */
-function compareExpected(
-  set: string,
-  runtime: Runtime,
-  blocks: readonly { number: number; extrinsics: readonly string[]; events: string | null }[],
-): void {
-  const expected = JSON.parse(fixture(`${set}/expected.json`)) as Expected;
-  let compared = 0;
-  for (const block of blocks) {
-    const entry = expected.blocks.find(({ number }) => number === block.number);
-    if (entry === undefined) continue;
-    compared++;
-    const said = JSON.parse(extrinsicsJson(runtime, JSON.stringify(block.extrinsics)) ?? "null");
-    const decoded = entry.decodedExtrinsics.map((each) => ({
-      index: each.index,
-      pallet: each.palletName,
-      method: each.methodName,
-      args: typeof each.args === "string" ? each.args : digested(each.args, said[each.index].args),
-      isSigned: each.isSigned,
-      raw: block.extrinsics[each.index],
-    }));
-    assert.deepEqual(said, decoded);
-    if (entry.events === null || block.events === null) continue;
-    const happened = entry.events.map(
-      ({ index, phase, extrinsicIndex, palletName, event, data }) => ({
-        index,
-        phase: extrinsicIndex === undefined ? phase : `${phase}(${extrinsicIndex})`,
-        pallet: palletName,
-        event,
-        data,
-      }),
-    );
-    assert.equal(eventsJson(runtime, block.events), JSON.stringify(happened));
-  }
-  assert.equal(compared, expected.blocks.length);
-}
-
-/** Long arguments are recorded by their length and hash. */
-function digested(
-  { length, blake2_256 }: { length: number; blake2_256: string },
-  args: string,
-): string {
-  const bytes = Buffer.from(args.slice(2), "hex");
-  assert.equal(bytes.length, length);
-  assert.equal(blake2AsHex(bytes, 256), blake2_256);
-  return args;
-}
-
 const mainnet = "mainnet-polkadot-10000000";
 
 /** Its metadata has no magic number. */
-function mainnetRuntime(): { runtime: Runtime; metadata: string } {
-  const bytes = fixtureBytes(`${mainnet}/metadata-v14-spec9180.scale`);
-  const runtime = createRuntime(bytes);
-  assert(runtime !== undefined);
-  return { runtime, metadata: `0x6d657461${bytes.toString("hex")}` };
+function mainnetChain(): Chain {
+  const metadata = fixtureBytes(`${mainnet}/metadata-v14-spec9180.scale`).toString("hex");
+  const runtimeVersion = { specName: "polkadot", specVersion: 9180 };
+  return { name: mainnet, metadata: `0x6d657461${metadata}`, runtimeVersion, blocks: [] };
 }
 
-test("block 10 000 000 of Polkadot reads as recorded", { skip: skipWithoutFixtures }, () => {
-  const extrinsics = JSON.parse(fixture(`${mainnet}/extrinsics.json`)) as string[];
-  compareExpected(mainnet, mainnetRuntime().runtime, [
-    { number: 10_000_000, extrinsics, events: null },
-  ]);
-});
+test(
+  "block 10 000 000 of Polkadot reads as @polkadot/types reads it",
+  { skip: skipWithoutFixtures },
+  () => {
+    const extrinsics = JSON.parse(fixture(`${mainnet}/extrinsics.json`)) as string[];
+    const result = { block: { header: { parentHash: "" }, extrinsics } };
+    const block = { number: 10_000_000, hash: "", result, events: null, accounts: {} };
+    compare({ ...mainnetChain(), blocks: [block] }, extrinsics.length);
+  },
+);
 
 test(
   "accounts of Polkadot read as @polkadot/types reads them",
   { skip: skipWithoutFixtures },
   () => {
-    const { runtime, metadata } = mainnetRuntime();
+    const { metadata } = mainnetChain();
+    const runtime = runtimeOf(metadata);
     const { registry } = referenceDecoder(metadata);
     const pairs = JSON.parse(fixture(`${mainnet}/system_account.json`)) as [string, string][];
     assert(pairs.length > 50);
@@ -264,18 +196,3 @@ function plainAccount(struct: unknown): object {
     },
   };
 }
-
-test(
-  "the block that upgrades the runtime is read with the old runtime",
-  { skip: skipWithoutFixtures },
-  () => {
-    const old = fixture("midnight-stub/metadata-v14.hex");
-    const [upgrade] = upgradeBlocks();
-    assert(upgrade !== undefined);
-    compare({
-      ...fixtureChain("midnight-stub", 14),
-      metadata: old,
-      blocks: [upgrade],
-    });
-  },
-);

@@ -22,63 +22,35 @@ function reach(types: readonly MadeType[], hex: string): number | undefined {
   return next < 0 ? undefined : next;
 }
 
+const text = { primitive: 2 };
+const huge = 2 ** 32 - 1;
+const fixed = { composite: [["a", 0] as const, ["b", 1] as const] };
+const sparse = { variant: [[3, "C", []] as const] };
+const nested = (more: number): MadeType => ({
+  variant: [
+    [0, "End", []],
+    [1, "More", [[undefined, more]]],
+  ],
+});
 const cases: readonly (readonly [string, readonly MadeType[], string, number | undefined])[] = [
-  [
-    "a composite of fixed fields",
-    [
-      u8,
-      u32,
-      {
-        composite: [
-          ["a", 0],
-          ["b", 1],
-        ],
-      },
-    ],
-    "01 02000000 ff",
-    5,
-  ],
-  [
-    "a value cut short",
-    [
-      u8,
-      u32,
-      {
-        composite: [
-          ["a", 0],
-          ["b", 1],
-        ],
-      },
-    ],
-    "01 020000",
-    undefined,
-  ],
+  ["a composite of fixed fields", [u8, u32, fixed], "01 02000000 ff", 5],
+  ["a value cut short", [u8, u32, fixed], "01 020000", undefined],
   ["an empty composite", [{ composite: [] }], "", 0],
-  ["a variant without fields", [{ variant: [[3, "C", []]] }], "03", 1],
-  ["a variant index in a hole", [{ variant: [[3, "C", []]] }], "02", undefined],
-  ["a variant index above all", [{ variant: [[3, "C", []]] }], "04", undefined],
+  ["a variant without fields", [sparse], "03", 1],
+  ["a variant index in a hole", [sparse], "02", undefined],
+  ["a variant index above all", [sparse], "04", undefined],
   ["no variant at all", [{ variant: [] }], "00", undefined],
   ["an enum at the end of the bytes", [{ variant: [[0, "A", []]] }], "", undefined],
-  ["a text", [{ primitive: 2 }], "0c 616263 ff", 4],
+  ["a text", [text], "0c 616263 ff", 4],
   ["a list of fixed elements", [u32, { sequence: 0 }], "08 01000000 02000000", 9],
   ["a list longer than the bytes", [u32, { sequence: 0 }], "0c 01000000 02000000", undefined],
   ["four billion elements", [u32, { sequence: 0 }], "03 ffffffff", undefined],
   ["four billion elements of no size", [{ tuple: [] }, { sequence: 0 }], "03 ffffffff", 5],
-  ["four billion texts", [{ primitive: 2 }, { sequence: 0 }], "03 ffffffff 00", undefined],
+  ["four billion texts", [text, { sequence: 0 }], "03 ffffffff 00", undefined],
   ["an array", [u8, { array: 0, length: 3 }], "010203 04", 3],
-  ["an array of texts", [{ primitive: 2 }, { array: 0, length: 2 }], "04 61 00", 3],
-  [
-    "an array of four billion texts",
-    [{ primitive: 2 }, { array: 0, length: 2 ** 32 - 1 }],
-    "00 00",
-    undefined,
-  ],
-  [
-    "a huge array of huge arrays",
-    [u8, { array: 0, length: 2 ** 32 - 1 }, { array: 1, length: 2 ** 32 - 1 }],
-    "00",
-    undefined,
-  ],
+  ["an array of texts", [text, { array: 0, length: 2 }], "04 61 00", 3],
+  ["an array of four billion texts", [text, { array: 0, length: huge }], "00 00", undefined],
+  ["huge arrays", [u8, { array: 0, length: huge }, { array: 1, length: huge }], "00", undefined],
   ["a compact of one byte", [u32, { compact: 0 }], "fc", 1],
   ["a compact of two bytes", [u32, { compact: 0 }], "0101", 2],
   ["a compact of four bytes", [u32, { compact: 0 }], "02000100", 4],
@@ -91,37 +63,12 @@ const cases: readonly (readonly [string, readonly MadeType[], string, number | u
   ["a compact of a newtype", [u32, { composite: [[undefined, 0]] }, { compact: 1 }], "0101", 2],
   ["bits in bytes", [u8, { bits: 0 }], "24 ff01", 3],
   ["bits in words", [u32, { bits: 0 }], "04 00000000", 5],
-  ["bits in text", [{ primitive: 2 }, { bits: 0 }], "04 00000000", undefined],
+  ["bits in text", [text, { bits: 0 }], "04 00000000", undefined],
   ["a type that is itself", [{ composite: [["self", 0]] }], "00", undefined],
   ["a type that is itself twice", [{ tuple: [0, 0] }], "00", undefined],
   ["a list of its own kind", [{ sequence: 0 }], "08 00 04 00", 4],
-  [
-    "an enum that may hold itself",
-    [
-      {
-        variant: [
-          [0, "End", []],
-          [1, "More", [[undefined, 0]]],
-        ],
-      },
-    ],
-    "01 01 00",
-    3,
-  ],
-  [
-    "a newtype of an enum that holds it",
-    [
-      {
-        variant: [
-          [0, "End", []],
-          [1, "More", [[undefined, 1]]],
-        ],
-      },
-      { composite: [["of", 0]] },
-    ],
-    "01 01 00",
-    3,
-  ],
+  ["an enum that may hold itself", [nested(0)], "01 01 00", 3],
+  ["a newtype of an enum that holds it", [nested(1), { composite: [["of", 0]] }], "01 01 00", 3],
 ];
 
 for (const [name, types, hex, expected] of cases) {
@@ -129,15 +76,7 @@ for (const [name, types, hex, expected] of cases) {
 }
 
 test("unlimited nesting is refused", () => {
-  const types = [
-    {
-      variant: [
-        [0, "End", []],
-        [1, "More", [[undefined, 0]]],
-      ],
-    },
-  ] as const;
-  assert.equal(reach(types, "01".repeat(100_000)), undefined);
+  assert.equal(reach([nested(0)], "01".repeat(100_000)), undefined);
   assert.equal(reach([{ sequence: 0 }], "04".repeat(100_000)), undefined);
 });
 

@@ -2,9 +2,9 @@
  * A WebSocket node with a chain that only the test extends. It has the older subscriptions, and `chainHead_v1_follow`
  * without operations.
  */
-import { once } from "node:events";
-import { WebSocketServer, type WebSocket } from "ws";
+import type { WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
+import { WsNode, type WsCall } from "../../ws-node.ts";
 
 export const hashOf = (number: number): string => `0x${number.toString(16).padStart(64, "0")}`;
 
@@ -12,12 +12,6 @@ export const hashOf = (number: number): string => `0x${number.toString(16).padSt
 export function headerOf(number: number, fork = 0): string {
   const root = hashOf(number + 1_000_000 * (fork + 1));
   return `{"parentHash": "${hashOf(number - 1)}","number":"0x${number.toString(16)}","stateRoot":"${root}","extrinsicsRoot":"${root}","digest":{"logs":[]}}`;
-}
-
-interface Call {
-  readonly id: number;
-  readonly method: string;
-  readonly params: readonly unknown[];
 }
 
 /** The methods of notifications, by the methods that subscribe. */
@@ -40,52 +34,21 @@ interface Subscriber {
   readonly params: readonly unknown[];
 }
 
-export class ChainNode implements AsyncDisposable {
+export class ChainNode extends WsNode {
   best = 100;
   finalized = 100;
-  /** True while the node accepts no connections. */
-  isAway = false;
   runtime = '{"specName":"test","specVersion":1}';
   /** The values of storage keys as JSON text. */
   readonly storage = new Map<string, string>();
   /** Answers by method: the members `result` or `error` as JSON text. Empty if the node does not answer. */
   readonly answers = new Map<string, string>();
   readonly subscribers = new Set<Subscriber>();
-  /** Every call as `method params`, without probes of the pool. */
-  readonly calls: string[] = [];
-  readonly #server: WebSocketServer;
-  #nextId = 0;
-
-  static async start(port = 0): Promise<ChainNode> {
-    const node = new ChainNode(port);
-    await once(node.#server, "listening");
-    return node;
+  static start(port = 0): Promise<ChainNode> {
+    return new ChainNode(port).listening();
   }
 
-  private constructor(port: number) {
-    const verifyClient = (): boolean => !this.isAway;
-    const server = new WebSocketServer({ host: "127.0.0.1", port, verifyClient });
-    this.#server = server;
-    server.on("connection", (socket) => {
-      socket.on("error", () => {});
-      socket.on("message", (data) => this.#answer(socket, JSON.parse((data as Buffer).toString())));
-      socket.on("close", () => {
-        for (const each of this.subscribers)
-          if (each.socket === socket) this.subscribers.delete(each);
-      });
-    });
-  }
-
-  get port(): number {
-    return (this.#server.address() as { port: number }).port;
-  }
-
-  get url(): string {
-    return `ws://127.0.0.1:${this.port}`;
-  }
-
-  count(method: string): number {
-    return this.calls.filter((call) => call.startsWith(`${method} `)).length;
+  protected onLeft(socket: WebSocket): void {
+    for (const each of this.subscribers) if (each.socket === socket) this.subscribers.delete(each);
   }
 
   /** Number of open subscriptions of a method. */
@@ -134,26 +97,13 @@ export class ChainNode implements AsyncDisposable {
     for (const { socket } of this.subscribers) socket.send(text);
   }
 
-  /** Cuts all connections. New ones are accepted. */
-  cut(): void {
-    for (const socket of this.#server.clients) socket.terminate();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#server.address() === null) return;
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    this.cut();
-    await closed;
-  }
-
   #send({ socket, id, method }: Subscriber, result: string): void {
     socket.send(
       `{"jsonrpc":"2.0","method":"${notifications[method]}","params":{"subscription":"${id}","result":${result}}}`,
     );
   }
 
-  #answer(socket: WebSocket, { id, method, params }: Call): void {
+  protected answer(socket: WebSocket, { id, method, params }: WsCall): void {
     const reply = (result: string): void =>
       socket.send(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
     const isHead = method === "chain_getHeader" && params.length > 0;
@@ -190,7 +140,7 @@ export class ChainNode implements AsyncDisposable {
     params: readonly unknown[],
     reply: (result: string) => void,
   ): void {
-    const subscriber = { socket, id: `node-${++this.#nextId}`, method, params };
+    const subscriber = { socket, id: `node-${++this.nextId}`, method, params };
     this.subscribers.add(subscriber);
     reply(`"${subscriber.id}"`);
     const isFinalized = method === "chain_subscribeFinalizedHeads";

@@ -1,9 +1,11 @@
-/** Subscriptions whose notifications do not fit into a message of the node, and losses that follow each other. */
+/** What subscriptions do over time: at nodes that fall silent, refuse or restart, and for clients that wait. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { SubscriptionOpener } from "../../../../../plugins/contracts/index.ts";
+import { EventState } from "../../../../../plugins/ledger/ledger/feed/notification-state.ts";
 import { until } from "../../until.ts";
 import { ChainNode, hashOf, headerOf } from "./chain-node.ts";
-import { heads, messageBytes, startFeed, storage } from "./feed-fixture.ts";
+import { finalizedHeads, heads, messageBytes, startFeed, storage } from "./feed-fixture.ts";
 
 const hexOf = (chars: number): string => `0x${"5a".repeat(chars / 2)}`;
 const storageOf = (...keys: readonly string[]): string => JSON.stringify([keys]);
@@ -119,4 +121,99 @@ test("a node that sends each head late is not left", async () => {
     await until(() => heard.length === 1 + blocks);
   }
   assert.equal(feed.moves(), 0);
+});
+
+test("a client that waits for more than two seconds gets an error, and the others continue", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  const heard = await feed.hear(finalizedHeads);
+  feed.reference.floor = 105;
+  const opening = feed.feed.open({ name: finalizedHeads }, "[]");
+  await feed.advance(3);
+  assert.equal((await opening).kind, "failed");
+  node.advance(101);
+  await until(() => heard.length === 2);
+});
+
+test("a new client gets an error if there is no reference node for two seconds", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  feed.targets.length = 0;
+  const opening = feed.feed.open({ name: heads }, "[]");
+  feed.clock.advance(1_999);
+  assert.equal(await Promise.race([opening, Promise.resolve("waits")]), "waits");
+  feed.clock.advance(1);
+  assert.equal((await opening).kind, "failed");
+});
+
+test("subscriptions end when the chain has started again, and new clients get its heads", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  const heard = await feed.hear(finalizedHeads);
+  node.best = node.finalized = 5;
+  node.cut();
+  await until(() => node.count(finalizedHeads) === 2);
+  feed.pool.chain = 2;
+  node.advance(6);
+  await until(() => heard.includes("end"));
+  assert.deepEqual(heard, [headerOf(100), "end"]);
+  assert.deepEqual(await feed.hear(finalizedHeads), [headerOf(6)]);
+});
+
+test("a client that starts after its subscription has ended is told so", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  const opened = await feed.feed.open({ name: heads }, "[]");
+  assert.ok(opened.kind === "open");
+  const other = await feed.hear(heads);
+  feed.pool.chain = 2;
+  node.advance(101);
+  await until(() => other.includes("end"));
+  const heard: string[] = [];
+  opened.subscription.start({
+    onNotification: (result) => void heard.push(result),
+    onEnd: () => void heard.push("end"),
+  });
+  assert.deepEqual(heard, ["end"]);
+});
+
+const openerOf = (name: string): SubscriptionOpener => ({
+  key: `key_${name}`,
+  workspace: `ws_${name}`,
+});
+const keysOf = (...keys: readonly string[]): string => JSON.stringify([keys]);
+
+async function microtasks(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await Promise.resolve();
+}
+
+test("a workspace has at most half of the storage subscriptions that are free; heads do not count", async () => {
+  await using node = await ChainNode.start();
+  using feed = startFeed(node);
+  const refusedAt = async (opener: SubscriptionOpener): Promise<number> => {
+    for (let count = 0; ; count++) {
+      // Without a node that has answered, only a refusal is available at once.
+      const opening = feed.feed.open(
+        { name: storage },
+        keysOf(`0x${count.toString(16).padStart(4, "0")}${opener.key === "key_a" ? "aa" : "bb"}`),
+        opener,
+      );
+      const opened = await Promise.race([opening, microtasks(8)]);
+      if (opened !== undefined) return opened.kind === "error" ? count : NaN;
+    }
+  };
+  assert.equal(await refusedAt(openerOf("a")), 256);
+  assert.equal(await refusedAt(openerOf("b")), 128);
+  const opened = await feed.feed.open({ name: heads }, "", openerOf("a"));
+  assert.equal(opened.kind, "open");
+});
+
+test("a node that lags does not repeat justifications", () => {
+  const state = new EventState();
+  const accept = (n: number): readonly string[] | string => state.accept(`"0x${n}"`);
+  for (let n = 0; n < 100; n++) assert.deepEqual(accept(n), [`"0x${n}"`]);
+  state.moved();
+  for (let n = 36; n < 100; n++) assert.deepEqual(accept(n), []);
+  assert.deepEqual(accept(100), ['"0x100"']);
+  assert.deepEqual(accept(0), ['"0x0"'], "the number of remembered ones is limited");
 });

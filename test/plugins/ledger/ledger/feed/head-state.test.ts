@@ -19,24 +19,6 @@ async function followed(to: number, kind: HeadKind = "new"): Promise<HeadState> 
   return state;
 }
 
-test("heads of one node are passed on as they are, also those of a fork", async () => {
-  const state = await followed(3);
-  assert.deepEqual(await state.accept(headerOf(3, 1), node), [headerOf(3, 1)]);
-  assert.deepEqual(await state.accept(headerOf(3, 1), node), []);
-  assert.deepEqual(
-    await state.accept(headerOf(6), node),
-    [headerOf(6)],
-    "the node may leave out blocks",
-  );
-});
-
-test("finalized heads never go back", async () => {
-  const state = await followed(3, "finalized");
-  assert.deepEqual(await state.accept(headerOf(2, 1), node), []);
-  assert.deepEqual(await state.accept(headerOf(3, 1), node), []);
-  assert.deepEqual(await state.accept(headerOf(4), node), [headerOf(4)]);
-});
-
 test("after a move, the headers in between are read, and known or older heads are left out", async () => {
   const state = await followed(3);
   state.moved();
@@ -90,12 +72,6 @@ test("a head may be 16 blocks above the best block of the pool, and 256 after it
   assert.deepEqual(await new HeadState("new").accept(headerOf(9_000), unknown), [headerOf(9_000)]);
 });
 
-test("an old block of a fork does not make the node look as if it lagged", async () => {
-  const state = await followed(3, "all");
-  await state.accept(headerOf(1, 1), node);
-  assert.equal(state.height, 3);
-});
-
 test("a jump of the same node and a notification that is not a header are invalid", async () => {
   const state = await followed(3);
   assert.equal(await state.accept(headerOf(1000), node), "invalid");
@@ -124,15 +100,6 @@ test("after a move, the heads of a fork are not missing among all heads", async 
   assert.deepEqual(await state.accept(headerOf(4), node), []);
   assert.deepEqual(await state.accept(headerOf(4, 2), node), [headerOf(4, 2)]);
   assert.deepEqual(await state.accept(headerOf(5), silent), [headerOf(5)]);
-});
-
-test("of all heads, only those since the first one are read after a move", async () => {
-  const state = new HeadState("all");
-  await state.accept(headerOf(100), { ...node, best: 100 });
-  state.moved();
-  assert.deepEqual(await state.accept(headerOf(100, 1), { ...silent, best: 100 }), [
-    headerOf(100, 1),
-  ]);
 });
 
 test("with random moves between nodes that lag differently, every head arrives once and in order", async () => {

@@ -2,9 +2,9 @@
  * A WebSocket node with `chainHead_v1`, whose chain only the test extends. It checks what a real node checks: pins per
  * subscription and the number of operations.
  */
-import { once } from "node:events";
-import { WebSocketServer, type WebSocket } from "ws";
+import type { WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
+import { WsNode, type WsCall } from "../../ws-node.ts";
 
 /** The hash of a block of fork 0 to 255. */
 export const hashAt = (number: number, fork = 0): string =>
@@ -12,12 +12,6 @@ export const hashAt = (number: number, fork = 0): string =>
 
 /** The number of a block with this hash. */
 const numberOf = (hash: string): number => Number(`0x${hash.slice(4)}`);
-
-interface Call {
-  readonly id: number;
-  readonly method: string;
-  readonly params: readonly unknown[];
-}
 
 interface Follow {
   readonly socket: WebSocket;
@@ -36,7 +30,7 @@ interface LiveBlock {
 export const runtimeOf = (version: number): string =>
   `{"type":"valid","spec":{"specName":"test","specVersion": ${version},"apis":{}}}`;
 
-export class FollowNode implements AsyncDisposable {
+export class FollowNode extends WsNode {
   finalized = [hashAt(99), hashAt(100)];
   readonly live: LiveBlock[] = [];
   best = hashAt(100);
@@ -52,34 +46,12 @@ export class FollowNode implements AsyncDisposable {
   /** True while follows get no events. */
   isSilent = false;
   readonly follows = new Set<Follow>();
-  /** Calls of `chainHead_v1` as `method params`, without the subscription. */
-  readonly calls: string[] = [];
-  readonly #server: WebSocketServer;
-  #nextId = 0;
-
-  static async start(port = 0): Promise<FollowNode> {
-    const server = new WebSocketServer({ host: "127.0.0.1", port });
-    await once(server, "listening");
-    return new FollowNode(server);
+  static start(port = 0): Promise<FollowNode> {
+    return new FollowNode(port).listening();
   }
 
-  private constructor(server: WebSocketServer) {
-    this.#server = server;
-    server.on("connection", (socket) => {
-      socket.on("error", () => {});
-      socket.on("message", (data) => this.#answer(socket, JSON.parse((data as Buffer).toString())));
-      socket.on("close", () => {
-        for (const each of this.follows) if (each.socket === socket) this.follows.delete(each);
-      });
-    });
-  }
-
-  get url(): string {
-    return `ws://127.0.0.1:${(this.#server.address() as { port: number }).port}`;
-  }
-
-  count(method: string): number {
-    return this.calls.filter((call) => call.startsWith(`${method} `)).length;
+  protected onLeft(socket: WebSocket): void {
+    for (const each of this.follows) if (each.socket === socket) this.follows.delete(each);
   }
 
   /** The blocks that are pinned in the only follow. */
@@ -135,19 +107,7 @@ export class FollowNode implements AsyncDisposable {
     }
   }
 
-  cut(): void {
-    for (const socket of this.#server.clients) socket.terminate();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#server.address() === null) return;
-    const closed = once(this.#server, "close");
-    this.#server.close();
-    this.cut();
-    await closed;
-  }
-
-  #answer(socket: WebSocket, { id, method, params }: Call): void {
+  protected answer(socket: WebSocket, { id, method, params }: WsCall): void {
     const say = (member: string): void => socket.send(`{"jsonrpc":"2.0","id":${id},${member}}`);
     if (!method.startsWith("chainHead_v1_")) {
       const result = this.answers.get(method) ?? this.#read(method, params);
@@ -177,7 +137,7 @@ export class FollowNode implements AsyncDisposable {
   #follow(socket: WebSocket, withRuntime: boolean, say: (member: string) => void): void {
     this.calls.push(`follow [${withRuntime}]`);
     const pinned = new Set([...this.finalized, ...this.live.map(({ hash }) => hash)]);
-    const id = `node-${++this.#nextId}`;
+    const id = `node-${++this.nextId}`;
     const follow = { socket, id, withRuntime, pinned, operations: new Map() };
     this.follows.add(follow);
     say(`"result":"${follow.id}"`);
@@ -225,7 +185,7 @@ export class FollowNode implements AsyncDisposable {
     if (!follow.pinned.has(String(first))) return say(notPinned);
     if (follow.operations.size >= this.maxOperations)
       return say('"result":{"result":"limitReached"}');
-    const id = `op-${++this.#nextId}`;
+    const id = `op-${++this.nextId}`;
     follow.operations.set(id, eventsOf(method, params));
     const discarded = method === "storage" ? ',"discardedItems":0' : "";
     say(`"result":{"result":"started","operationId":"${id}"${discarded}}`);

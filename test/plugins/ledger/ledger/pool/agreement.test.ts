@@ -179,19 +179,6 @@ test("archive_v1_call goes to nodes that have the block, and a failure for lack 
   assert.equal(await under.outcome(call(500)), right);
 });
 
-test("a node that does not answer while its depth is measured is used as before", async () => {
-  await using silent = await startBlockNode("silent");
-  await using other = await startBlockNode("other");
-  silent.says = (method) => (method === "state_getStorage" ? '"silent"' : undefined);
-  silent.stalls = (_method, params) => params[0] === 1;
-  await using under = startPool([silent.url, other.url]);
-  await under.pool.firstProbe;
-  await until(() => under.pool.status()[1]?.oldestState === 0);
-  assert.equal(under.pool.status()[0]?.oldestState, undefined);
-  const answers = await outcomes(under, 4, readAt(hashOf(10)));
-  assert.deepEqual(new Set(answers), new Set(['"silent"', '"other"']));
-});
-
 /** Answers enough calls for the pool to know the response times of the method. */
 async function learnTimes(under: PoolUnderTest): Promise<void> {
   for (let i = 0; i < 64; i++) await under.outcome({ method: "slow_method" });

@@ -294,8 +294,9 @@ test("batches: answers are matched by id; missing, repeated or unknown ones fail
     }),
   );
   await using open = connectTo(node.url, { batching: true });
-  const outcomes = await sendCheap(open, ["a", "b", "c", "d"]);
-  assert.deepEqual(outcomes, ['"a"', "garbage", '"c"', '{"code":1}']);
+  const outcomes = sendCheap(open, ["a", "b", "c", "d"]);
+  assert.equal(open.client.inFlight, 4);
+  assert.deepEqual(await outcomes, ['"a"', "garbage", '"c"', '{"code":1}']);
 });
 
 const refusals: readonly [name: string, text: string][] = [

@@ -252,21 +252,6 @@ test("the chain has started again when it has at every node", async () => {
   assert.equal(under.pool.chain, chain! + 1);
 });
 
-test("a node that has caught up after its chain started again does not count as restarted", async () => {
-  await using a = await startChainNode("a");
-  await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  const { chain } = under.pool;
-  for (const finalized of [3, 98]) {
-    a.chain.finalized = finalized;
-    for (let probe = 0; probe < 4; probe++) await under.pool.probe();
-  }
-  await b.close();
-  await under.probes(() => under.exclusionReasons()[1] === "unreachable");
-  assert.equal(under.pool.chain, chain);
-});
-
 test("finalized is the block that every usable node has, or unknown without one; best is the highest block of any node", async () => {
   await using a = await startChainNode("a", { best: 105, finalized: 103 });
   await using b = await startChainNode("b", { best: 101, finalized: 99 });

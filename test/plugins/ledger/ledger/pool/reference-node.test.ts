@@ -61,14 +61,6 @@ test("the finalized head comes from one node, and does not go back when this nod
   assert.equal(reference(under), label(behind));
 });
 
-test("what another node announces does not count", async () => {
-  await using a = await startBlockNode("a");
-  await using b = await startBlockNode("b");
-  await using under = await started(a, b);
-  under.pool.reference.announced(label(b), 99);
-  assert.equal(under.pool.reference.floor, 0);
-});
-
 test("the next reference must have the finalized block of the last one", async () => {
   await using lost = await startBlockNode("lost");
   await using fork = await startBlockNode("fork");

@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  openLedger,
-  type LedgerService,
-} from "../../../../../plugins/ledger/ledger/open-ledger.ts";
-import { upstreamConfig } from "../fixture.ts";
-import { readableMetrics } from "./recorded-request.ts";
+
 import {
   PROBE_MS,
-  says,
   startChainNode,
   startPool,
   until,
@@ -16,7 +10,6 @@ import {
   type PoolUnderTest,
 } from "./nodes.ts";
 import { onChain, startNode } from "./scripted-node.ts";
-import { silentLog } from "../../../../test-log.ts";
 
 /** Keeps the node from answering probes until the returned function is called. It still answers calls. */
 function holdProbes(node: ChainNode): () => void {
@@ -30,25 +23,6 @@ function holdProbes(node: ChainNode): () => void {
     node.script = script;
     for (const received of held.splice(0)) script(received);
   };
-}
-
-/** A ledger with the pool, which it closes. */
-function ledgerOver({ pool, clock }: PoolUnderTest): LedgerService & AsyncDisposable {
-  const metrics = readableMetrics();
-  const ledger = openLedger({
-    upstream: upstreamConfig(),
-    pool,
-    metrics,
-    clock,
-    log: silentLog,
-  });
-  return Object.assign(ledger, { [Symbol.asyncDispose]: () => ledger.close() });
-}
-
-/** The name of the chain, which is cached. */
-async function chainOf(ledger: LedgerService): Promise<string> {
-  const answer = await ledger.call(ledger.internal("system_chain"), Buffer.from("[]"));
-  return answer.kind === "failed" ? answer.reason : answer.bytes.toString();
 }
 
 /** Resolves when the node has answered a whole probe. */
@@ -124,31 +98,4 @@ test("the first node of the configuration defines the chain, even if it answers 
   await under.probes(() => under.exclusionReasons()[0] === undefined);
   assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
   assert.equal(under.pool.epoch, epoch + 1);
-});
-
-test("an answer from before the first probe is not cached, because it may be of another chain", async () => {
-  await using a = await startChainNode("a", { genesis: "0x00bb" });
-  await using b = await startChainNode("b");
-  holdProbes(a);
-  const under = startPool([a.url, b.url]);
-  await using ledger = ledgerOver(under);
-  assert.deepEqual([await chainOf(ledger), await chainOf(ledger)], ['"a"', '"a"']);
-  await observed(under, 1);
-  under.clock.advance(2_000);
-  assert.deepEqual([await chainOf(ledger), await chainOf(ledger)], ['"b"', '"b"']);
-  assert.equal(b.asked.length, 1, "what a probed node says is kept");
-});
-
-test("a cached answer is dropped when the chain changes", async () => {
-  await using node = await startChainNode("before");
-  const under = startPool([node.url]);
-  await using ledger = ledgerOver(under);
-  await under.pool.firstProbe;
-  assert.equal(await chainOf(ledger), '"before"');
-  node.chain.genesis = "0x00cc";
-  node.calls = says("after");
-  assert.equal(await chainOf(ledger), '"before"', "it is kept");
-  const { epoch } = under.pool;
-  await under.probes(() => under.pool.epoch !== epoch);
-  assert.equal(await chainOf(ledger), '"after"');
 });
