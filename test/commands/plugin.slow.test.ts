@@ -82,17 +82,6 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
 });
 
-test("test reports a broken rule and exits with 1", async (t) => {
-  const folder = await newPackage(t, "step");
-  const file = join(folder, "index.ts");
-  writeFileSync(file, readFileSync(file, "utf8").replace(/^ {2}contract: .*\n/m, ""));
-  build(folder);
-  const { code, out } = await commandLine(t).run(plugin, "test", folder);
-  assert.equal(code, 1);
-  assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
-  assert.match(out.at(-1) ?? "", /other rules were not checked/);
-});
-
 const pipeline = `# The gateway of this test.
 version: 1
 plugins: {} # plugins of others

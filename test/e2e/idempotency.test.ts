@@ -282,18 +282,6 @@ test("the header without a valid API key gets 400, a request without the header 
   assert.equal((await post("cu/purchase", buy, { idempotencyKey: longest })).status, 200);
 });
 
-test("a GET does not honour the header", async () => {
-  await using shop = await start();
-  const { gateway, admin } = shop;
-  const show = (): Promise<Answer> =>
-    ask(`${gateway.url}/tma/workspaces/${admin.workspaceId}`, {
-      headers: { authorization: `Bearer ${admin.key}`, "idempotency-key": "not even well-formed" },
-    });
-  for (const { status, replayed } of [await show(), await show()]) {
-    assert.deepEqual([status, replayed], [200, null]);
-  }
-});
-
 test("of 100 requests at once with one key, one is executed, and the others are replays or conflicts", async () => {
   await using shop = await start();
   const { post, platform, done } = shop;

@@ -139,20 +139,6 @@ test("credit: the limits of 24 hours and 30 days refuse a key, and become free a
   assert.equal(await call(), 200);
 });
 
-test("addresses: a key works only from the IPv4 and IPv6 addresses that it is bound to", async () => {
-  await using keyed = await start();
-  const { set, call } = keyed;
-  await set({ allowedAddresses: ["192.0.2.0/28", "2001:db8::/32", "203.0.113.5"] });
-  for (const from of ["192.0.2.15", "2001:db8:1::1", "203.0.113.5", "::ffff:192.0.2.1"]) {
-    assert.equal(await call(undefined, from), 200, from);
-  }
-  for (const from of ["192.0.2.16", "2001:db9::1", "203.0.113.6"]) {
-    assert.equal(await call(undefined, from), outOfPlace, from);
-  }
-  await set({ allowedAddresses: null });
-  assert.equal(await call(undefined, "192.0.2.16"), 200);
-});
-
 test("last use: it is written once per minute and when the gateway stops, not with each request", async () => {
   const keyed = await start();
   const { gateway, clock, store, call } = keyed;

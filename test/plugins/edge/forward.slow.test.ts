@@ -197,14 +197,6 @@ for (const [name, urls, options, said] of faults) {
   });
 }
 
-test("does not start with an upstream that does not exist", async () => {
-  const route = "  - { path: /x, run: [{ use: edge }], to: { forward: { upstream: outer } } }";
-  await assertRefused(
-    pipeline("http://a", "", route),
-    /SLUICE_UPSTREAM_UNKNOWN: unknown upstream "outer"/,
-  );
-});
-
 async function assertRefused(written: string, said: RegExp): Promise<void> {
   await assert.rejects(startTestGateway({ pipeline: written }), (error) => {
     assert.ok(error instanceof StartError);
