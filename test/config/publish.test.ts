@@ -23,11 +23,6 @@ function validator(schema: object): (text: string) => boolean {
 
 const accepts = validator(published);
 
-test("every shipped plugin loads", () => {
-  assert.deepEqual(faults, []);
-  assert.ok(plugins.size > 0);
-});
-
 test("the committed pipeline.schema.json is the generated one (npm run schema)", () => {
   const committed = readFileSync(join(root, "pipeline.schema.json"), "utf8");
   assert.equal(committed, schemaText(published));
