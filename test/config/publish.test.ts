@@ -11,7 +11,7 @@ import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-const { plugins, faults } = await loadShipped();
+const { plugins } = await loadShipped();
 const published = publishedSchema(plugins.values());
 
 /** A validator like that of an editor, which does not know Sluice's own formats. */

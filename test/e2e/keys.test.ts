@@ -72,7 +72,6 @@ async function start(): Promise<Keyed> {
 
 const expired = '401 GATEWAY_UNAUTHORIZED "api key has expired"';
 const outOfPlace = '403 GATEWAY_PERMISSION_DENIED "api key not allowed from this address"';
-const tooMany = '429 GATEWAY_RATE_LIMITED "too many requests"';
 
 test("rotation: both keys work until the overlap ends, then only the successor, with the same limits", async () => {
   await using keyed = await start();
@@ -105,23 +104,6 @@ test("expiry: a key expires at its exact time, and a later time can be set befor
   await set({ expiresAt: clock.now() + hour });
   clock.advance(hour);
   assert.equal(await call(), expired);
-});
-
-test("rate: a key's own limit applies with a burst of twice the rate, and does not affect another key", async () => {
-  await using keyed = await start();
-  const { gateway, clock, set, call } = keyed;
-  await set({ rpsLimit: 2 });
-  const statuses: (number | string)[] = [];
-  for (let n = 0; n < 5; n++) statuses.push(await call());
-  assert.deepEqual(statuses, [200, 200, 200, 200, tooMany]);
-  assert.equal(await call((await gateway.issue({})).key), 200);
-  clock.advance(500);
-  assert.deepEqual([await call(), await call()], [200, tooMany]);
-  await set({ rpsLimit: null });
-  assert.equal(await call(), 200);
-  // The content of the bucket stays. From now on it is refilled with the plan's 200 per second.
-  clock.advance(100);
-  for (let n = 0; n < 20; n++) assert.equal(await call(), 200);
 });
 
 test("credit: the limits of 24 hours and 30 days refuse a key, and become free again with time", async () => {
