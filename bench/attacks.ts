@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { run } from "node:test";
 
 const tests = join(import.meta.dirname, "../test/e2e");
-const names = ["attacks.slow", "stream-attacks.slow", "bombs.slow", "fair-connections"];
+const names = ["attacks.slow", "stream-attacks.slow", "fair-connections"];
 const files = names.map((name) => join(tests, `${name}.test.ts`));
 const figures = ["longest health check", "longest turn", "highest memory"] as const;
 

@@ -140,10 +140,6 @@ test("two gateways in one process have separate metrics and share the metrics of
   }
 });
 
-test("the media type is that of the text exposition format", () => {
-  assert.equal(createMetrics().contentType, "text/plain; version=0.0.4; charset=utf-8");
-});
-
 test("the samples of a family can be read without rendering and match the text", async () => {
   const metrics = createMetrics();
   assert.deepEqual(metrics.read("sluice_things_total"), []);

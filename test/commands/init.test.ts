@@ -1,6 +1,6 @@
 /** `sluice init`: what it writes, what it refuses, and that every template passes the check, starts and serves. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -210,11 +210,4 @@ test("the template proxy asks for a key, forwards and charges", async (t) => {
       [1_000],
     );
   });
-});
-
-test("a folder of another name is created", async (t) => {
-  const folder = join(temporaryFolder(t), "a", "b");
-  mkdirSync(join(folder, ".."));
-  assert.equal((await commandLine(t).run(init, "--dir", folder)).code, 0);
-  assert.ok(existsSync(join(folder, "pipeline.yaml")));
 });

@@ -82,17 +82,6 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
 });
 
-test("test reports a broken rule and exits with 1", async (t) => {
-  const folder = await newPackage(t, "step");
-  const file = join(folder, "index.ts");
-  writeFileSync(file, readFileSync(file, "utf8").replace(/^ {2}contract: .*\n/m, ""));
-  build(folder);
-  const { code, out } = await commandLine(t).run(plugin, "test", folder);
-  assert.equal(code, 1);
-  assert.match(out.join("\n"), /FAIL {2}manifest: `contract` is missing/);
-  assert.match(out.at(-1) ?? "", /other rules were not checked/);
-});
-
 const pipeline = `# The gateway of this test.
 version: 1
 plugins: {} # plugins of others
@@ -117,15 +106,70 @@ async function added(t: TestContext): Promise<CommandLine & { readonly tarball: 
   return { ...line, tarball };
 }
 
-test("add installs a tarball, writes its lines and keeps all others, and the gateway accepts it", async (t) => {
-  const { configFile, run } = await added(t);
+test("add installs a tarball, and changes only what is asked for", async (t) => {
+  const { configFile, run, tarball } = await added(t);
   const text = readFileSync(configFile, "utf8");
-  const expected = pipeline
-    .replace("plugins: {} #", 'plugins: { acme-step: { from: "acme-step", grants: {} } } #')
-    .replace("- request-id # first\n", "- request-id # first\n    - acme-step\n");
-  assert.equal(text, expected);
-  assert.deepEqual((await checkFile(configFile, {})).faults, []);
-  assert.equal((await run(check)).code, 0);
+
+  await t.test(
+    "add installs a tarball, writes its lines and keeps all others, and the gateway accepts it",
+    async () => {
+      const expected = pipeline
+        .replace("plugins: {} #", 'plugins: { acme-step: { from: "acme-step", grants: {} } } #')
+        .replace("- request-id # first\n", "- request-id # first\n    - acme-step\n");
+      assert.equal(text, expected);
+      assert.deepEqual((await checkFile(configFile, {})).faults, []);
+      assert.equal((await run(check)).code, 0);
+    },
+  );
+
+  await t.test("adding again changes nothing, and adds what an option asks for", async () => {
+    const again = await run(plugin, "add", tarball, "--list", "edge");
+    assert.deepEqual([again.code, readFileSync(configFile, "utf8")], [0, text]);
+    writeFileSync(configFile, text.replace("    - acme-step\n", ""));
+    const unused = await run(plugin, "add", tarball);
+    assert.match(
+      unused.out.join("\n"),
+      /^To use acme-step, write its name into a list .* --list LIST/m,
+    );
+    const placed = await run(plugin, "add", tarball, "--list", "edge");
+    assert.deepEqual([placed.code, readFileSync(configFile, "utf8")], [0, text]);
+    assert.doesNotMatch(placed.out.join("\n"), /To use/);
+    const wrong = await run(plugin, "add", tarball, "--list", "missing");
+    assert.equal(wrong.code, 1);
+    assert.match(
+      wrong.err.join("\n"),
+      /nothing was installed: \S+ has no list "missing"; its lists are edge/,
+    );
+    const ignored = await run(plugin, "add", tarball, "--path", "/x");
+    assert.deepEqual(ignored.err, [
+      "plugin add: --path has no effect, because the package has no surface.",
+    ]);
+    await assert.rejects(run(plugin, "add", tarball, "--path", "x"), /must begin with \/, got "x"/);
+  });
+
+  await t.test(
+    "add changes nothing in a file that names another plugin, or that is not valid",
+    async () => {
+      const refused = async (changed: string, problem: RegExp): Promise<void> => {
+        writeFileSync(configFile, changed);
+        const { code, err } = await run(plugin, "add", tarball, "--list", "edge");
+        assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, changed]);
+        assert.match(err.join("\n"), problem);
+      };
+      await refused(
+        text.replace('from: "acme-step"', "from: ./mine.ts"),
+        /installed but not added: .*plugin acme-step is \.\/mine\.ts; remove it under `plugins:` first/,
+      );
+      await refused(
+        `${text}lists: {}\n`,
+        /nothing was installed: .* is not valid YAML: Map keys must/,
+      );
+      await refused(
+        text.replace(/edge:.*\n.*\n.*\n/, "edge: request-id\n"),
+        /installed but not added: .*lists\.edge cannot be extended as it is written; add `- acme-step`/,
+      );
+    },
+  );
 });
 
 test("add refuses a folder, which npm links: it is local code", async (t) => {
@@ -144,53 +188,6 @@ test("add refuses a folder, which npm links: it is local code", async (t) => {
   );
   assert.equal(existsSync(join(home, "node_modules")), false);
   assert.equal(readFileSync(configFile, "utf8"), before);
-});
-
-test("adding again changes nothing, and adds what an option asks for", async (t) => {
-  const { configFile, run, tarball } = await added(t);
-  const text = readFileSync(configFile, "utf8");
-  const again = await run(plugin, "add", tarball, "--list", "edge");
-  assert.deepEqual([again.code, readFileSync(configFile, "utf8")], [0, text]);
-  writeFileSync(configFile, text.replace("    - acme-step\n", ""));
-  const unused = await run(plugin, "add", tarball);
-  assert.match(
-    unused.out.join("\n"),
-    /^To use acme-step, write its name into a list .* --list LIST/m,
-  );
-  const placed = await run(plugin, "add", tarball, "--list", "edge");
-  assert.deepEqual([placed.code, readFileSync(configFile, "utf8")], [0, text]);
-  assert.doesNotMatch(placed.out.join("\n"), /To use/);
-  const wrong = await run(plugin, "add", tarball, "--list", "missing");
-  assert.equal(wrong.code, 1);
-  assert.match(
-    wrong.err.join("\n"),
-    /nothing was installed: \S+ has no list "missing"; its lists are edge/,
-  );
-  const ignored = await run(plugin, "add", tarball, "--path", "/x");
-  assert.deepEqual(ignored.err, [
-    "plugin add: --path has no effect, because the package has no surface.",
-  ]);
-  await assert.rejects(run(plugin, "add", tarball, "--path", "x"), /must begin with \/, got "x"/);
-});
-
-test("add changes nothing in a file that names another plugin, or that is not valid", async (t) => {
-  const { configFile, run, tarball } = await added(t);
-  const text = readFileSync(configFile, "utf8");
-  const refused = async (changed: string, problem: RegExp): Promise<void> => {
-    writeFileSync(configFile, changed);
-    const { code, err } = await run(plugin, "add", tarball, "--list", "edge");
-    assert.deepEqual([code, readFileSync(configFile, "utf8")], [1, changed]);
-    assert.match(err.join("\n"), problem);
-  };
-  await refused(
-    text.replace('from: "acme-step"', "from: ./mine.ts"),
-    /installed but not added: .*plugin acme-step is \.\/mine\.ts; remove it under `plugins:` first/,
-  );
-  await refused(`${text}lists: {}\n`, /nothing was installed: .* is not valid YAML: Map keys must/);
-  await refused(
-    text.replace(/edge:.*\n.*\n.*\n/, "edge: request-id\n"),
-    /installed but not added: .*lists\.edge cannot be extended as it is written; add `- acme-step`/,
-  );
 });
 
 test("add says why npm failed, and leaves no file in the folder", async (t) => {

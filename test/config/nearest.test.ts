@@ -3,26 +3,6 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { editDistance, nearest } from "../../src/config/nearest.ts";
 
-const names = ["authenticate", "authorize", "rate-limit", "request-id", "meter"];
-
-test("a misspelled name finds the name that was meant", () => {
-  assert.equal(nearest("authentciate", names), "authenticate");
-  assert.equal(nearest("authorise", names), "authorize");
-  assert.equal(nearest("metre", names), "meter");
-  assert.equal(nearest("request", ["requests"]), "requests");
-});
-
-test("case, dashes and underscores are ignored", () => {
-  assert.equal(nearest("RateLimit", names), "rate-limit");
-  assert.equal(nearest("rate_limit", names), "rate-limit");
-});
-
-test("a name that is not similar to any candidate has no suggestion", () => {
-  assert.equal(nearest("idempotency", names), undefined);
-  assert.equal(nearest("x", names), undefined);
-  assert.equal(nearest("meter", []), undefined);
-});
-
 test("a name never suggests itself", () => {
   assert.equal(nearest("meter", ["meter"]), undefined);
 });

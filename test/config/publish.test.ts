@@ -11,7 +11,7 @@ import { loadShipped } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 
 const root = join(import.meta.dirname, "..", "..");
-const { plugins, faults } = await loadShipped();
+const { plugins } = await loadShipped();
 const published = publishedSchema(plugins.values());
 
 /** A validator like that of an editor, which does not know Sluice's own formats. */
@@ -22,11 +22,6 @@ function validator(schema: object): (text: string) => boolean {
 }
 
 const accepts = validator(published);
-
-test("every shipped plugin loads", () => {
-  assert.deepEqual(faults, []);
-  assert.ok(plugins.size > 0);
-});
 
 test("the committed pipeline.schema.json is the generated one (npm run schema)", () => {
   const committed = readFileSync(join(root, "pipeline.schema.json"), "utf8");

@@ -2,12 +2,10 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "fast-check";
-import { checkPlugins } from "../../src/config/check.ts";
 import type { Config } from "../../src/config/config.ts";
 import type { Environment } from "../../src/config/environment.ts";
 import { parseConfig, readConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
-import { loadPlugins } from "../../src/pipeline/load/load.ts";
 
 const folder = import.meta.dirname;
 const file = join(folder, "pipeline.yaml");
@@ -77,17 +75,6 @@ ${routes}`,
   assert.equal(upstreamIn(config, "a")["singleFlight"], false);
 });
 
-test("steps of one named list are the same objects on every route", () => {
-  const { routes: both } = read(`version: 1
-lists: { edge: [{ request-id: {} }] }
-routes:
-  - { path: /a, run: [{ use: edge }], to: echo }
-  - { path: /b, run: [{ use: edge }, request-id], to: echo }
-`);
-  assert.equal(both[0]?.run[0], both[1]?.run[0]);
-  assert.notEqual(both[1]?.run[0], both[1]?.run[1]);
-});
-
 test("steps have their modes and conditions; a step with the mode `off` is not listed", () => {
   const route = read(`version: 1
 routes:
@@ -127,18 +114,6 @@ routes:
   assert.equal(at("/a~1b"), "9:16");
   assert.equal(at("/absent"), "5:7");
   assert.equal(at("/list/7"), "6:9");
-});
-
-test("defaults of the options schema are filled in before a plugin starts", async () => {
-  const config = read(`version: 1
-plugins: { echo: ./plugins/echo.ts }
-routes: [{ path: /a, to: { echo: { times: 3 } } }]
-`);
-  const { plugins } = await loadPlugins(config);
-  const checked = checkPlugins(config, plugins);
-  assert.deepEqual(checked.faults, []);
-  assert.deepEqual(checked.config.routes[0]?.to.options, { text: "hello", times: 3 });
-  assert.deepEqual(config.routes[0]?.to.options, { times: 3 });
 });
 
 test("positions are correct in a file with a byte order mark and CRLF", () => {

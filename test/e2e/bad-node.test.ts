@@ -67,48 +67,46 @@ async function badNode(
   };
 }
 
-const pipeline = (node: string): string => `
+const pipeline = (nodes: readonly string[]): string => `
 version: 1
 server: { host: 127.0.0.1, port: "\${PORT}" }
 admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
+lists:
+  edge: [request-id, authenticate, rate-limit, { authorize: { require: "ledger:read" } }, meter]
 upstreams:
-  ledger: { urls: "${node}", headersMs: 150, idleMs: 150, connectMs: 150, answerBytes: 4096 }
+${nodes.map((url, at) => `  node${at}: { urls: "${url}", headersMs: 150, idleMs: 150, connectMs: 150, answerBytes: 4096 }`).join("\n")}
 unmatched: [request-id]
 routes:
-  - path: /v1/ledger/rpc
-    methods: [POST]
-    run: [request-id, authenticate, rate-limit, { authorize: { require: "ledger:read" } }, meter]
-    to: { ledger-rpc: { upstream: ledger } }
+${nodes.map((_, at) => `  - { path: /${at}, methods: [POST], run: [{ use: edge }], to: { ledger-rpc: { upstream: node${at} } } }`).join("\n")}
 `;
 
-async function callThrough(node: string): Promise<void> {
-  await using gateway = await startTestGateway({ pipeline: pipeline(node) });
-  const response = await fetch(`${gateway.url}/v1/ledger/rpc`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-    body: '{"jsonrpc":"2.0","id":"mine","method":"state_getStorage","params":["0x00"]}',
-  });
-  assert.equal(response.status, 200);
-  assert.deepEqual(await response.json(), {
-    jsonrpc: "2.0",
-    id: "mine",
-    error: { code: -32603, message: "Internal Error" },
-  });
-  assert.equal(response.headers.get("x-used-cu-milli"), "0");
+test("a node that misbehaves results in -32603 with the client's id and no charge", async (t) => {
+  await using stack = new AsyncDisposableStack();
+  const nodes = new Map<string, string>();
+  for (const [what, misbehave] of Object.entries(misbehaviours)) {
+    nodes.set(what, stack.use(await badNode(misbehave)).url);
+  }
+  const down = await badNode(() => {});
+  await down[Symbol.asyncDispose]();
+  nodes.set("is down", down.url);
+  const gateway = stack.use(await startTestGateway({ pipeline: pipeline([...nodes.values()]) }));
+  for (const [at, what] of [...nodes.keys()].entries()) {
+    await t.test(what, async () => {
+      const response = await fetch(`${gateway.url}/${at}`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+        body: '{"jsonrpc":"2.0","id":"mine","method":"state_getStorage","params":["0x00"]}',
+      });
+      assert.equal(response.status, 200);
+      assert.deepEqual(await response.json(), {
+        jsonrpc: "2.0",
+        id: "mine",
+        error: { code: -32603, message: "Internal Error" },
+      });
+      assert.equal(response.headers.get("x-used-cu-milli"), "0");
+    });
+  }
   await gateway.gateway.stop();
   assert.deepEqual([...readUsage(join(gateway.folder, "data"), {})], []);
-}
-
-for (const [what, misbehave] of Object.entries(misbehaviours)) {
-  test(`a node that ${what} results in -32603 with the client's id and no charge`, async () => {
-    await using node = await badNode(misbehave);
-    await callThrough(node.url);
-  });
-}
-
-test("a node that is down results in -32603 with the client's id and no charge", async () => {
-  const node = await badNode(() => {});
-  await node[Symbol.asyncDispose]();
-  await callThrough(node.url);
 });

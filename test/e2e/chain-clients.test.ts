@@ -340,7 +340,7 @@ describe("clients and a real runtime", { skip: withoutSpecs }, () => {
         readonly nonce: number;
         readonly data: { readonly free: string };
       };
-    const transfer = clients.http.tx["balances"]!["transferKeepAlive"]!(ferdie, amount);
+    const transfer = clients.http.tx["balances"]["transferKeepAlive"](ferdie, amount);
     const extrinsic = (await transfer.signAsync(pairOf("//Charlie"), { nonce: 0 })).toHex();
     const [mineBefore, theirsBefore] = [await account(charlie), await account(ferdie)];
     const asked = await submit({ extrinsic });

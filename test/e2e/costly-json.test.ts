@@ -57,9 +57,7 @@ const surfaces: readonly Surface[] = [
   surface("/mcp", mebibyte),
   surface("/validated", mebibyte),
   surface("/v1/admin/confidential/confidential-classic/models", mebibyte, "PUT"),
-  { name: "upgrade", method: "POST", path: workspace("upgrade"), bytes: mebibyte },
   { name: "purchase", method: "POST", path: workspace("cu/purchase"), bytes: mebibyte },
-  { name: "cancel", method: "POST", path: workspace("cancel-downgrade"), bytes: mebibyte },
   surface("/v1/confidential/tickets", 4 * 1024),
 ];
 

@@ -195,25 +195,6 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     assert.deepEqual(unexpected, []);
   });
 
-  it("lists the capability that a route requires, and the routes without one", () => {
-    const security = (path: string, method: string): unknown =>
-      (document.paths[path]?.[method] as { security?: unknown } | undefined)?.security;
-    assert.deepEqual(security("/v1/ledger/rpc", "post"), [{ key: ["ledger:read"] }]);
-    assert.deepEqual(security("/rpc", "post"), [{ key: [] }]);
-    for (const path of [
-      "/openapi.json",
-      "/docs/api",
-      "/v1/confidential/evidence/{digest}",
-      "/.well-known/confidential-policy.json",
-    ]) {
-      assert.deepEqual(security(path, "get"), [{}], path);
-    }
-    assert.deepEqual(security("/tma/workspaces/{id}", "get"), [
-      { key: ["workspace:admin"] },
-      { key: ["platform:admin"] },
-    ]);
-  });
-
   it("matches the answers of the public routes", async () => {
     for (const path of [
       "/healthz",

@@ -30,17 +30,6 @@ async function chainOf(gateway: TestGateway, path: string): Promise<unknown> {
   return ((await response.json()) as { result: unknown }).result;
 }
 
-test("a surface whose own options do not change uses the new address of its upstream", async () => {
-  await using first = await startRpcNode({ system_chain: () => "first" });
-  await using second = await startRpcNode({ system_chain: () => "second" });
-  await using gateway = await startTestGateway({ pipeline: pipeline(first.url) });
-  const chain = (path: string): Promise<unknown> => chainOf(gateway, path);
-  assert.deepEqual([await chain("/v1/ledger/rpc"), await chain("/plain")], ["first", "first"]);
-  await gateway.write(pipeline(second.url));
-  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
-  assert.deepEqual([await chain("/v1/ledger/rpc"), await chain("/plain")], ["second", "second"]);
-});
-
 test("while a reload moves an upstream to other nodes, the gateway stays ready and no call fails", async () => {
   await using first = await startRpcNode({ system_chain: () => "first" });
   await using second = await startRpcNode({ system_chain: () => "second" });

@@ -191,18 +191,3 @@ test("a saved file is reloaded automatically, and the reason why a bad one is no
   assert.match(metrics, /^sluice_reload_failed 1$/m);
   assert.match(metrics, /^sluice_generation 2$/m);
 });
-
-test("a file with a change that needs a restart is refused as a whole", async () => {
-  await using node = await startRpcNode();
-  await using streams = await streamServer();
-  await using gateway = await startTestGateway({ pipeline: pipeline(node.url, streams.url) });
-  await gateway.write(
-    `${pipeline(node.url, streams.url, { extraRoute })}\nmetering: { durability: async }\n`,
-  );
-  const faults = await gateway.gateway.reloader.reload("test");
-  assert.deepEqual(
-    faults.map(({ code }) => code),
-    ["SLUICE_RESTART_NEEDED"],
-  );
-  assert.equal((await fetch(`${gateway.url}/extra`)).status, 404);
-});

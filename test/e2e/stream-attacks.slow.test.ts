@@ -29,25 +29,40 @@ interface AttackedStream extends Attacked {
   session(): Promise<OpenStream>;
 }
 
-async function startStream(
-  t: TestContext,
-  otherwise: Script = streamed(),
-): Promise<AttackedStream> {
-  const worker = await startWorker({ otherwise });
+/** Starts a gateway in front of a model server. `otherwise`: returns the current script of the model server. */
+async function startStream(t: TestContext, otherwise: () => Script): Promise<AttackedStream> {
+  const worker = await startWorker({ otherwise: (exchange) => otherwise()(exchange) });
   t.after(() => worker[Symbol.asyncDispose]());
   const env = { CONFIDENTIAL_CLASSIC_URL: worker.url, CONFIDENTIAL_EVIDENCE: "simulated" };
   const attacked = await startAttacked(t, env);
   const headers = { authorization: `Bearer ${attacked.keys[0]}` };
+  const opened: Wire[] = [];
   const open = async (): Promise<Wire> => {
     const wire = await openWire(`${attacked.url}/v1/confidential/stream`, { headers });
     wire.socket.on("error", () => {});
-    t.after(() => wire.socket.terminate());
+    opened.push(wire);
     return wire;
+  };
+  const session = async (): Promise<OpenStream> => {
+    for (;;) {
+      const opening = open().then((wire) => openStream(wire, target));
+      const one = await opening.catch(() => undefined);
+      // The bucket of the key may be empty.
+      if (one !== undefined) return one;
+    }
   };
   return {
     ...attacked,
+    session,
     wire: () => open().catch(() => undefined),
-    session: async () => openStream(await open(), target),
+    /** Also shows that the gateway still serves a session. */
+    async assertHealthy(part) {
+      const one = await session();
+      one.ask();
+      assert.equal((await one.answer()).final["finish_reason"], "stop");
+      await attacked.assertHealthy(part);
+      for (const { socket } of opened.splice(0)) socket.terminate();
+    },
   };
 }
 
@@ -56,114 +71,103 @@ async function wires(attacked: AttackedStream, count: number): Promise<Wire[]> {
   return all.filter((wire) => wire !== undefined);
 }
 
-/** Shows that the gateway still serves a session, and reports its figures. */
-async function assertServes(attacked: AttackedStream): Promise<void> {
-  // The bucket of the key may be empty.
-  let session: OpenStream | undefined;
-  while (session === undefined) session = await attacked.session().catch(() => undefined);
-  session.ask();
-  assert.equal((await session.answer()).final["finish_reason"], "stop");
-  await attacked.assertHealthy();
-}
+test("a gateway that is the enclave withstands the clients of the encrypted stream", async (whole) => {
+  let script: Script = streamed();
+  const attacked = await startStream(whole, () => script);
 
-test("half handshakes: the first fragment of a hello", async (t) => {
-  const attacked = await startStream(t);
-  const open = await wires(attacked, 300);
-  for (const { socket } of open) socket.send("{".padEnd(60_000), { fin: false });
-  assert.ok(open.length > 100, `${open.length} connections`);
-  await assertServes(attacked);
-});
-
-test("many sessions: complete handshakes without a request", async (t) => {
-  const attacked = await startStream(t);
-  const open = await wires(attacked, 300);
-  const { hello } = await helloOf({ ...target, freshness: "quote" });
-  for (const { socket } of open) socket.send(writeHello(hello), { binary: false });
-  const answers = await Promise.all(open.map((wire) => wire.next().catch(() => undefined)));
-  assert.ok(answers.length > 100 && answers.some((answer) => answer !== undefined));
-  await assertServes(attacked);
-});
-
-test("hellos in a loop: a second one in each session", async (t) => {
-  const attacked = await startStream(t);
-  const open = await wires(attacked, 300);
-  const { hello } = await helloOf(target);
-  const bytes = writeHello(hello);
-  for (const { socket } of open) {
-    for (let count = 0; count < 1000; count++) socket.send(bytes, { binary: false });
-  }
-  const codes = await Promise.all(open.map(({ closed }) => closed));
-  assert.ok(codes.length > 100 && codes.every((code) => code > 1001), [...new Set(codes)].join());
-  await assertServes(attacked);
-});
-
-test("huge frames: before the handshake and in a session", async (t) => {
-  const attacked = await startStream(t);
-  const open = await wires(attacked, 20);
-  const sessions = await Promise.all(Array.from({ length: 20 }, () => attacked.session()));
-  const huge = Buffer.alloc(16 * mebibyte, 0x20);
-  for (const { socket } of [...open, ...sessions]) socket.send(huge, { binary: true });
-  const codes = await Promise.all([...open, ...sessions].map(({ closed }) => closed));
-  assert.ok(
-    codes.every((code) => code > 1001),
-    codes.join(),
-  );
-  await assertServes(attacked);
-});
-
-test("unfinished requests of 8 MiB in many sessions", async (t) => {
-  const attacked = await startStream(t);
-  const sessions = await Promise.all(Array.from({ length: 60 }, () => attacked.session()));
-  const piece = Buffer.alloc(65_536, 0x20);
-  let closed = 0;
-  for (const { socket, channel, closed: end } of sessions) {
-    void end.then(() => closed++);
-    for (let count = 0; count < 120; count++) {
-      socket.send(unwrap(channel.seal("request", 1, piece, false)));
-    }
-  }
-  // One caller may hold half of what all may hold.
-  await until(() => closed >= 20);
-  for (const { socket } of sessions) socket.terminate();
-  await assertServes(attacked);
-});
-
-test("sealed garbage: frames that cannot be decrypted", async (t) => {
-  const attacked = await startStream(t);
-  const sessions = await Promise.all(Array.from({ length: 40 }, () => attacked.session()));
-  for (const { socket, channel } of sessions) {
-    const frame = Buffer.from(unwrap(channel.seal("request", 1, Buffer.alloc(65_536), true)));
-    frame[frame.length - 1]! ^= 1;
-    for (let count = 0; count < 50; count++) socket.send(frame);
-  }
-  const codes = await Promise.all(sessions.map(({ closed }) => closed));
-  assert.deepEqual(
-    [...new Set(codes)].filter((code) => code <= 1001),
-    [],
-  );
-  await assertServes(attacked);
-});
-
-test("slow readers of sealed answers", async (t) => {
-  let sentBytes = 0;
-  const event = eventOf(chunkOf({ content: "x".repeat(60_000) }));
-  let isEndless = true;
-  const attacked = await startStream(t, async (exchange) => {
-    if (!isEndless) return streamed()(exchange);
-    exchange.begin();
-    while ((await exchange.push(event)) === "taken") sentBytes += event.length;
+  await whole.test("half handshakes: the first fragment of a hello", async (t) => {
+    const open = await wires(attacked, 300);
+    for (const { socket } of open) socket.send("{".padEnd(60_000), { fin: false });
+    assert.ok(open.length > 100, `${open.length} connections`);
+    await attacked.assertHealthy(t);
   });
-  const sessions = await Promise.all(Array.from({ length: 60 }, () => attacked.session()));
-  for (const session of sessions) {
-    session.ask({ model: "Test/Model-1", messages: [{ role: "user", content: "Hello" }] });
-    await once(session.socket, "message");
-    session.socket.pause();
-  }
-  // The model server can send no more.
-  for (let before = -1; before !== sentBytes;) {
-    before = sentBytes;
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-  }
-  isEndless = false;
-  await assertServes(attacked);
+
+  await whole.test("many sessions: complete handshakes without a request", async (t) => {
+    const open = await wires(attacked, 300);
+    const { hello } = await helloOf({ ...target, freshness: "quote" });
+    for (const { socket } of open) socket.send(writeHello(hello), { binary: false });
+    const answers = await Promise.all(open.map((wire) => wire.next().catch(() => undefined)));
+    assert.ok(answers.length > 100 && answers.some((answer) => answer !== undefined));
+    await attacked.assertHealthy(t);
+  });
+
+  await whole.test("hellos in a loop: a second one in each session", async (t) => {
+    const open = await wires(attacked, 300);
+    const { hello } = await helloOf(target);
+    const bytes = writeHello(hello);
+    for (const { socket } of open) {
+      for (let count = 0; count < 1000; count++) socket.send(bytes, { binary: false });
+    }
+    const codes = await Promise.all(open.map(({ closed }) => closed));
+    assert.ok(codes.length > 100 && codes.every((code) => code > 1001), [...new Set(codes)].join());
+    await attacked.assertHealthy(t);
+  });
+
+  await whole.test("huge frames: before the handshake and in a session", async (t) => {
+    const open = await wires(attacked, 20);
+    const sessions = await Promise.all(Array.from({ length: 20 }, () => attacked.session()));
+    const huge = Buffer.alloc(16 * mebibyte, 0x20);
+    for (const { socket } of [...open, ...sessions]) socket.send(huge, { binary: true });
+    const codes = await Promise.all([...open, ...sessions].map(({ closed }) => closed));
+    assert.ok(
+      codes.every((code) => code > 1001),
+      codes.join(),
+    );
+    await attacked.assertHealthy(t);
+  });
+
+  await whole.test("unfinished requests of 8 MiB in many sessions", async (t) => {
+    const sessions = await Promise.all(Array.from({ length: 60 }, () => attacked.session()));
+    const piece = Buffer.alloc(65_536, 0x20);
+    let closed = 0;
+    for (const { socket, channel, closed: end } of sessions) {
+      void end.then(() => closed++);
+      for (let count = 0; count < 120; count++) {
+        socket.send(unwrap(channel.seal("request", 1, piece, false)));
+      }
+    }
+    // One caller may hold half of what all may hold.
+    await until(() => closed >= 20);
+    for (const { socket } of sessions) socket.terminate();
+    await attacked.assertHealthy(t);
+  });
+
+  await whole.test("sealed garbage: frames that cannot be decrypted", async (t) => {
+    const sessions = await Promise.all(Array.from({ length: 40 }, () => attacked.session()));
+    for (const { socket, channel } of sessions) {
+      const frame = Buffer.from(unwrap(channel.seal("request", 1, Buffer.alloc(65_536), true)));
+      frame[frame.length - 1]! ^= 1;
+      for (let count = 0; count < 50; count++) socket.send(frame);
+    }
+    const codes = await Promise.all(sessions.map(({ closed }) => closed));
+    assert.deepEqual(
+      [...new Set(codes)].filter((code) => code <= 1001),
+      [],
+    );
+    await attacked.assertHealthy(t);
+  });
+
+  await whole.test("slow readers of sealed answers", async (t) => {
+    let sentBytes = 0;
+    const event = eventOf(chunkOf({ content: "x".repeat(60_000) }));
+    script = async (exchange) => {
+      exchange.begin();
+      while ((await exchange.push(event)) === "taken") sentBytes += event.length;
+    };
+    const sessions = await Promise.all(Array.from({ length: 60 }, () => attacked.session()));
+    for (const session of sessions) {
+      session.ask({ model: "Test/Model-1", messages: [{ role: "user", content: "Hello" }] });
+      await once(session.socket, "message");
+      session.socket.pause();
+    }
+    // The model server can send no more.
+    for (let before = -1; before !== sentBytes;) {
+      before = sentBytes;
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+    }
+    script = streamed();
+    await attacked.assertHealthy(t);
+  });
+
+  await attacked.assertAnswered();
 });

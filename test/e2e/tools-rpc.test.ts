@@ -114,21 +114,13 @@ describe("a malformed request", () => {
   const invalid = (id: string): string => error(id, -32600, "Invalid Request");
   const table: readonly [string | Buffer, string][] = [
     ["", parse],
-    ["{", parse],
     [`[${echo},]`, parse],
     [Buffer.from([0x22, 0xff, 0x22]), parse],
-    ["null", invalid("null")],
     ["[]", invalid("null")],
-    ["{}", invalid("null")],
     ['{"jsonrpc":"2.0","id":1}', invalid("1")],
-    ['{"id":1,"method":"tools.list"}', invalid("1")],
-    ['{"jsonrpc":2.0,"id":"a","method":"tools.list"}', invalid('"a"')],
-    ['{"jsonrpc":"2.0","id":{},"method":"tools.list"}', invalid("null")],
     ['{"jsonrpc":"2.0","id":1,"method":"tools.list","params":1}', invalid("1")],
     ['{"jsonrpc":"2.0","id":1,"method":"x","method":"tools.list"}', invalid("1")],
     ['{"jsonrpc":"2.0","id":1,"method":""}', error("1", -32601, "Method not found")],
-    ['{"jsonrpc":"2.0","id":1,"method":"tools.lists"}', error("1", -32601, "Method not found")],
-    ['{"jsonrpc":"2.0","id":1,"method":"Tools.call"}', error("1", -32601, "Method not found")],
     ['{"jsonrpc":"2.0","id":1,"method":"tools/list"}', error("1", -32601, "Method not found")],
     ['{"jsonrpc":"2.0","id":1,"method":"__proto__"}', error("1", -32601, "Method not found")],
   ];
@@ -161,28 +153,18 @@ describe("a malformed request", () => {
 
   const params: readonly [string, string, string][] = [
     ["", "-32602", "GATEWAY_INVALID_PARAMS"],
-    ["null", "-32602", "GATEWAY_INVALID_PARAMS"],
-    ["[]", "-32602", "GATEWAY_INVALID_PARAMS"],
     ['["echo",{}]', "-32602", "GATEWAY_INVALID_PARAMS"],
-    ["{}", "-32602", "GATEWAY_INVALID_PARAMS"],
     ['{"tool":1}', "-32602", "GATEWAY_INVALID_PARAMS"],
-    ['{"tool":null,"params":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
-    ['{"tool":["echo"],"params":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
     ['{"name":"echo","arguments":{}}', "-32602", "GATEWAY_INVALID_PARAMS"],
     [
       '{"tool":"write","params":{"to":"a"},"confirmation_token":1}',
       "-32602",
       "GATEWAY_INVALID_PARAMS",
     ],
-    ['{"tool":""}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
-    ['{"tool":"Echo"}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
     ['{"tool":"__proto__"}', "-32601", "GATEWAY_TOOL_NOT_FOUND"],
-    ['{"tool":"echo","params":null}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
     ['{"tool":"echo","params":[]}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
-    ['{"tool":"echo","params":"x"}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
     ['{"tool":"echo"}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
     ['{"tool":"echo","params":{"text":1}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
-    ['{"tool":"echo","params":{"text":"x","more":1}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
     ['{"tool":"echo","params":{"text":"x","__proto__":{}}}', "-32602", "GATEWAY_SCHEMA_VIOLATION"],
   ];
   for (const [text, code, errorCode] of params) {
@@ -273,32 +255,6 @@ describe("a request that is refused before JSON-RPC", () => {
     });
     assert.equal(listed.status, 200);
   });
-});
-
-describe("a tool that fails", () => {
-  const table: readonly [string, number, string, string][] = [
-    [
-      "reserved",
-      -32001,
-      "GATEWAY_PERMISSION_DENIED",
-      "the key lacks the capability platform:admin",
-    ],
-    ["throws", -32603, "GATEWAY_INTERNAL_ERROR", "internal error"],
-    ["cycles", -32603, "GATEWAY_INTERNAL_ERROR", "internal error"],
-    ["fails", -32603, "GATEWAY_TOOL_EXECUTION_ERROR", "the node did not answer"],
-    ["away", -32603, "GATEWAY_SERVICE_UNAVAILABLE", "not configured"],
-    ["lost", -32004, "GATEWAY_NOT_FOUND", "no such block"],
-    ["invalid", -32602, "GATEWAY_INVALID_PARAMS", "odd hex"],
-  ];
-  for (const [tool, code, errorCode, message] of table) {
-    it(`${tool}: returns ${code}, ${errorCode}, and nothing is charged`, async () => {
-      const answer = await send(gateway, call(tool));
-      const { data, ...rest } = errorOf(answer.json());
-      assert.deepEqual([answer.status, rest, data?.errorCode], [200, { code, message }, errorCode]);
-      assert.equal(answer.headers["x-used-cu-milli"], "0");
-      assert.ok(!answer.text.includes("secret"));
-    });
-  }
 });
 
 describe("a write tool", () => {

@@ -281,28 +281,6 @@ test("a body in chunks of one byte holds not much more memory than its bytes", a
   assert.ok(grown < 20 * count, `${grown} bytes for ${count}`);
 });
 
-test("two hundred clients with the maximum memory each do not exceed the total limit", async () => {
-  const maxBytes = 4 << 20;
-  await using gateway = await bench({ unfinishedBodyBytes: maxBytes });
-  let highest = 0;
-  const clients: Client[] = [];
-  for (let at = 0; at < 200; at++) {
-    const sent = (1 << 20) - 100;
-    clients.push(await gateway.start({ announced: 1 << 20, sent, key: `key-${at}` }));
-    await new Promise(setImmediate);
-    highest = Math.max(highest, gateway.held());
-  }
-  const refused = (): number => {
-    const values = gateway.metrics.read("sluice_unfinished_body_refusals_total");
-    return values.find(({ labels }) => labels["limit"] === "all")?.value ?? 0;
-  };
-  while (refused() < 196) await new Promise(setImmediate);
-  highest = Math.max(highest, gateway.held());
-  assert.ok(highest <= maxBytes, `${highest} bytes were held`);
-  for (const { socket } of clients) socket.destroy();
-  await gateway.holds(0);
-});
-
 test("connections above the limit are closed at once, counted and logged once; after a connection has ended, a new one is accepted", async () => {
   await using gateway = await bench({ connections: 2 });
   const refusedCount = (): number =>

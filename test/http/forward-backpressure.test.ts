@@ -93,20 +93,3 @@ test("an upstream that is paused because of its client does not time out", async
   await gateway.settled(2);
   assert.deepEqual(gateway.outcomes, ["timedOut", "complete"]);
 });
-
-test("a client that leaves without having read anything does not keep the upstream busy", async () => {
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
-  await using upstream = await httpUpstream((_, res) => {
-    res.on("close", abort);
-    res.write(Buffer.alloc(64 * mebibyte));
-  });
-  await using gateway = await startForwardingGateway(upstream.port);
-  const client = rawClient(gateway.port);
-  client.socket.pause();
-  client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-  await whenStable(() => upstream.sockets[0]?.bytesWritten ?? 0);
-  client.socket.resetAndDestroy();
-  await aborted;
-  await gateway.settled(1);
-  assert.deepEqual(gateway.outcomes, ["clientLeft"]);
-});

@@ -262,22 +262,6 @@ test("a client that waits for 100 Continue does not get it if its body will not 
   assert.match(all, /connection: close/i);
 });
 
-test("pipelined requests are answered in order", async () => {
-  const waiting: (() => void)[] = [];
-  await using upstream = await httpUpstream((req, res) => {
-    // The first request is answered last.
-    if (req.url === "/1") waiting.push(() => res.end("first"));
-    else res.end("second", () => waiting[0]?.());
-  });
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
-  // node:http handles this connection and runs the requests concurrently; the fast path would run one after the other.
-  client.send("GET /1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, te\r\n\r\n");
-  client.send("GET /2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  assert.match(await client.closed(), /first[^]*second/);
-  assert.deepEqual(gateway.outcomes, ["complete", "complete"]);
-});
-
 test("an answer that begins before the upload has ended is streamed while the upload continues", async () => {
   await using upstream = await httpUpstream((req, res) => void req.pipe(res));
   await using gateway = await startForwardingGateway(upstream.port);

@@ -83,48 +83,6 @@ test("an absolute-form target is routed by its path", async () => {
   assert.match(await raw(served.port, `OPTIONS * HTTP/1.1\r\n${close}`), / 404 /);
 });
 
-test("HEAD is answered with the head of GET and no body", async () => {
-  await using served = await serve([{ path: "/x", surface: hello }]);
-  const { status, headers, body } = await ask(served, "/x", { method: "HEAD" });
-  assert.deepEqual([status, headers["content-length"], body], [200, "5", ""]);
-});
-
-test("204 and 304 have no body and no Content-Length", async () => {
-  for (const status of [204, 304]) {
-    await using served = await serve([
-      { path: "/x", surface: { answer: (): Reply => ({ status }) } },
-    ]);
-    const { headers } = await ask(served, "/x");
-    assert.equal(headers["content-length"], undefined);
-  }
-});
-
-test("100 Continue is sent only if the body is read", async () => {
-  const surface = {
-    body: { bytes: 10 },
-    answer: (x: Exchange): Reply => ({ status: 200, body: `got ${String(x.body)}` }),
-  };
-  const deny = { name: "deny", requestHeaders: (): Reply => ({ status: 401, body: "no" }) };
-  await using served = await serve([
-    { path: "/ok", surface },
-    { path: "/denied", steps: [deny], surface },
-  ]);
-  const head = (path: string): string =>
-    `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n`;
-  const socket = connect(served.port, "127.0.0.1");
-  socket.write(head("/ok"));
-  assert.match(await readUntil(socket, /\r\n\r\n/), /^HTTP\/1\.1 100 Continue/);
-  socket.write("abc");
-  assert.match(await readUntil(socket, /got/), /got abc$/);
-  socket.destroy();
-  const denied = await raw(served.port, head("/denied"));
-  assert.match(denied, /^HTTP\/1\.1 401 /);
-  assert.match(denied, /connection: close/i);
-  const other =
-    "POST /ok HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\nconnection: close\r\nexpect: tea\r\n\r\n";
-  assert.match(await raw(served.port, other), /^HTTP\/1\.1 417 .*GATEWAY_INVALID_PARAMS/s);
-});
-
 test("bytes that are not HTTP get the canonical envelope, and the connection is closed", async () => {
   await using served = await serve([{ path: "/x", surface: hello }]);
   const bad = await raw(served.port, "not http at all\r\n\r\n");

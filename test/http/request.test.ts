@@ -69,15 +69,3 @@ test("a dump ends at its limit", async (t) => {
   const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nabcdef");
   await (await sendRequest(url, {})).dump(3);
 });
-
-test("the signal aborts a request, and the body of its answer", async (t) => {
-  const aborted = AbortSignal.abort();
-  await assert.rejects(sendRequest("http://127.0.0.1:1/", { signal: aborted }), {
-    name: "AbortError",
-  });
-  const late = new AbortController();
-  const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab");
-  const answer = await sendRequest(url, { signal: late.signal });
-  late.abort();
-  await assert.rejects(answer.dump());
-});

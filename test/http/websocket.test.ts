@@ -109,38 +109,6 @@ it("a step refuses an upgrade with an HTTP reply, and the connection ends", asyn
   assert.equal(await next(), "replied");
 });
 
-it("a surface refuses an upgrade with a Reply", async () => {
-  const surface: SurfaceHooks = { answer: () => refuse("GATEWAY_NOT_FOUND") };
-  await using served = await serve([route(surface)]);
-  assert.equal(await refusal(served), 404);
-});
-
-it("if a surface throws before it accepts the upgrade, the client gets 500", async () => {
-  const surface: SurfaceHooks = {
-    answer() {
-      throw new Error("the secret is 42");
-    },
-  };
-  await using served = await serve([route(surface)]);
-  assert.equal(await refusal(served), 500);
-  assert.equal(served.errors.length, 1);
-});
-
-it("a surface that throws after it has accepted cuts the connection", async () => {
-  const { step, next } = outcomes();
-  const surface: SurfaceHooks = {
-    async answer(x) {
-      await x.accept({ protocol: undefined, messageBytes: 10 });
-      throw new Error("a bug");
-    },
-  };
-  await using served = await serve([route(surface, [step])]);
-  const client = new WebSocket(`ws://127.0.0.1:${served.port}/socket`);
-  const [code] = await once(client, "close");
-  assert.equal(code, 1006);
-  assert.equal(await next(), "upstreamFailed");
-});
-
 it("a plain request to a WebSocket route is refused after the steps with a request to upgrade", async () => {
   await using served = await serve([route(echo)]);
   const answer = await ask(served, "/socket");
@@ -363,17 +331,6 @@ it("a drain notifies open connections and closes the listener after they have cl
   assert.equal((await closed)[0], 1001);
 });
 
-it("connections that are open at the end of the drain are cut off", async () => {
-  const { step, next } = outcomes();
-  const served = await serve([route(echo, [step])]);
-  const client = await open(served);
-  const closed = once(client, "close");
-  await served.listener.close(20);
-  assert.equal((await closed)[0], 1006);
-  await next();
-  await served[Symbol.asyncDispose]();
-});
-
 it("an open connection keeps its generation through a reload", async () => {
   await using served = await serve([route(echo)]);
   const client = await open(served);
@@ -417,12 +374,6 @@ for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v
     assert.equal(served.listener.running, 0);
   });
 }
-
-it("a subprotocol that occurs in two fields is also refused", async () => {
-  await using served = await serve([route(echo)]);
-  const field = "Sec-WebSocket-Protocol: test.v1";
-  assert.match(await handshake(served, [field, field]), /^HTTP\/1\.1 400 /);
-});
 
 it("an upgrade that the WebSocket library refuses gets 400 and ends its exchange", async () => {
   const { step, next } = outcomes();

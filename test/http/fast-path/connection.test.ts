@@ -61,22 +61,6 @@ test("pipelined requests above the limit wait in the kernel, and all are answere
   assert.equal(ways.length, 21);
 });
 
-test("head and body may arrive separately", async () => {
-  const { ways, surface } = echo();
-  await using served = await serve([{ path: "/x", surface }]);
-  const socket = await open(served.port);
-  socket.setNoDelay(true);
-  for (const cut of [10, 40, request("hello").length - 2]) {
-    const text = request("hello");
-    socket.write(text.slice(0, cut));
-    await bytesRead(served.port, socket);
-    socket.write(text.slice(cut));
-    await readUntil(socket, answered("hello"));
-  }
-  socket.destroy();
-  assert.deepEqual(ways, [true, true, true]);
-});
-
 /** Resolves when the server has read what was written: the kernel has accepted it, and the event loop has turned. */
 async function bytesRead(port: number, socket: Awaited<ReturnType<typeof open>>): Promise<void> {
   if (socket.writableLength > 0) await once(socket, "drain");
@@ -137,19 +121,6 @@ test("a client that sends an empty line and leaves gets no answer, as from node:
     assert.equal(await readUntil(socket, () => false), "");
   }
   assert.deepEqual(ways, []);
-});
-
-test("node:http ends a body that stops arriving", async () => {
-  const { surface } = echo();
-  await using served = await serve([{ path: "/x", surface }], {
-    server: { headersMs: 50, bodyIdleMs: 60 },
-  });
-  const body = await exchange(await open(served.port), request("hello").slice(0, -2));
-  assert.match(body, /^HTTP\/1.1 408 .*GATEWAY_INVALID_PARAMS/s);
-  const head = await exchange(await open(served.port), request("hello").slice(0, 20));
-  assert.match(head, /^HTTP\/1.1 408 /);
-  const silence = await exchange(await open(served.port), "");
-  assert.match(silence, /^HTTP\/1.1 408 /);
 });
 
 test("an idle connection is closed after keepAliveMs, a busy one is not", async () => {
@@ -382,47 +353,4 @@ test("a stream to a client that does not read is paused, then cut off", async ()
   await settled.promise;
   assert.deepEqual(outcomes, ["timedOut"]);
   socket.destroy();
-});
-
-test("a stream continues when its reader accepts bytes again", async () => {
-  const surface: SurfaceHooks = {
-    async answer(x) {
-      assert.ok(cameFast(x));
-      const sink = await x.stream(200, []);
-      let left = 200;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const pump = (): void => {
-        while (left > 0) {
-          left--;
-          if (!sink.write(Buffer.alloc(32 * 1024, "w"))) return;
-        }
-        resolve();
-      };
-      sink.onDrain = pump;
-      pump();
-      await promise;
-      await sink.end();
-      return undefined;
-    },
-  };
-  await using served = await serve([{ path: "/x", surface }]);
-  const socket = await open(served.port);
-  const answer = await exchange(socket, request("hello", close));
-  assert.equal(answer.length - answer.replaceAll("w", "").length, 200 * 32 * 1024);
-});
-
-test("while draining, answers end their connections; idle ones are closed at once", async () => {
-  const { surface } = echo();
-  const served = await serve([{ path: "/x", surface }]);
-  const used = await open(served.port);
-  used.write(request("hello"));
-  await readUntil(used, answered("hello"));
-  const fresh = await open(served.port);
-  served.listener.beginDrain();
-  used.write(request("again"));
-  const last = await readUntil(used, () => false);
-  assert.match(last, /\r\nConnection: close\r\n.*again$/s);
-  const ended = once(fresh, "close");
-  await served[Symbol.asyncDispose]();
-  await ended;
 });

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import {
   randomSampler,
   chooseBackend,
-  roundRobin,
   type Backend,
 } from "../../../src/http/upstream/choose-backend.ts";
 
@@ -96,18 +95,4 @@ test("an ejected backend is chosen only if no other is left", () => {
     assert.equal(chooseBackend([ejected, busy], draw), busy);
     assert.equal(chooseBackend([ejected, busy], draw, [busy]), ejected);
   }
-});
-
-test("when backends are drawn in turn, equally busy ones are chosen in turn", () => {
-  const backends = withRequests(0, 0, 0);
-  const draw = roundRobin();
-  const taken = [1, 2, 3, 4].map(() => chooseBackend(backends, draw)?.id);
-  assert.deepEqual(taken, ["b0", "b1", "b2", "b0"]);
-});
-
-test("when backends are drawn in turn, the next one is chosen if it is less busy", () => {
-  const backends = withRequests(1, 0, 2);
-  const draw = roundRobin();
-  const taken = [1, 2, 3].map(() => chooseBackend(backends, draw)?.id);
-  assert.deepEqual(taken, ["b1", "b1", "b0"]);
 });

@@ -1,9 +1,7 @@
 /** The function `fetch` of the client of `host.upstream`: requests, responses, refused addresses and failures. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
 import { test } from "node:test";
-import { deadPort, httpUpstream } from "../forwarding-gateway.ts";
+import { httpUpstream } from "../forwarding-gateway.ts";
 import { clientOf } from "./client-of.ts";
 
 interface Seen {
@@ -165,53 +163,4 @@ test("refuses a stream as the body, and what the standard refuses", async () => 
   });
   assert.equal(((await (await fetch(request)).json()) as Seen).body, "a");
   await assert.rejects(fetch(request), TypeError, "its body has been read");
-});
-
-test("rejects without an answer, and is not ready until the next one", async () => {
-  const port = await deadPort();
-  await using opened = clientOf(port);
-  const { client } = opened;
-  await assert.rejects(
-    client.fetch(`http://127.0.0.1:${port}/`),
-    /did not answer: no connection \(ECONNREFUSED\)/,
-  );
-  assert.equal(client.ready(), `no answer from 127.0.0.1:${port}`);
-  const server = createServer((_, res) => void res.end()).listen(port, "127.0.0.1");
-  await once(server, "listening");
-  try {
-    assert.equal((await client.fetch(`http://127.0.0.1:${port}/`)).status, 200);
-    assert.equal(client.ready(), true);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
-});
-
-test("keeps the limits of the client, and rejects with the reason of the signal", async () => {
-  const parts: (() => void)[] = [];
-  await using upstream = await httpUpstream((req, res) => {
-    if (req.url === "/large") res.end("x".repeat(100));
-    else if (req.url === "/events") res.write("data: 1\n\n");
-    else parts.shift()?.();
-  });
-  await using opened = clientOf(upstream.port, { maxAnswerBytes: 10, idleMs: 20 });
-  const { fetch } = opened.client;
-  const origin = `http://127.0.0.1:${upstream.port}`;
-  await assert.rejects(fetch(`${origin}/large`), /did not answer: an answer above the size limit/);
-  await assert.rejects(
-    fetch(`${origin}/events`),
-    /did not answer: the rest of the answer is missing/,
-  );
-  for (const make of [
-    (signal: AbortSignal) => fetch(`${origin}/hangs`, { signal }),
-    (signal: AbortSignal) => fetch(new Request(`${origin}/hangs`, { signal })),
-  ]) {
-    const abort = new AbortController();
-    const reached = new Promise<void>((resolve) => parts.push(resolve));
-    const running = assert.rejects(make(abort.signal), /no longer needed/);
-    await reached;
-    abort.abort(new Error("no longer needed"));
-    await running;
-    await assert.rejects(make(abort.signal), /no longer needed/);
-  }
 });

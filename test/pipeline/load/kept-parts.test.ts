@@ -77,25 +77,6 @@ test("a stop waits for parts that are being closed", async () => {
   assert.equal(isClosed, true);
 });
 
-test("a stop closes the parts after one that does not end", async () => {
-  const closed: string[] = [];
-  const parts = new KeptParts();
-  const holder = parts.holder({ name: "store" });
-  holder.keep(
-    "journal",
-    () => "journal",
-    (part) => void closed.push(part),
-  );
-  holder.keep(
-    "export",
-    () => 0,
-    () => new Promise(() => {}),
-  );
-  const late = await closeHanging(parts);
-  assert.deepEqual(closed, ["journal"]);
-  assert.deepEqual(late, ['{"part":"service store: export"}']);
-});
-
 test("a stop closes the parts that a release has not reached, because an earlier part does not end", async () => {
   const closed: string[] = [];
   const parts = new KeptParts();

@@ -125,24 +125,6 @@ test("logs the error of a timer and continues", async () => {
   assert.deepEqual(errors, Array<string>(4).fill("a timer of the plugin failed"));
 });
 
-test("counts the runs of timers, how long they take and those that fail", async () => {
-  const { host, clock, metrics } = hostOf();
-  const ended = Promise.withResolvers<void>();
-  host.every(100, () => ended.promise);
-  host.every(150, () => {
-    throw new Error("broken");
-  });
-  clock.advance(150);
-  ended.reject(new Error("broken later"));
-  await new Promise(setImmediate);
-  const labels = { plugin: "acme", kind: "service", hook: "timer" };
-  const samples = (name: string): unknown[] =>
-    metrics.read(`sluice_plugin_${name}_total`).map((one) => [one.labels, one.value]);
-  assert.deepEqual(samples("timed"), [[labels, 2]]);
-  assert.deepEqual(samples("seconds"), [[labels, 0.05]]);
-  assert.deepEqual(samples("errors"), [[{ ...labels, reason: "throw" }, 2]]);
-});
-
 test("begins no run of a task while its promise is pending, and aborts its signal at the stop", async () => {
   const { host, close, clock } = hostOf();
   const ended = Promise.withResolvers<void>();

@@ -101,16 +101,6 @@ test("a service starts before the plugins that use it and stops after them", asy
   ]);
 });
 
-test("a reload keeps a service whose section is unchanged", async (t) => {
-  const { journal, ...options } = prepare(t);
-  await using gateway = await startTestGateway({ pipeline: pipeline(), ...options });
-  journal.length = 0;
-  await gateway.write(pipeline("lists: {}"));
-  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
-  assert.deepEqual(journal, []);
-  assert.equal(await textOf(gateway), "upper fine,lower fine");
-});
-
 test("a reload replaces a service whose section has changed, and everything that uses it", async (t) => {
   const { journal, ...options } = prepare(t);
   await using gateway = await startTestGateway({ pipeline: pipeline(), ...options });
@@ -273,25 +263,6 @@ test("a service that does not start is one fault, and the plugins that use it ar
     return true;
   });
   assert.deepEqual(journal, []);
-});
-
-test("a service whose `start` returns no hooks is a fault", async (t) => {
-  const { journal: _, prepare: write } = prepare(t);
-  const started = startTestGateway({
-    pipeline: pipeline(),
-    prepare(folder) {
-      write(folder);
-      const code =
-        'export default { kind: "service", name: "lower", description: "d", start() {} };';
-      writeFileSync(join(folder, "lower.js"), code);
-    },
-  });
-  await assert.rejects(started, (error) => {
-    assert.ok(error instanceof StartError);
-    const messages = error.faults.map(({ message }) => message);
-    assert.deepEqual(messages, ["lower did not start: `start` must return an object with hooks"]);
-    return true;
-  });
 });
 
 test("a check asks a service for its dry run instead of starting it", async (t) => {

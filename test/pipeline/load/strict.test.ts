@@ -12,35 +12,40 @@ interface Faulty {
   readonly hooks: string;
 }
 
-/** Returns a step with these members in front of a surface that answers "ok". */
+/** Starts a gateway with each step in front of a surface that answers "ok". Asks each one once. */
 async function answered(
-  { manifest = "", hooks }: Faulty,
+  steps: readonly Faulty[],
   options: Partial<TestGatewayOptions> = {},
-): Promise<{ readonly status: number; readonly lines: readonly string[] }> {
+): Promise<{ readonly statuses: readonly number[]; readonly lines: readonly string[] }> {
+  const names = steps.map((_, at) => `faulty-${at}`);
   const pipeline = `
 version: 1
 server: { port: "\${PORT}" }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
-plugins: { faulty: ./faulty.js, fine: ./fine.js }
+plugins: { ${names.map((name) => `${name}: ./${name}.js, `).join("")}fine: ./fine.js }
 routes:
-  - { path: "/x/{id}", run: [request-id, faulty], to: fine }
+${names.map((name) => `  - { path: "/${name}/{id}", run: [request-id, ${name}], to: fine }`).join("\n")}
 `;
   const prepare = (folder: string): void => {
     writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-    writeFileSync(
-      join(folder, "faulty.js"),
-      `export default { kind: "step", name: "faulty", description: "x", ${manifest} start: () => ({ ${hooks} }) };`,
-    );
+    for (const [at, { manifest = "", hooks }] of steps.entries()) {
+      const head = `kind: "step", name: "faulty-${at}", description: "x"`;
+      const code = `export default { ${head}, ${manifest} start: () => ({ ${hooks} }) };`;
+      writeFileSync(join(folder, `faulty-${at}.js`), code);
+    }
     writeFileSync(
       join(folder, "fine.js"),
       `export default { kind: "surface", name: "fine", description: "x", start: () => ({ answer: () => ({ status: 200, body: "ok" }) }) };`,
     );
   };
   await using gateway = await startTestGateway({ pipeline, prepare, ...options });
-  const headers = { "x-request-id": "r1", "x-user": "client" };
-  const { status } = await fetch(`${gateway.url}/x/1`, { headers });
-  return { status, lines: [...gateway.lines] };
+  const statuses: number[] = [];
+  for (const name of names) {
+    const headers = { "x-request-id": `id-${name}`, "x-user": "client" };
+    statuses.push((await fetch(`${gateway.url}/${name}/1`, { headers })).status);
+  }
+  return { statuses, lines: [...gateway.lines] };
 }
 
 const faults: readonly (readonly [title: string, plugin: Faulty, error: string])[] = [
@@ -131,22 +136,24 @@ const faults: readonly (readonly [title: string, plugin: Faulty, error: string])
   ],
 ];
 
-describe("a plugin that", () => {
-  for (const [title, plugin, error] of faults) {
-    it(`${title} fails with an error that describes it and has the id of the request`, async () => {
-      const { status, lines } = await answered(plugin);
-      assert.equal(status, 500);
-      const line = lines.find((each) => each.startsWith("a plugin failed")) ?? "";
-      assert.ok(line.includes(JSON.stringify(error).slice(1, -1)), line);
-      assert.match(line, /"plugin":"faulty"/);
-      assert.match(line, /"requestId":"r1"/);
+describe("a plugin that", async () => {
+  const { statuses, lines } = await answered(faults.map(([, plugin]) => plugin));
+  for (const [at, [title, , error]] of faults.entries()) {
+    it(`${title} fails with an error that describes it and has the id of the request`, () => {
+      const name = `faulty-${at}`;
+      assert.equal(statuses[at], 500);
+      const line = lines.find((each) => each.includes(`"requestId":"id-${name}"`)) ?? "";
+      assert.match(line, /^a plugin failed/);
+      assert.ok(line.includes(JSON.stringify(error.replace("faulty", name)).slice(1, -1)), line);
+      assert.match(line, new RegExp(`"plugin":"${name}"`));
     });
   }
 
   it("keeps to its manifest sees the usual exchange, the same one in every hook", async () => {
-    const { status, lines } = await answered({
-      manifest: 'needs: { requestId: "requestHeaders" }, provides: { mine: "requestHeaders" },',
-      hooks: `
+    const kept = await answered([
+      {
+        manifest: 'needs: { requestId: "requestHeaders" }, provides: { mine: "requestHeaders" },',
+        hooks: `
         requestHeaders(x) {
           this.first = x;
           x.set("mine", x.get("requestId") + x.request.params.id);
@@ -155,12 +162,14 @@ describe("a plugin that", () => {
         },
         responseHeaders(x, head) { head.set("x-mine", x.peek("mine")); },
         settled(x) { if (x !== this.first || x.sent.status !== 200) throw new Error("another exchange"); }`,
-    });
-    assert.deepEqual([status, lines.filter((line) => line.includes("failed"))], [200, []]);
+      },
+    ]);
+    const failures = kept.lines.filter((line) => line.includes("failed"));
+    assert.deepEqual([kept.statuses, failures], [[200], []]);
   });
 
   it("breaks its manifest does not fail if the gateway is not strict", async () => {
     const hooks = 'requestHeaders(x) { x.set("charge", x.get("requestId")); }';
-    assert.equal((await answered({ hooks }, { strict: false })).status, 200);
+    assert.deepEqual((await answered([{ hooks }], { strict: false })).statuses, [200]);
   });
 });

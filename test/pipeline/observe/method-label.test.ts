@@ -5,32 +5,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { startGateway } from "../../../src/gateway/gateway.ts";
 import { createMetrics } from "../../../src/base/metrics.ts";
-import { methodLabel, routeOfLabel } from "../../../src/pipeline/observe/method-label.ts";
 import { coreMetrics, RouteStats } from "../../../src/pipeline/observe/stats.ts";
 import { temporaryFolder } from "../../store/folder.ts";
-
-test("the label is a method that the route lists, or a common method of a route with `*`", () => {
-  const labels = (methods: string[], ...sent: string[]): string =>
-    sent.map((method) => methodLabel(methods, method)).join();
-  assert.equal(labels(["GET", "PURGE"], "GET", "HEAD", "PURGE", "POST"), "GET,HEAD,PURGE,other");
-  assert.equal(labels(["POST"], "POST", "GET", "HEAD"), "POST,other,other");
-  assert.equal(
-    labels(["*"], "GET", "HEAD", "OPTIONS", "PURGE", "*", "get"),
-    "GET,HEAD,OPTIONS,other,other,other",
-  );
-  assert.equal(labels(["*", "PURGE"], "PURGE", "COPY"), "PURGE,other");
-});
-
-test("requests are counted for the route that gets them, as in the router", () => {
-  const all = { methods: ["*"] };
-  const get = { methods: ["GET"] };
-  const head = { methods: ["HEAD"] };
-  assert.equal(routeOfLabel([all, get], "GET"), get);
-  assert.equal(routeOfLabel([all, get], "HEAD"), get);
-  assert.equal(routeOfLabel([get, head], "HEAD"), head);
-  assert.equal(routeOfLabel([all, get], "other"), all);
-  assert.equal(routeOfLabel([get], "PUT"), undefined);
-});
 
 test("many different methods of clients add one time series per status class", () => {
   const metrics = createMetrics();

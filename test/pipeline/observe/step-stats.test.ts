@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createMetrics } from "../../../src/base/metrics.ts";
 import { RouteStepStats, TimeHistogram } from "../../../src/pipeline/observe/step-stats.ts";
 import { refuse } from "../../../src/plugin.ts";
 import { coreMetrics } from "../../../src/pipeline/observe/stats.ts";
-import { ask, noMetrics, serve } from "../harness.ts";
+import { noMetrics, serve } from "../harness.ts";
 
 const newStats = (): RouteStepStats =>
   new RouteStepStats(coreMetrics(noMetrics), "/", ["a", "b", "surface"]);
@@ -118,64 +117,4 @@ test("times hooks and surfaces that fail, like any other", async () => {
     assert.equal((await fetch(served.url + config.path)).status, 500, config.path);
     assert.equal(stepStats.at(0).time.count, 1, config.path);
   }
-});
-
-test("counts the failures of each step and of the surface", async () => {
-  const broken = (): never => {
-    throw new Error("broken");
-  };
-  const surface = { answer: () => ({ status: 200, body: "ok" }) };
-  await using served = await serve([
-    { path: "/step", steps: [{ name: "bad", responseHeaders: broken }], surface },
-    { path: "/skip", steps: [{ name: "bad-2", onError: "skip", around: broken }], surface },
-    { path: "/shadow", steps: [{ name: "bad-3", mode: "shadow", requestBody: broken }], surface },
-    { path: "/settled", steps: [{ name: "bad-4", settled: broken }], surface },
-    { path: "/surface", steps: [], surface: { answer: broken } },
-  ]);
-  const { routes } = served.generation;
-  for (const { config } of routes) await ask(served, config.path, { method: "POST", body: "x" });
-  await served.listener.close(1_000);
-  const counts = routes.map(({ config, stepStats }) => {
-    const { errors, skips, refusals } = stepStats.at(0);
-    return [config.path, errors, skips, refusals.size];
-  });
-  assert.deepEqual(counts, [
-    ["/step", 1, 0, 1],
-    ["/skip", 1, 1, 0],
-    ["/shadow", 1, 0, 0],
-    ["/settled", 1, 0, 0],
-    ["/surface", 1, 0, 1],
-  ]);
-});
-
-test("adds every count to the metrics", () => {
-  const metrics = createMetrics();
-  const stats = new RouteStepStats(coreMetrics(metrics), "/", ["a", "surface"]);
-  stats.ended(Float64Array.of(250, -1));
-  stats.refused(0, "GATEWAY_CONFLICT");
-  stats.refused(Infinity, "GATEWAY_NOT_FOUND");
-  stats.refused(Infinity, "GATEWAY_NOT_FOUND");
-  stats.failed(Infinity);
-  stats.timedOut(0, "around");
-  stats.skipped(0);
-  const samples = (name: string): unknown[] =>
-    metrics.read(`sluice_step_${name}_total`).map(({ labels: { route, ...labels }, value }) => {
-      assert.equal(route, "/");
-      return [...Object.values(labels), value];
-    });
-  assert.deepEqual(samples("seconds"), [
-    ["a", 0.25],
-    ["surface", 0],
-  ]);
-  assert.deepEqual(samples("timed"), [
-    ["a", 1],
-    ["surface", 0],
-  ]);
-  assert.deepEqual(samples("refusals"), [
-    ["a", "GATEWAY_CONFLICT", 1],
-    ["surface", "GATEWAY_NOT_FOUND", 2],
-  ]);
-  assert.deepEqual(samples("errors"), [["surface", 1]]);
-  assert.deepEqual(samples("timeouts"), [["a", "around", 1]]);
-  assert.deepEqual(samples("skips"), [["a", 1]]);
 });

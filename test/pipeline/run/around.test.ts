@@ -29,12 +29,6 @@ test("wraps the surface in the order of the list, and runs nothing between", asy
   assert.deepEqual(seen, ["a begins", "b begins", "surface", "b ends", "a ends", "up"]);
 });
 
-test("lets a step destructure the surface", async () => {
-  const step: TestStep = { name: "a", around: (_, { answer }) => answer() };
-  await using served = await serve([{ path: "/x", steps: [step], surface: { answer: hello } }]);
-  assert.equal((await ask(served, "/x")).body, "hello");
-});
-
 test("runs after all other hooks of the way down", async () => {
   const seen: string[] = [];
   const below: TestStep = {
@@ -83,76 +77,7 @@ for (const late of [false, true]) {
     assert.equal((await ask(served, "/x")).status, 409);
     assert.deepEqual(froms, ["step"]);
   });
-
-  test(`an exception of the surface, ${how}, results in a 500`, async () => {
-    const seen: string[] = [];
-    const failing = (): Promise<Reply> => {
-      if (!late) throw new Error("broken");
-      return Promise.reject(new Error("broken"));
-    };
-    const steps = [around("a", seen, { settled: () => void seen.push("settled") })];
-    await using served = await serve([{ path: "/x", steps, surface: { answer: failing } }]);
-    assert.equal((await ask(served, "/x")).status, 500);
-    assert.ok(seen.includes("settled"));
-    assert.match(served.errors.join(), /"plugin":"surface-0"/);
-  });
 }
-
-test("answers 500 if the step throws, and logs its name", async () => {
-  const steps: TestStep[] = [
-    {
-      name: "a",
-      around() {
-        throw new Error("broken");
-      },
-    },
-  ];
-  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
-  assert.equal((await ask(served, "/x")).status, 500);
-  assert.match(served.errors.join(), /"plugin":"a"/);
-});
-
-test("passes a streamed answer through and ends the step after it", async () => {
-  const seen: unknown[] = [];
-  const ended = Promise.withResolvers<void>();
-  const step: TestStep = {
-    name: "a",
-    async around(_, surface) {
-      const reply = await surface.answer();
-      seen.push(reply);
-      ended.resolve();
-      return reply;
-    },
-    settled: () => void seen.push("settled"),
-  };
-  const surface = {
-    async answer(x: Parameters<NonNullable<TestStep["around"]>>[0]) {
-      const sink = await x.stream(200, []);
-      sink.write(Buffer.from("hello"));
-      await sink.end();
-      return undefined;
-    },
-  };
-  await using served = await serve([{ path: "/x", steps: [step], surface }]);
-  assert.equal((await ask(served, "/x")).body, "hello");
-  await ended.promise;
-  assert.equal(seen[0], undefined);
-});
-
-test("calls the surface at most once", async () => {
-  let asked = 0;
-  const step: TestStep = {
-    name: "a",
-    around(_, surface) {
-      void surface.answer();
-      return surface.answer();
-    },
-  };
-  const surface = { answer: () => (asked++, hello()) };
-  await using served = await serve([{ path: "/x", steps: [step], surface }]);
-  assert.equal((await ask(served, "/x")).status, 500);
-  assert.equal(asked, 1);
-});
 
 test("shows the step whether the surface is atomic", async () => {
   const seen: boolean[] = [];

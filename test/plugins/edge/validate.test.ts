@@ -42,10 +42,6 @@ const transfer = {
   additionalProperties: false,
 };
 
-test("a body that matches its schema passes", async () => {
-  assert.equal(await ask({ body: transfer }, { body: '{"to":"x","items":[{"n":1}]}' }), undefined);
-});
-
 test("each violation has its path as a JSON Pointer and a reason", async () => {
   const body = '{"a/b~c":1,"items":[{"n":1},{"n":1.5}],"x/y":0}';
   assert.deepEqual(await violations({ body: transfer }, { body }), [
@@ -198,15 +194,6 @@ test("headers are checked by lower-case name and coerced, and the request keeps 
   ]);
 });
 
-test("coercing the query of one request does not affect the next one", async () => {
-  const hooks = await validate.start(withDefaults(validate, { query: search }), fakeHost());
-  for (let i = 0; i < 2; i++) {
-    const x = fakeExchange({ query: "q=a&limit=2" });
-    assert.equal(await hooks.requestHeaders?.(x), undefined);
-    assert.equal(x.request.query, "q=a&limit=2");
-  }
-});
-
 const faults: readonly [string, Options, string, RegExp][] = [
   ["a wrong type", { body: { type: "objct" } }, "/body/type", /not a JSON Schema/],
   [
@@ -236,10 +223,3 @@ for (const [what, options, pointer, message] of faults) {
     assert.match(found.map((fault) => fault.message).join("\n"), message);
   });
 }
-
-test("valid schemas have no fault", () => {
-  assert.deepEqual(
-    validate.check?.(withDefaults(validate, { body: transfer, query: search }), fakeHost()),
-    [],
-  );
-});

@@ -4,18 +4,6 @@ import { test } from "node:test";
 import { Http1Connection } from "../../../../src/http/upstream/http1/connection.ts";
 import { open, TestExchange, whole } from "./scripted-backend.ts";
 
-test("an exchange receives the head, each piece of the body and the end, in order", async (t) => {
-  const { client, request } = await open(t);
-  const exchange = new TestExchange();
-  client.send(exchange);
-  const socket = await request();
-  socket.write(
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n",
-  );
-  assert.equal(await exchange.ended, "done");
-  assert.deepEqual(exchange.calls, ["head", "a", "b", "read", "end"]);
-});
-
 for (const callback of ["onHead", "onData", "onRead"] as const) {
   test(`an exception in ${callback} is reported and fails only its exchange`, async (t) => {
     const { client, bugs, request, connections } = await open(t);
@@ -57,18 +45,6 @@ test("an exception in onError is reported, and close still closes every connecti
   await Promise.all(closed);
   assert.deepEqual(await Promise.all(exchanges.map(({ ended }) => ended)), ["closing", "closing"]);
   assert.equal(bugs.length, 2);
-});
-
-test("abort closes the connection, and the exchange is not called any more", async (t) => {
-  const { client, request } = await open(t);
-  const exchange = new TestExchange();
-  client.send(exchange);
-  const socket = await request();
-  const closed = once(socket, "close");
-  exchange.carrier?.abort();
-  await closed;
-  assert.deepEqual(exchange.calls, []);
-  assert.equal(client.inFlight, 0);
 });
 
 test("while an exchange is paused, its time limits do not run", async (t) => {
@@ -166,35 +142,6 @@ test("the exchanges of one caller fill at most half of the queue", async (t) => 
   assert.equal(client.waiting, 513);
 });
 
-test("an exchange that is aborted while it waits is neither sent nor called", async (t) => {
-  const { client, request, received } = await open(t, { connections: 1 });
-  const [first, aborted, last] = [new TestExchange(), new TestExchange(), new TestExchange()];
-  for (const exchange of [first, aborted, last]) client.send(exchange);
-  aborted.carrier?.abort();
-  assert.equal(client.waiting, 1);
-  const socket = await request();
-  socket.write(whole);
-  await first.ended;
-  (await request()).write(whole);
-  assert.equal(await last.ended, "done");
-  assert.deepEqual(aborted.calls, []);
-  assert.equal(received(socket).split("POST").length, 3);
-});
-
-test("an exchange waits for a connection for connectMs at most", async (t) => {
-  const { client, clock, request } = await open(t, { connections: 1 });
-  const [first, late] = [new TestExchange(), new TestExchange()];
-  client.send(first);
-  const socket = await request();
-  client.send(late);
-  clock.advance(999);
-  assert.deepEqual(late.calls, []);
-  clock.advance(1);
-  assert.equal(await late.ended, "saturated");
-  socket.write(whole);
-  assert.equal(await first.ended, "done");
-});
-
 test("no more than 1,024 exchanges wait for a connection", async (t) => {
   const { client, request } = await open(t, { connections: 1 });
   client.send(new TestExchange());
@@ -205,18 +152,6 @@ test("no more than 1,024 exchanges wait for a connection", async (t) => {
   assert.deepEqual(excess.calls, []);
   assert.equal(await excess.ended, "saturated");
   assert.equal(client.waiting, 1_024);
-});
-
-test("drain serves the exchanges that wait", async (t) => {
-  const { client, request } = await open(t, { connections: 1 });
-  const exchanges = [new TestExchange(), new TestExchange()];
-  for (const exchange of exchanges) client.send(exchange);
-  const drained = client.drain();
-  for (const exchange of exchanges) {
-    (await request()).write(whole);
-    assert.equal(await exchange.ended, "done");
-  }
-  await drained;
 });
 
 test("an exchange is not sent again after an interim response", async (t) => {

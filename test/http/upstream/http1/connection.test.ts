@@ -7,29 +7,6 @@ const get = { head: "GET / HTTP/1.1\r\nHost: test\r\n", body: () => null } as co
 const head = { head: "HEAD / HTTP/1.1\r\nHost: test\r\n", body: () => null } as const;
 const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-test("a request without content has no framing", async (t) => {
-  const { client, request, received } = await open(t);
-  const exchange = new TestExchange(undefined, get);
-  client.send(exchange);
-  const socket = await request();
-  assert.equal(received(socket), "GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-  socket.write(whole);
-  assert.equal(await exchange.ended, "done");
-});
-
-test("interim responses are reported before the answer, with their fields", async (t) => {
-  const { client, request } = await open(t, { keepsFields: true });
-  const exchange = new TestExchange(undefined, get);
-  client.send(exchange);
-  (await request()).write(
-    `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nlink: </b>\r\n\r\n${whole}`,
-  );
-  assert.equal(await exchange.ended, "done");
-  assert.deepEqual(exchange.calls, ["interim 100", "interim 103", "head", "ok", "read", "end"]);
-  const hints = ["Link", "</a>", "link", "</b>"];
-  assert.deepEqual(exchange.fields, [[], hints, ["Content-Length", "2"]]);
-});
-
 test("interim responses do not extend the time limit of the answer", async (t) => {
   const { client, clock, request } = await open(t);
   const exchange = new TestExchange(undefined, get);
@@ -51,20 +28,6 @@ test("a flood of interim responses is not valid", async (t) => {
   client.send(exchange);
   (await request()).write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(3_000));
   assert.equal(await exchange.ended, "garbage");
-});
-
-test("fields and trailers keep their order, case, duplicates and bytes", async (t) => {
-  const { client, request } = await open(t, { keepsFields: true });
-  const exchange = new TestExchange(undefined, get);
-  client.send(exchange);
-  const socket = await request();
-  const fields = "Set-Cookie: a\r\nset-cookie: \xe9 \t\r\nX-Empty:\r\n";
-  socket.write(`HTTP/1.1 200 OK\r\n${fields}Transfer-Encoding: chunked\r\n\r\n`, "latin1");
-  socket.write("2\r\nhi\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n");
-  assert.equal(await exchange.ended, "done");
-  const kept = ["Set-Cookie", "a", "set-cookie", "\xe9", "X-Empty", ""];
-  assert.deepEqual(exchange.fields, [[...kept, "Transfer-Encoding", "chunked"]]);
-  assert.deepEqual(exchange.trailers, ["X-Sum", "1", "Content-Length", "9"]);
 });
 
 test("fields and trailers of one answer are not seen with the next one, or if they are not kept", async (t) => {
@@ -109,20 +72,6 @@ for (const [name, answer] of Object.entries(toHead)) {
   });
 }
 
-for (const status of [204, 304]) {
-  test(`a ${status} has no body whatever its fields say, and its connection is kept`, async (t) => {
-    const { client, request, connections } = await open(t);
-    for (const length of ["", "Content-Length: 5\r\n"]) {
-      const exchange = new TestExchange(undefined, get);
-      client.send(exchange);
-      (await request()).write(`HTTP/1.1 ${status} X\r\n${length}\r\n`);
-      assert.equal(await exchange.ended, "done");
-      assert.deepEqual(exchange.calls, ["head", "read", "end"]);
-    }
-    assert.equal(connections(), 1);
-  });
-}
-
 test("the connection of a GET with content is not used again", async (t) => {
   const { client, request, connections } = await open(t);
   const exchange = new TestExchange(undefined, { head: get.head });
@@ -134,21 +83,6 @@ test("the connection of a GET with content is not used again", async (t) => {
   (await request()).write(whole);
   assert.equal(await next.ended, "done");
   assert.equal(connections(), 2);
-});
-
-test("a body without framing ends with its connection, and a reset cuts it", async (t) => {
-  const { client, request } = await open(t);
-  const [ended, cut] = [new TestExchange(undefined, get), new TestExchange(undefined, get)];
-  client.send(ended);
-  (await request()).end("HTTP/1.1 200 OK\r\n\r\nall of it");
-  assert.equal(await ended.ended, "done");
-  assert.deepEqual(ended.calls, ["head", "all of it", "read", "end"]);
-  client.send(cut);
-  const socket = await request();
-  socket.write("HTTP/1.1 200 OK\r\n\r\npart of it");
-  while (!cut.calls.includes("part of it")) await new Promise(setImmediate);
-  socket.resetAndDestroy();
-  assert.equal(await cut.ended, "closed");
 });
 
 const hostile: Readonly<Record<string, readonly [bytes: string, failure: string]>> = {

@@ -40,45 +40,6 @@ async function sendOnKept({ client, request }: Opened, exchange: TestExchange): 
   return request();
 }
 
-test("a body of known length is sent as it arrives, and its connection is kept", async (t) => {
-  const { client, request, until, connections } = await open(t);
-  const { exchange, source } = uploadOf({ length: 6 });
-  client.send(exchange);
-  const socket = await request();
-  source.push("abc");
-  await until(socket, "\r\n\r\nabc");
-  source.push("def");
-  source.push(null);
-  const sent = await until(socket, "def");
-  assert.equal(sent, "POST / HTTP/1.1\r\nHost: test\r\ncontent-length: 6\r\n\r\nabcdef");
-  socket.write(whole);
-  assert.equal(await exchange.ended, "done");
-  const next = new TestExchange();
-  client.send(next);
-  (await request()).write(whole);
-  assert.equal(await next.ended, "done");
-  assert.equal(connections(), 1);
-});
-
-test("a body of unknown length is sent in chunks", async (t) => {
-  const { client, request, until } = await open(t);
-  const { exchange, source } = uploadOf();
-  client.send(exchange);
-  const socket = await request();
-  source.push("abc");
-  await until(socket, "abc\r\n");
-  source.push("x".repeat(20_000));
-  source.push(null);
-  const sent = await until(socket, "\r\n0\r\n\r\n");
-  const chunks = `3\r\nabc\r\n4e20\r\n${"x".repeat(20_000)}\r\n0\r\n\r\n`;
-  assert.equal(
-    sent,
-    `POST / HTTP/1.1\r\nHost: test\r\ntransfer-encoding: chunked\r\n\r\n${chunks}`,
-  );
-  socket.write(whole);
-  assert.equal(await exchange.ended, "done");
-});
-
 for (const size of [3, 40_000]) {
   test(`a body of ${size} bytes that has arrived is sent with its head`, async (t) => {
     const { client, request, until } = await open(t);
@@ -97,29 +58,6 @@ for (const size of [3, 40_000]) {
   });
 }
 
-test("a backend that does not read pauses the stream, and resumes it when it does", async (t) => {
-  const { client, request, received } = await open(t);
-  const { exchange, source } = uploadOf();
-  client.send(exchange);
-  const socket = await request();
-  socket.pause();
-  const piece = Buffer.alloc(1_000_000, "x");
-  let pieces = 0;
-  while (!source.isPaused()) {
-    source.push(piece);
-    pieces++;
-    await new Promise(setImmediate);
-    assert.ok(pieces < 200, "the stream was not paused");
-  }
-  socket.resume();
-  await once(source, "resume");
-  source.push(null);
-  while (!received(socket).endsWith("0\r\n\r\n")) await once(socket, "data");
-  assert.ok(received(socket).length > pieces * piece.length);
-  socket.write(whole);
-  assert.equal(await exchange.ended, "done");
-});
-
 test("the excess of a body that is longer than announced is never sent", async (t) => {
   const { client, request, until, received } = await open(t);
   const { exchange, source, failures } = uploadOf({ length: 4 });
@@ -132,20 +70,6 @@ test("the excess of a body that is longer than announced is never sent", async (
   await closed;
   assert.deepEqual(failures, ["tooLarge"]);
   assert.ok(received(socket).endsWith("\r\n\r\nabc"));
-});
-
-test("a body of unknown length fails at its maximum size, before the excess is sent", async (t) => {
-  const { client, request, until, received } = await open(t);
-  const { exchange, source, failures } = uploadOf({ maxBytes: 4 });
-  client.send(exchange);
-  const socket = await request();
-  source.push("abcd");
-  await until(socket, "abcd\r\n");
-  const closed = once(socket, "close");
-  source.push("e");
-  await closed;
-  assert.deepEqual(failures, ["tooLarge"]);
-  assert.ok(received(socket).endsWith("4\r\nabcd\r\n"));
 });
 
 const endings: Readonly<Record<string, (source: Readable) => void>> = {
@@ -182,24 +106,6 @@ test("a chunked body that is cut off gets no last chunk", async (t) => {
   await closed;
   assert.deepEqual(failures, ["incomplete"]);
   assert.ok(received(socket).endsWith("4\r\nhalf\r\n"));
-});
-
-test("an answer before the end of the upload is complete; the rest is read and not sent", async (t) => {
-  const { client, request, until, received } = await open(t);
-  const { exchange, source, failures } = uploadOf({ length: 1_000 });
-  client.send(exchange);
-  const socket = await request();
-  source.push("some");
-  await until(socket, "some");
-  const closed = once(socket, "close");
-  socket.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
-  assert.equal(await exchange.ended, "done");
-  await closed;
-  source.push("rest");
-  source.push(null);
-  await once(source, "end");
-  assert.deepEqual(failures, []);
-  assert.ok(received(socket).endsWith("some"));
 });
 
 for (const isKept of [false, true]) {

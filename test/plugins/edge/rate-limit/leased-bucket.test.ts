@@ -20,14 +20,6 @@ async function take(simulated: SimulatedRedis, bucket: LeasedBucket, times: numb
 /** A bucket of 100 that hardly refills. */
 const slow: BucketTerms = createTerms("key", 0.001, 100);
 
-test("one replica gets the whole burst, and others get nothing more", async (t) => {
-  const simulated = await simulateRedis(t);
-  if (simulated === undefined) return;
-  const [one, other] = [simulated.bucket(slow), simulated.bucket(slow)];
-  assert.equal(await burst(simulated, one), 100);
-  assert.equal(await burst(simulated, other), 0);
-});
-
 test("tokens that another replica holds are missing, at most a twelfth of those left to three", async (t) => {
   const simulated = await simulateRedis(t);
   if (simulated === undefined) return;
@@ -153,17 +145,6 @@ test("a malformed reply is no answer", async (t) => {
     simulated.redis.run = () => Promise.resolve(reply);
     assert.equal(await burst(simulated, simulated.bucket(createTerms("key", 0.001, 9))), 3);
   }
-});
-
-test("FLUSHALL fills the bucket once", async (t) => {
-  const simulated = await simulateRedis(t);
-  if (simulated === undefined) return;
-  const bucket = simulated.bucket(slow);
-  assert.equal(await burst(simulated, bucket), 100);
-  await simulated.client.flushall();
-  simulated.clock.advance(1_000_000);
-  assert.equal(await burst(simulated, bucket), 100);
-  assert.equal(await burst(simulated, bucket), 0);
 });
 
 test("a server whose clock is behind or ahead neither stops nor fills the bucket", async (t) => {
