@@ -85,20 +85,6 @@ test("a call whose reply is lost is not sent again", async (t) => {
   assert.equal(await redis.run("test", count, "key", [0]), 1);
 });
 
-test("a connection that loses all data is opened again", async (t) => {
-  const server = await startRedis(t);
-  if (server === undefined) return;
-  await using proxy = await startFaultProxy(server.port);
-  const { redis } = await openRedis(t, `redis://127.0.0.1:${proxy.port}`);
-  proxy.stalled = "both";
-  const reconnecting = new Promise<void>((resolve) => redis.client.once("reconnecting", resolve));
-  await assert.rejects(redis.run("test", count, "key", [1]));
-  await reconnecting;
-  proxy.stalled = "none";
-  await until(() => redis.isUp);
-  await redis.run("test", count, "key", [1]);
-});
-
 test("a server that cannot be written to counts as away", async (t) => {
   const server = await startRedis(t, ["--maxmemory", "1"]);
   if (server === undefined) return;
