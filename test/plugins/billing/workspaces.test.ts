@@ -198,3 +198,18 @@ test("the audit log is paged, and a full page contains the start of the next one
     assert.equal((await ask("audit", { query: bad })).reply.status, 400, bad);
   }
 });
+
+test("each result of the service has its status and code", async () => {
+  const message = "no downgrade is pending";
+  for (const [answer, ...expected] of [
+    [{ kind: "conflict", message }, 409, "GATEWAY_CONFLICT", message],
+    [{ kind: "invalid", message }, 400, "GATEWAY_INVALID_PARAMS", message],
+    [{ kind: "notFound" }, 404, "GATEWAY_NOT_FOUND", "not found"],
+    [{ kind: "unavailable" }, 503, "GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable"],
+  ] as const) {
+    const service = { cancelDowngrade: () => Promise.resolve(answer) };
+    const { reply } = await ask("cancel-downgrade", { service });
+    const { error_code: code, error } = bodyOf(reply);
+    assert.deepEqual([reply.status, code, error], expected);
+  }
+});

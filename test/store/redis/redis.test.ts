@@ -23,26 +23,6 @@ test("a script runs with its key and arguments, also after the server forgot it"
   assert.deepEqual(await Promise.all(together), [6, 7, 8, 9, 10]);
 });
 
-test("a key contains only a hash, which depends on the secret, the kind and the name", async (t) => {
-  const server = await startRedis(t);
-  if (server === undefined) return;
-  const [one, same, other] = [
-    await openRedis(t, server.url, { secret: "a" }),
-    await openRedis(t, server.url, { secret: "a" }),
-    await openRedis(t, server.url, { secret: "b" }),
-  ];
-  const key = one.redis.keyOf("test", "192.0.2.1");
-  assert.match(key, /^sluice:1:dev:test:[\w-]{22}$/);
-  assert.equal(same.redis.keyOf("test", "192.0.2.1"), key);
-  for (const different of [
-    other.redis.keyOf("test", "192.0.2.1"),
-    one.redis.keyOf("test", "192.0.2.2"),
-    one.redis.keyOf("other", "192.0.2.1"),
-  ]) {
-    assert.notEqual(different.split(":")[4], key.split(":")[4]);
-  }
-});
-
 test("after a kill of Redis, calls fail at once until it answers again", async (t) => {
   const server = await startRedis(t);
   if (server === undefined) return;
