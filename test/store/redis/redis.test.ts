@@ -10,7 +10,7 @@ import { RateLimiterRes } from "rate-limiter-flexible";
 import { createAttemptLimiter, type AttemptLimiter } from "../../../src/store/attempt-limiter.ts";
 import { hostsOf, parseRedisUrl } from "../../../src/store/redis/redis-url.ts";
 
-const count = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+const increment = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
 
 test("a script runs with its key and arguments, also after the server forgot it", async (t) => {
   const server = await startRedis(t);
@@ -19,10 +19,10 @@ test("a script runs with its key and arguments, also after the server forgot it"
   assert.equal(redis.isUp, true);
   assert.equal(up(), 1);
   const key = redis.keyOf("test", "one");
-  assert.equal(await redis.run("test", count, key, [2]), 2);
-  assert.equal(await redis.run("test", count, key, ["3"]), 5);
+  assert.equal(await redis.run("test", increment, key, [2]), 2);
+  assert.equal(await redis.run("test", increment, key, ["3"]), 5);
   await redis.client.script("FLUSH");
-  const together = Array.from({ length: 5 }, () => redis.run("test", count, key, [1]));
+  const together = Array.from({ length: 5 }, () => redis.run("test", increment, key, [1]));
   assert.deepEqual(await Promise.all(together), [6, 7, 8, 9, 10]);
 });
 
@@ -33,11 +33,11 @@ test("after a kill of Redis, calls fail at once until it answers again", async (
   await server.kill();
   await until(() => !redis.isUp);
   assert.equal(up(), 0);
-  await assert.rejects(redis.run("test", count, "key", [1]), /does not answer/);
+  await assert.rejects(redis.run("test", increment, "key", [1]), /does not answer/);
   await server.start();
   await until(() => redis.isUp);
   assert.equal(up(), 1);
-  assert.equal(await redis.run("test", count, "key", [1]), 1);
+  assert.equal(await redis.run("test", increment, "key", [1]), 1);
   assert.equal(lines.filter((line) => line.startsWith("Redis does not answer")).length, 1);
 });
 
@@ -48,7 +48,7 @@ test("a Redis that needs more than 50 ms counts as away", async (t) => {
   const { redis } = await openRedis(t, `redis://127.0.0.1:${proxy.port}`, { commandMs: 50 });
   await until(() => redis.isUp);
   proxy.delayMs = 100;
-  await assert.rejects(redis.run("test", count, "key", [1]), /50 ms|timed out/);
+  await assert.rejects(redis.run("test", increment, "key", [1]), /50 ms|timed out/);
   assert.equal(redis.isUp, false);
   proxy.delayMs = 0;
   await until(() => redis.isUp);
@@ -59,13 +59,13 @@ test("a call whose reply is lost is not sent again", async (t) => {
   if (server === undefined) return;
   await using proxy = await startFaultProxy(server.port);
   const { redis } = await openRedis(t, `redis://127.0.0.1:${proxy.port}`);
-  await redis.run("test", count, "key", [0]);
+  await redis.run("test", increment, "key", [0]);
   proxy.dropAfter = "evalsha";
   proxy.repliesToDrop = 1;
-  await assert.rejects(redis.run("test", count, "key", [1]));
+  await assert.rejects(redis.run("test", increment, "key", [1]));
   assert.equal(proxy.dropped, 1);
   await until(() => redis.isUp);
-  assert.equal(await redis.run("test", count, "key", [0]), 1);
+  assert.equal(await redis.run("test", increment, "key", [0]), 1);
 });
 
 test("a server that cannot be written to counts as away", async (t) => {
@@ -103,7 +103,7 @@ test("a server that is not Redis does not end the process", async (t) => {
     server.listen(port, "127.0.0.1");
     await once(server, "listening");
     const { redis } = await openRedis(t, `redis://127.0.0.1:${port}`);
-    await redis.run("test", count, "key", [1]).catch(() => undefined);
+    await redis.run("test", increment, "key", [1]).catch(() => undefined);
     // The next connection gets the same answer.
     await until(() => connections > 1 || redis.isUp);
     redis.close();

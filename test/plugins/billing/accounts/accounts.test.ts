@@ -5,7 +5,7 @@ import * as fc from "fast-check";
 import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
 import { accountsFixture, hour, known, refusal } from "./fixture.ts";
 import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey, IdempotencySlot, IdempotentRequest } from "sluice-gateway/services";
+import type { ApiKey } from "sluice-gateway/services";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../../../store/folder.ts";
@@ -16,7 +16,6 @@ import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
 import { parseConfig } from "../../../../src/config/read.ts";
 import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
 import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
-import { LeasedSlots } from "../../../../plugins/billing/accounts/idempotency.ts";
 
 test("only the exact header of a key is accepted, and no header throws", async (t) => {
   const { issue, open } = await accountsFixture(t);
@@ -164,27 +163,17 @@ test("plans have the terms of the specification, in milli-CU", () => {
   });
 });
 
-interface Held {
-  readonly hashes: readonly string[];
-  readonly answer: PromiseWithResolvers<readonly StoredKey[]>;
-}
-
-function lookups(): { readonly find: KeyLookups["find"]; readonly held: Held[] } {
-  const held: Held[] = [];
-  const all = new KeyLookups((hashes) => {
+test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
+  const held: { hashes: readonly string[]; answer: PromiseWithResolvers<readonly StoredKey[]> }[] =
+    [];
+  const lookups = new KeyLookups((hashes) => {
     const answer = Promise.withResolvers<readonly StoredKey[]>();
     held.push({ hashes, answer });
     return answer.promise;
   });
-  return { find: (hash) => all.find(hash), held };
-}
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
-  const { find, held } = lookups();
-  const all = Array.from({ length: 5_001 }, (_, n) => find(`hash ${n}`));
-  await assert.rejects(find("one more"), { code: "SLUICE_STORE_BUSY" });
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const all = Array.from({ length: 5_001 }, (_, n) => lookups.find(`hash ${n}`));
+  await assert.rejects(lookups.find("one more"), { code: "SLUICE_STORE_BUSY" });
   held[0]?.answer.resolve([]);
   await turn();
   assert.equal(held[1]?.hashes.length, 500);
@@ -194,15 +183,3 @@ test("a statement has at most 500 hashes, and more than 5,000 may not wait", asy
   }
   await Promise.all(all);
 });
-
-const request: IdempotentRequest = {
-  apiKeyId: "key_1",
-  key: "gateway_a",
-  fingerprint: "a".repeat(64),
-};
-
-async function take(idempotency: LeasedSlots): Promise<IdempotencySlot> {
-  const result = await idempotency.take(request);
-  assert.ok(result.kind === "taken", result.kind);
-  return result.slot;
-}

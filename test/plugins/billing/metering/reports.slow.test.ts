@@ -201,9 +201,9 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
   const quotes = '"'.repeat(128);
   const longest = agentOf(quotes, { version: quotes, sessionId: quotes, provider: quotes });
   const capabilities = Array.from({ length: 16 }, () => "c".repeat(64));
-  const about = { requestId: "x".repeat(300), agent: { ...longest, capabilities } };
+  const longText = { requestId: "x".repeat(300), agent: { ...longest, capabilities } };
   const chat = { surface: "chat", method: "chat.completions", model: "M", costMilliCu: 1 };
-  await take(meter, principalOf(), 1, about).settle([{ ...chat, pricing }]);
+  await take(meter, principalOf(), 1, longText).settle([{ ...chat, pricing }]);
   await take(meter, principalOf(), 1, { requestId: "y" }).settle([
     { ...chat, pricing: { ...pricing, tokenUsdRate: "0.25" } },
     { ...chat, pricing: byClass },
