@@ -156,17 +156,11 @@ test("usage reads its range and its group_by, each at most once", async () => {
     to: Date.UTC(2026, 0, 31, 11),
     groupBy: ["key", "day"],
   });
-  for (const bad of [
-    "from=yesterday",
-    "from=2026-02-30",
-    "to=1767225600",
-    "from=2026-01-01&from=2026-01-02",
-    "group_by=day,day",
-    "group_by=workspace",
-    "group_by=key,",
-    "groupBy=key",
-    "__proto__=1",
-  ]) {
+  for (const bad of `
+    from=yesterday from=2026-02-30 to=1767225600 from=2026-01-01&from=2026-01-02
+    group_by=day,day group_by=workspace group_by=key, groupBy=key __proto__=1`
+    .trim()
+    .split(/\s+/)) {
     const { reply, calls } = await ask("usage", { query: bad });
     assert.equal(reply.status, 400, bad);
     assert.equal(bodyOf(reply)["error_code"], "GATEWAY_INVALID_PARAMS", bad);

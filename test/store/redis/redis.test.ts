@@ -235,23 +235,13 @@ for (const [url, place] of good) {
 
 const bad = [
   "",
-  "cache:6379",
-  "http://cache",
-  "redis:cache",
-  "redis://",
-  "redis://a,b",
-  "redis://cache:port",
-  "redis://cache:70000",
-  "redis://cache/name",
-  "redis://cache/1/2",
-  "redis://cache?db=1",
-  "redis://us%er@cache",
-  "redis+sentinel://a,b",
-  "redis+sentinel://a,,b/main",
-  "redis+sentinel://a/main/x",
-  "redis+cluster://a/1",
-  "rediss+cluster://a",
-  "toString://a",
+  ...`
+    cache:6379 http://cache redis:cache redis:// redis://a,b redis://cache:port
+    redis://cache:70000 redis://cache/name redis://cache/1/2 redis://cache?db=1
+    redis://us%er@cache redis+sentinel://a,b redis+sentinel://a,,b/main
+    redis+sentinel://a/main/x redis+cluster://a/1 rediss+cluster://a toString://a`
+    .trim()
+    .split(/\s+/),
 ];
 for (const url of bad) {
   test(`refuses ${JSON.stringify(url)}`, () => assert.equal(parseRedisUrl(url), undefined));
