@@ -6,18 +6,11 @@ import { test } from "node:test";
 
 const root = join(import.meta.dirname, "..");
 /** There must be no circle among the files of these folders. Imports of other folders are not followed. */
-const folders = [
-  "src",
-  "plugins/billing",
-  "plugins/confidential",
-  "plugins/contracts",
-  "plugins/dashboard",
-  "plugins/edge",
-  "plugins/extras",
-  "plugins/inference",
-  "plugins/ledger",
-  "plugins/tools",
-];
+const folders = `
+    src plugins/billing plugins/confidential plugins/contracts plugins/dashboard plugins/edge
+    plugins/extras plugins/inference plugins/ledger plugins/tools`
+  .trim()
+  .split(/\s+/);
 const importPattern = /(?:\bfrom\s+|\bimport\s*\(\s*|^import\s+)"(\.{1,2}\/[^"]+\.ts)"/gm;
 
 const files = globSync(

@@ -179,16 +179,7 @@ test("--env-file sets the variables that are not set already", (t) => {
   const cwd = temporaryFolder(t);
   writeFileSync(join(cwd, "pipeline.yaml"), pipeline);
   writeFileSync(join(cwd, "my.env"), "DATA_DIR=./from-file\nGATEWAY_ENV=stage\n");
-  const create = [
-    "workspaces",
-    "create",
-    "--name",
-    "acme",
-    "--plan",
-    "free",
-    "--env-file",
-    "my.env",
-  ];
+  const create = "workspaces create --name acme --plan free --env-file my.env".split(" ");
   assert.equal(sluice(create, { cwd }).status, 0);
   assert.ok(existsSync(join(cwd, "from-file", "state.db")));
   assert.equal(sluice(create, { cwd, env: { DATA_DIR: "./from-shell" } }).status, 0);

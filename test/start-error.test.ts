@@ -46,15 +46,6 @@ async function refused(t: TestContext, { folder, env = {} }: Attempt): Promise<F
   return fault;
 }
 
-test("a data folder that cannot be created is a fault at store.data", async (t) => {
-  const folder = temporaryFolder(t);
-  writeFileSync(join(folder, "file"), "");
-  const fault = await refused(t, { folder, env: { DATA_DIR: "./file/data" } });
-  assert.equal(fault.code, "SLUICE_STORE_UNWRITABLE");
-  assert.deepEqual([fault.at?.line, fault.at?.col], [6, 3]);
-  assert.match(fault.remedy, /store\.data \(DATA_DIR\)/);
-});
-
 test(
   "a data folder in /proc is refused quickly",
   { skip: !existsSync("/proc/self") },

@@ -26,16 +26,10 @@ function blocks(page: string, language: string): string[] {
 }
 
 /** Pages without a pipeline. */
-const clientPages = [
-  "agents.md",
-  "claude-code.md",
-  "clients.md",
-  "codex.md",
-  "connect.md",
-  "opencode.md",
-  "papi.md",
-  "sdks.md",
-];
+const clientPages = `
+    agents.md claude-code.md clients.md codex.md connect.md opencode.md papi.md sdks.md`
+  .trim()
+  .split(/\s+/);
 
 /** Pages whose pipeline answers a call in a test of its own. */
 const answering = ["ai-gateway.md", "mcp-server.md", "proxy.md"];

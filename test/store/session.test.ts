@@ -36,30 +36,6 @@ function setUp() {
   return { session, statements, told, watch, pass };
 }
 
-test("all watches share one statement per 250 ms, until the last one is disposed of", async () => {
-  const { statements, told, watch, pass } = setUp();
-  const one = watch("a", { with: "beat AS (UPDATE gateways SET id = $1 RETURNING id)" });
-  const two = watch("b");
-  await pass();
-  const [first] = statements;
-  assert.deepEqual(
-    [first?.text, first?.values],
-    [
-      "WITH beat AS (UPDATE gateways SET id = $1 RETURNING id) SELECT sluice.now_ms() AS now, " +
-        "(SELECT max(a) FROM things WHERE id = $1) AS of_0_newest, " +
-        "(SELECT max(b) FROM things WHERE id = $2) AS of_1_newest",
-      ["a", "b"],
-    ],
-  );
-  one[Symbol.dispose]();
-  first?.answer({ now: 1, of_0_newest: 5, of_1_newest: 6 });
-  await turn();
-  assert.deepEqual(told, ["b 6"]);
-  two[Symbol.dispose]();
-  await pass();
-  assert.equal(statements.length, 1);
-});
-
 test("a failure is passed to every watch, and the next look works again", async () => {
   const { session, statements, told, watch, pass } = setUp();
   watch("a");

@@ -1,21 +1,9 @@
 /** Tests the test kit, as authors of plugins use it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  defineService,
-  defineStep,
-  defineSurface,
-  defineTools,
-  refuse,
-} from "sluice-gateway/plugin";
+import { defineStep, defineSurface, defineTools, refuse } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
-import {
-  scriptedUpstream,
-  testService,
-  testStep,
-  testSurface,
-  testTools,
-} from "sluice-gateway/testing";
+import { scriptedUpstream, testStep, testSurface, testTools } from "sluice-gateway/testing";
 import { StartError } from "../../src/start-error.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -93,38 +81,6 @@ test("a surface streams, reads JSON and uses a stand-in for a service", async ()
   const answer = await tested.send({ method: "PUT", headers, body: "7" });
   assert.equal(answer.body, "shade 7!");
   assert.equal(answer.outcome, "complete");
-});
-
-test("a service runs against a scripted upstream", async () => {
-  await using upstream = await scriptedUpstream([{ body: { 7: "seven" } }, { status: 500 }]);
-  const service = defineService<{ readonly url: string }, { read(): Promise<unknown> }>({
-    name: "shade-feed",
-    description: "Reads shades.",
-    options: {
-      type: "object",
-      properties: { url: { type: "string" } },
-      required: ["url"],
-      additionalProperties: false,
-    },
-    start: ({ url }) => ({
-      ready: () => "no shades yet",
-      service: {
-        async read() {
-          const response = await fetch(url);
-          return response.ok ? await response.json() : response.status;
-        },
-      },
-    }),
-  });
-  await using tested = await testService(service, { options: { url: `${upstream.url}/all` } });
-  assert.equal(tested.ready(), "no shades yet");
-  assert.deepEqual(await tested.service.read(), { 7: "seven" });
-  assert.equal(await tested.service.read(), 500);
-  assert.equal(await tested.service.read(), 500);
-  assert.deepEqual(
-    upstream.requests.map(({ method, path }) => `${method} ${path}`),
-    ["GET /all", "GET /all", "GET /all"],
-  );
 });
 
 test("tools are called through the catalogue, which checks their input and the caller", async () => {

@@ -49,18 +49,11 @@ routes:
 `;
 
 /** The services that the route does not use, so that a start is short. */
-const without = [
-  "accounts",
-  "attestation",
-  "confidential-relay",
-  "enclave-workers",
-  "metering",
-  "sealed-networks",
-  "tool-catalogue",
-  "ledger",
-  "networks",
-  "proofs",
-];
+const without = `
+    accounts attestation confidential-relay enclave-workers metering sealed-networks
+    tool-catalogue ledger networks proofs`
+  .trim()
+  .split(/\s+/);
 
 export interface ThreadsGateway extends BareGateway {
   /** Requests a path on a connection of its own. Resolves with the text of the answer. */

@@ -156,17 +156,11 @@ test("usage reads its range and its group_by, each at most once", async () => {
     to: Date.UTC(2026, 0, 31, 11),
     groupBy: ["key", "day"],
   });
-  for (const bad of [
-    "from=yesterday",
-    "from=2026-02-30",
-    "to=1767225600",
-    "from=2026-01-01&from=2026-01-02",
-    "group_by=day,day",
-    "group_by=workspace",
-    "group_by=key,",
-    "groupBy=key",
-    "__proto__=1",
-  ]) {
+  for (const bad of `
+    from=yesterday from=2026-02-30 to=1767225600 from=2026-01-01&from=2026-01-02
+    group_by=day,day group_by=workspace group_by=key, groupBy=key __proto__=1`
+    .trim()
+    .split(/\s+/)) {
     const { reply, calls } = await ask("usage", { query: bad });
     assert.equal(reply.status, 400, bad);
     assert.equal(bodyOf(reply)["error_code"], "GATEWAY_INVALID_PARAMS", bad);
@@ -196,5 +190,20 @@ test("the audit log is paged, and a full page contains the start of the next one
   assert.deepEqual(await page(""), [[1, 2, 3], undefined]);
   for (const bad of ["limit=0", "limit=1001", "limit=x", "after=-1", "after=1e3", "page=2"]) {
     assert.equal((await ask("audit", { query: bad })).reply.status, 400, bad);
+  }
+});
+
+test("each result of the service has its status and code", async () => {
+  const message = "no downgrade is pending";
+  for (const [answer, ...expected] of [
+    [{ kind: "conflict", message }, 409, "GATEWAY_CONFLICT", message],
+    [{ kind: "invalid", message }, 400, "GATEWAY_INVALID_PARAMS", message],
+    [{ kind: "notFound" }, 404, "GATEWAY_NOT_FOUND", "not found"],
+    [{ kind: "unavailable" }, 503, "GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable"],
+  ] as const) {
+    const service = { cancelDowngrade: () => Promise.resolve(answer) };
+    const { reply } = await ask("cancel-downgrade", { service });
+    const { error_code: code, error } = bodyOf(reply);
+    assert.deepEqual([reply.status, code, error], expected);
   }
 });

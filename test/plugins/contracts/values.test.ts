@@ -3,8 +3,6 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice, readTokenPrices } from "sluice-gateway/services";
 import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
-import { anonymous, setPrincipal } from "../../../plugins/contracts/principal.ts";
-import { fakeExchange, keyPrincipal } from "../fakes.ts";
 import { parseTime } from "../../../plugins/contracts/time.ts";
 
 for (const [text, digits, places] of [
@@ -203,33 +201,6 @@ test("the reservation takes the dearer price of the prompt and the dearer price 
   };
   assert.equal(maxOf("3", "1", "5", "7"), 370);
   assert.equal(maxOf("1", "3", "7", "5"), 370);
-});
-
-test("a caller is noted with its workspace, twice its rate, and whether it operates the gateway", () => {
-  for (const [capability, isOperator] of [
-    ["inference", false],
-    ["platform:admin", true],
-  ] as const) {
-    const x = fakeExchange();
-    const principal = keyPrincipal({ id: "oidc_ada", rps: 7, capabilities: [capability] });
-    setPrincipal(x, principal);
-    assert.equal(x.get("principal"), principal);
-    const caller = { id: "oidc_ada", group: "ws_1", burst: 14, isOperator };
-    assert.deepEqual(x.facts, { caller });
-  }
-});
-
-test("an anonymous caller is set and not noted", () => {
-  const x = fakeExchange();
-  const principal = anonymous("invalid authorization format");
-  setPrincipal(x, principal);
-  assert.equal(x.get("principal"), principal);
-  assert.deepEqual(principal, {
-    kind: "anonymous",
-    reason: "invalid authorization format",
-    cause: "malformed",
-  });
-  assert.deepEqual(x.facts, {});
 });
 
 test("times of RFC 3339 and dates are milliseconds since 1970", () => {

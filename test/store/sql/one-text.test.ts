@@ -7,15 +7,12 @@ import { sqliteText } from "../../../src/store/sql/dialect.ts";
 
 const root = join(import.meta.dirname, "../../..");
 /** They name both stores, choose the driver, or move rows from one store to the other. */
-const exceptions = [
-  "plugins/billing/leases/copy-charges.ts",
-  "src/contract/store.ts",
-  "src/gateway/open-host-resources.ts",
-  "src/module.ts",
-  "src/pipeline/load/databases.ts",
-  "src/pipeline/load/migrations.ts",
-  "src/store/postgres/move-store.ts",
-];
+const exceptions = `
+    plugins/billing/leases/copy-charges.ts src/contract/store.ts
+    src/gateway/open-host-resources.ts src/module.ts src/pipeline/load/databases.ts
+    src/pipeline/load/migrations.ts src/store/postgres/move-store.ts`
+  .trim()
+  .split(/\s+/);
 const usesTables = /import (?:type )?\{[^}]*\b(?:Sql|RunSql|Tables|Script)\b[^}]*\} from/;
 const dialect = /sqlite|postgres|dialect/i;
 

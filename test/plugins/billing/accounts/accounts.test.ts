@@ -1,74 +1,21 @@
-/** Tests of `idempotency` in the data folder. test/contract/idempotency.ts has the tests of every store. */
+/** The accounts of a data folder. test/contract/accounts.ts and callers.ts have the tests of every store. */
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import * as fc from "fast-check";
 import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
-import { accountsFixture, hour, known, refusal, type AccountsFixture } from "./fixture.ts";
+import { accountsFixture, hour, known, refusal } from "./fixture.ts";
 import type { DatabaseSync } from "node:sqlite";
-import type {
-  ApiKey,
-  IdempotencySlot,
-  IdempotentRequest,
-  StoredResponse,
-} from "sluice-gateway/services";
+import type { ApiKey } from "sluice-gateway/services";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { openFolderAccounts, openAccountsOn } from "./open-accounts.ts";
+import { openFolderAccounts } from "./open-accounts.ts";
 import accountsPlugin from "../../../../plugins/billing/accounts/index.ts";
 import { plansOf, type Options } from "../../../../plugins/billing/accounts/options.ts";
 import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
 import { parseConfig } from "../../../../src/config/read.ts";
 import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
 import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
-import { LeasedSlots } from "../../../../plugins/billing/accounts/idempotency.ts";
-import { keptLog } from "../../../test-log.ts";
-
-test("each reason for an anonymous caller has its message", async (t) => {
-  const { issue, open } = await accountsFixture(t);
-  const accounts = await open();
-  const { text } = await issue();
-  const hex = text.slice(-32);
-  const because = (header: string | undefined): Promise<string> =>
-    refusal(accounts.identify(header));
-  assert.equal(await because(undefined), "missing authorization header");
-  for (const header of [
-    "",
-    "Bearer",
-    "Bearer ",
-    text,
-    `bearer ${text}`,
-    `BEARER ${text}`,
-    `Token ${text}`,
-    `Basic ${text}`,
-    `Bearer  ${text}`,
-    `Bearer\t${text}`,
-    ` Bearer ${text}`,
-    `Bearer ${text} `,
-    `Bearer ${text},`,
-    `Bearer "${text}"`,
-    `Bearer ${text}${text}`,
-    `Bearer ${text.slice(0, -1)}`,
-    `Bearer ${text}0`,
-    `Bearer ${text.slice(0, -1)}g`,
-    `Bearer gateway_test_${hex}`,
-    `Bearer GATEWAY_dev_${hex}`,
-    `Bearer gateway_Dev_${hex}`,
-    `Bearer gateway-dev-${hex}`,
-    `Bearer ${hex}`,
-  ]) {
-    assert.equal(await because(header), "invalid authorization format", header);
-  }
-  for (const header of [
-    `Bearer ${newKeyText("dev")}`,
-    `Bearer gateway_dev_${hex.toUpperCase().replace(/^./, "A")}`,
-    `Bearer gateway_stage_${hex}`,
-    `Bearer gateway_prod_${hex}`,
-  ]) {
-    assert.equal(await because(header), "unauthorized", header);
-  }
-  assert.equal((await known(accounts.identify(`Bearer ${text}`))).kind, "key");
-});
 
 test("only the exact header of a key is accepted, and no header throws", async (t) => {
   const { issue, open } = await accountsFixture(t);
@@ -84,20 +31,6 @@ test("only the exact header of a key is accepted, and no header throws", async (
     }),
     { numRuns: 1_000 },
   );
-});
-
-test("a key expires exactly at its time, with its own message", async (t) => {
-  const { clock, issue, open, idle } = await accountsFixture(t);
-  const header = `Bearer ${(await issue({ expiresAt: clock.now() + 1_000 })).text}`;
-  const accounts = await open();
-  const principal = await accounts.identify(header);
-  clock.advance(999);
-  await idle();
-  assert.equal(accounts.identify(header), principal);
-  clock.advance(1);
-  await idle();
-  assert.equal(await refusal(accounts.identify(header)), "api key has expired");
-  assert.equal(accounts.stats().lookups, 1);
 });
 
 test("a flood of bad keys stays within the limits and evicts no valid key", async (t) => {
@@ -159,24 +92,6 @@ test("an unreadable database is logged once, cached keys work, and reading recov
   assert.equal((await known(accounts.identify(`Bearer ${stranger.text}`))).key.id, stranger.key.id);
   assert.equal(accounts.stats().healthy, true);
   assert.equal(lines.at(-1), "info accounts are readable again");
-});
-
-test("a last use that could not be written is written a minute later", async (t) => {
-  const { db, clock, issue, open, lines, store, idle } = await accountsFixture(t);
-  const { key, text } = await issue();
-  const accounts = await open();
-  await accounts.identify(`Bearer ${text}`);
-  const at = clock.now();
-  db.exec("ALTER TABLE key_use RENAME TO key_use_elsewhere");
-  clock.advance(60_000);
-  await idle();
-  db.exec("ALTER TABLE key_use_elsewhere RENAME TO key_use");
-  assert.equal((await store.findKey(key.id))?.lastUsedAt, undefined);
-  assert.match(lines.join(), /warn cannot save the time of the last use of keys/);
-  clock.advance(60_000);
-  await idle();
-  assert.equal((await store.findKey(key.id))?.lastUsedAt, at);
-  assert.equal(accounts.stats().healthy, true);
 });
 
 test("the text of a key is not stored anywhere", async (t) => {
@@ -248,41 +163,17 @@ test("plans have the terms of the specification, in milli-CU", () => {
   });
 });
 
-interface Held {
-  readonly hashes: readonly string[];
-  readonly answer: PromiseWithResolvers<readonly StoredKey[]>;
-}
-
-function lookups(): { readonly find: KeyLookups["find"]; readonly held: Held[] } {
-  const held: Held[] = [];
-  const all = new KeyLookups((hashes) => {
+test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
+  const held: { hashes: readonly string[]; answer: PromiseWithResolvers<readonly StoredKey[]> }[] =
+    [];
+  const lookups = new KeyLookups((hashes) => {
     const answer = Promise.withResolvers<readonly StoredKey[]>();
     held.push({ hashes, answer });
     return answer.promise;
   });
-  return { find: (hash) => all.find(hash), held };
-}
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-test("hashes that are asked for during a statement are looked up by the next one, each once", async () => {
-  const { find, held } = lookups();
-  const first = find("a");
-  const later = [find("b"), find("c"), find("b")];
-  const asked = (): unknown => held.map(({ hashes }) => hashes);
-  assert.deepEqual(asked(), [["a"]]);
-  held[0]?.answer.resolve([]);
-  assert.equal(await first, undefined);
-  await turn();
-  assert.deepEqual(asked(), [["a"], ["b", "c"]]);
-  held[1]?.answer.resolve([]);
-  assert.deepEqual(await Promise.all(later), [undefined, undefined, undefined]);
-});
-
-test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {
-  const { find, held } = lookups();
-  const all = Array.from({ length: 5_001 }, (_, n) => find(`hash ${n}`));
-  await assert.rejects(find("one more"), { code: "SLUICE_STORE_BUSY" });
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const all = Array.from({ length: 5_001 }, (_, n) => lookups.find(`hash ${n}`));
+  await assert.rejects(lookups.find("one more"), { code: "SLUICE_STORE_BUSY" });
   held[0]?.answer.resolve([]);
   await turn();
   assert.equal(held[1]?.hashes.length, 500);
@@ -291,71 +182,4 @@ test("a statement has at most 500 hashes, and more than 5,000 may not wait", asy
     await turn();
   }
   await Promise.all(all);
-});
-
-const request: IdempotentRequest = {
-  apiKeyId: "key_1",
-  key: "gateway_a",
-  fingerprint: "a".repeat(64),
-};
-const response: StoredResponse = {
-  status: 201,
-  contentType: "text/plain",
-  contentEncoding: "br",
-  body: Uint8Array.of(0, 255, 10),
-};
-
-interface Served extends AccountsFixture {
-  readonly idempotency: LeasedSlots;
-  readonly idempotencyLines: readonly string[];
-}
-
-async function serve(t: TestContext): Promise<Served> {
-  const fixture = await accountsFixture(t);
-  const { slots } = await openAccountsOn(fixture.sql);
-  const { log, lines } = keptLog();
-  const idempotency = new LeasedSlots({ slots, clock: fixture.clock, log });
-  t.after(() => idempotency.close());
-  return { ...fixture, idempotency, idempotencyLines: lines };
-}
-
-async function take(idempotency: LeasedSlots): Promise<IdempotencySlot> {
-  const result = await idempotency.take(request);
-  assert.ok(result.kind === "taken", result.kind);
-  return result.slot;
-}
-
-const slots = ({ db }: Pick<AccountsFixture, "db">): number =>
-  Number(db.prepare("SELECT count(*) AS n FROM idempotency_slots").get()?.["n"]);
-
-test("more expired slots than one write deletes are deleted soon after", async (t) => {
-  const served = await serve(t);
-  const { idempotency, idempotencyLines, clock, db, idle } = served;
-  db.exec(`WITH RECURSIVE one (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM one WHERE n < 450)
-    INSERT INTO idempotency_slots (api_key_id, key, fingerprint, until, status, body)
-    SELECT 'key_1', 'gateway_' || n, '${request.fingerprint}', 0, 200, x'' FROM one`);
-  await take(idempotency);
-  clock.advance(60_000);
-  await idle();
-  assert.equal(slots(served), 251);
-  for (let sweep = 0; sweep < 2; sweep++) {
-    clock.advance(250);
-    await idle();
-  }
-  assert.equal(slots(served), 1);
-  assert.deepEqual(idempotencyLines, []);
-});
-
-test("while the store cannot be written, no slot is taken, no work runs, and an error is logged", async (t) => {
-  const { idempotency, idempotencyLines, db } = await serve(t);
-  const unavailable = { kind: "unavailable" };
-  const slot = await take(idempotency);
-  db.exec("ALTER TABLE idempotency_slots RENAME TO slots_elsewhere");
-  const another = { ...request, key: "gateway_b" };
-  assert.deepEqual(await idempotency.take(another), unavailable);
-  assert.deepEqual(await idempotency.once(another, () => assert.fail("it ran")), unavailable);
-  assert.equal(await slot.store(response), false);
-  assert.equal(idempotencyLines.length, 3);
-  db.exec("ALTER TABLE slots_elsewhere RENAME TO idempotency_slots");
-  assert.equal((await idempotency.take(another)).kind, "taken");
 });

@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 import type { CallerClaims, Workspace } from "sluice-gateway/services";
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";
 import { openAccountsOn } from "./open-accounts.ts";
-import { accountsFixture, known, plans, refusal, type AccountsFixture } from "./fixture.ts";
+import { accountsFixture, known, refusal, type AccountsFixture } from "./fixture.ts";
 
 const freshMs = 1_000;
 const pollMs = 250;
@@ -48,32 +48,6 @@ async function claimsFixture(t: TestContext) {
   return { ...fixture, breakable, accounts, claims };
 }
 
-test("claims become a principal with the plan and the credit of the workspace", async (t) => {
-  const { accounts, workspace, claims } = await claimsFixture(t);
-  const limits = { rpsLimit: 7, cuLimit24hMilli: 500, cuLimit30dMilli: 9_000 };
-  assert.deepEqual(await known(accounts.identifyClaims({ ...claims, ...limits })), {
-    kind: "key",
-    key: {
-      ...limits,
-      id: "oidc_ada",
-      workspaceId: workspace.id,
-      name: "oidc_ada",
-      environment: "dev",
-      capabilities: new Set(["ledger:read", "inference"]),
-      allowedAddresses: undefined,
-      createdAt: 0,
-      expiresAt: undefined,
-      revokedAt: undefined,
-    },
-    workspace,
-    plan: { name: "developer", ...plans.developer },
-    rps: 7,
-  });
-  assert.equal((await known(accounts.identifyClaims(claims))).rps, plans.developer.rps);
-  const above = await known(accounts.identifyClaims({ ...claims, rpsLimit: 1_000 }));
-  assert.deepEqual([above.rps, above.key.rpsLimit], [plans.developer.rps, 1_000]);
-});
-
 test("the plan of the claims is used first, then that of the workspace, then the default plan", async (t) => {
   const { accounts, claims } = await claimsFixture(t);
   const planOf = async (changes: Partial<CallerClaims>): Promise<string> => {
@@ -87,19 +61,6 @@ test("the plan of the claims is used first, then that of the workspace, then the
   assert.equal(await planOf({ ...unknown, defaultPlan: "enterprise" }), "enterprise");
   assert.equal(await planOf({ ...unknown, plan: "free" }), "free");
   assert.equal(await refusal(accounts.identifyClaims({ ...claims, ...unknown })), "unauthorized");
-});
-
-test("an unknown workspace has no credit of its own, and is found when it is created", async (t) => {
-  const { accounts, claims, clock, breakable, idle } = await claimsFixture(t);
-  const unknown = { ...claims, workspaceId: "org_9", defaultPlan: "free" } as const;
-  const before = await known(accounts.identifyClaims(unknown));
-  const { name, purchasedTotalMilliCu, overageLimitCuMilli } = before.workspace;
-  assert.deepEqual([name, purchasedTotalMilliCu, overageLimitCuMilli], ["org_9", 0, undefined]);
-  const { findWorkspace } = breakable.store;
-  breakable.store.findWorkspace = () => findWorkspace(claims.workspaceId);
-  clock.advance(freshMs);
-  await idle();
-  assert.equal((await known(accounts.identifyClaims(unknown))).plan.name, "developer");
 });
 
 test("while the store cannot be read, callers of known workspaces remain known and the others are unavailable", async (t) => {

@@ -27,19 +27,11 @@ import { createSession } from "../../../../src/store/session.ts";
 
 const store = await storeCommand();
 
-const tables = [
-  "claims",
-  "endings",
-  "plugin_storage",
-  "workspaces",
-  "keys",
-  "key_use",
-  "model_overrides",
-  "changes",
-  "idempotency_slots",
-  "receipts",
-  "lost_answers",
-];
+const tables = `
+    claims endings plugin_storage workspaces keys key_use model_overrides changes
+    idempotency_slots receipts lost_answers`
+  .trim()
+  .split(/\s+/);
 
 interface Setup {
   readonly url: string;

@@ -1,8 +1,7 @@
 /** One or two replicas and their leases, message by message. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
-import { correctParts, World } from "./world.ts";
+import { World } from "./world.ts";
 
 const included = {
   kind: "workspace",
@@ -20,40 +19,6 @@ function started(replicas: number): World {
 
 const lease = (world: World, scope: string, replica: number) =>
   world.ledger.scopes.get(scope)?.leases.get(replica);
-
-test("a reservation inside the lease is open at once, and the lease is renewed before it is used up", () => {
-  const world = started(1);
-  world.reserve(0, 1, 100);
-  world.flow(50);
-  const asked = lease(world, "ws_1", 1)?.granted;
-  assert.equal(asked, 200, "100 for the reservation and 100 as slack");
-  world.reserve(0, 1, 90);
-  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
-  world.flow(50);
-  assert.ok(lease(world, "ws_1", 1)!.granted > 200);
-  world.finish();
-});
-
-test("the only holder gets everything that is left, and asks again when its limits change", () => {
-  const ledger = (now: () => number) => new MemoryLedger(now, true);
-  const world = new World({ replicas: 1, parts: { ...correctParts, ledger } });
-  world.setLimits("ws_1", included);
-  world.flow(300);
-  world.reserve(0, 1, 10);
-  world.flow(50);
-  assert.equal(lease(world, "ws_1", 1)?.granted, 600);
-  world.reserve(0, 1, 590);
-  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
-  world.release(0, 1);
-  world.setLimits("ws_1", { ...included, includedMilliCu: 100 });
-  world.reserve(0, 1, 91);
-  world.flow(50);
-  assert.equal(world.seen.refused, 1);
-  world.reserve(0, 1, 90);
-  world.flow(200);
-  assert.equal(world.process(0).open.at(-1)?.reservation.state, "open");
-  world.finish();
-});
 
 test("a lease that nobody uses is given back after 30 seconds", () => {
   const world = started(1);
@@ -73,31 +38,6 @@ test("a lease that nobody uses is given back after 30 seconds", () => {
   world.reserve(0, 1, 100);
   world.flow(50);
   assert.equal(world.process(0).open[0]?.reservation.state, "open");
-  world.finish();
-});
-
-test("a reservation that does not fit is refused with the numbers of the ledger, and the refusal is remembered", () => {
-  const world = started(2);
-  world.setLimits("ws_1", included);
-  world.reserve(0, 1, 500);
-  world.flow(100);
-  world.reserve(1, 1, 101);
-  const { reservation } = world.process(1).open[0]!;
-  world.flow(500);
-  assert.equal(reservation.state, "refused");
-  const { clearsAt = 0, ...reached } = reservation.reached ?? {};
-  assert.deepEqual(reached, { window: undefined, usedMilliCu: 500, limitMilliCu: 600 });
-  assert.ok(clearsAt > world.now);
-  world.reserve(1, 1, 101);
-  assert.equal(world.process(1).open.length, 0, "it is refused at once");
-  world.reserve(1, 1, 100);
-  assert.equal(
-    world.process(1).open[0]?.reservation.state,
-    "waiting",
-    "a smaller one is asked for",
-  );
-  world.flow(500);
-  assert.equal(world.process(1).open[0]?.reservation.state, "open");
   world.finish();
 });
 

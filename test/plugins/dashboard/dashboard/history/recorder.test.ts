@@ -11,7 +11,6 @@ import {
 import { HistoryRecorder } from "../../../../../plugins/dashboard/dashboard/history/recorder.ts";
 import {
   createHistoryStore,
-  type HistoryRow,
   type HistoryStore,
   type Span,
 } from "../../../../../plugins/dashboard/dashboard/history/store.ts";
@@ -93,34 +92,4 @@ test("rows are pruned by age, and distinct names are bounded", async (t) => {
   await recorder.flush();
   assert.equal(await count("hour"), 1);
   await recorder.close();
-});
-
-test("a store that fails loses nothing when it works again, and an exchange that ends late counts", async () => {
-  const clock = manualClock(noon);
-  const rows = new Map<string, HistoryRow>();
-  let isDown = true;
-  const store: HistoryStore = {
-    async write(given) {
-      if (isDown) throw new Error("no store");
-      for (const row of given) rows.set(`${row.span} ${row.at} ${row.kind} ${row.name}`, row);
-    },
-    prune: () => Promise.resolve(),
-    read: () => Promise.resolve([...rows.values()]),
-  };
-  const recorder = new HistoryRecorder({ store, clock, log: silentLog });
-  recorder.settled(settledExchange());
-  clock.advance(minute);
-  await recorder.flush();
-  isDown = false;
-  clock.advance(minute);
-  await recorder.flush();
-  // Its minute has been stored and forgotten, so it counts in the next one.
-  recorder.settled(settledExchange());
-  clock.advance(minute);
-  await recorder.close();
-  const sum = newSum();
-  for (const row of rows.values()) {
-    if (row.span === "minute" && row.kind === "all") addStored(sum, row.sum);
-  }
-  assert.equal(sum.n, 2);
 });

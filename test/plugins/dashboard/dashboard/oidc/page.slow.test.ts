@@ -3,12 +3,7 @@ import assert from "node:assert/strict";
 import { after, test, type TestContext } from "node:test";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { openChromium } from "../../../../browser.ts";
-import {
-  faintTexts,
-  openWatchedPage,
-  widthExcess,
-  type WatchedPage,
-} from "../../../../watched-page.ts";
+import { openWatchedPage, type WatchedPage } from "../../../../watched-page.ts";
 import type { Watched } from "../gateway.ts";
 import { startWithOidc } from "./fixture.ts";
 import { openRealProvider, type RealProvider } from "./real-provider.ts";
@@ -93,20 +88,4 @@ test("an administrator signs in, and is the author of a change; signing out ends
     await page.getByText("You are signed out.").waitFor();
     assert.deepEqual(await page.context().cookies(`${gateway.adminUrl}/dashboard`), []);
     assert.deepEqual(problems, []);
-  }));
-
-test("the sign-in page and the page of a refusal are readable, light and dark, on a phone", (t) =>
-  withBoth(t, async ({ gateway, open }) => {
-    for (const colorScheme of ["light", "dark"] as const) {
-      const { page } = await open({ colorScheme, viewport: { width: 390, height: 844 } });
-      const judge = async (name: string): Promise<void> => {
-        assert.deepEqual(await faintTexts(page), [], `${colorScheme} ${name}`);
-        assert.equal(await widthExcess(page), 0, `${colorScheme} ${name}`);
-      };
-      await page.getByRole("button", { name: "Sign in with Example ID" }).waitFor();
-      await judge("sign-in");
-      await page.goto(`${gateway.adminUrl}/dashboard/oidc/callback`);
-      await page.getByText("GATEWAY_INVALID_PARAMS").waitFor();
-      await judge("refusal");
-    }
   }));

@@ -1,0 +1,550 @@
+/** The commands of accounts and of usage on a data folder. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync, statSync, mkdirSync } from "node:fs";
+import { test, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
+import { keys } from "../../../../plugins/billing/commands/keys.ts";
+import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { plans } from "../accounts/fixture.ts";
+import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+import { silentLog } from "../../../test-log.ts";
+import { withFolderAccounts } from "../accounts/open-accounts.ts";
+import { noSession } from "../../../../src/store/session.ts";
+import { audit } from "../../../../plugins/billing/commands/audit.ts";
+import { UsageError, type Command } from "../../../../src/commands/command.ts";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { lockStore } from "../../../../src/store/lock.ts";
+import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";
+import { usage } from "../../../../plugins/billing/commands/usage.ts";
+import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
+import { charge, noon, principalOf, take } from "../metering/fixture.ts";
+
+/**
+ * Runs each command of a table, whose lines have the arguments and a part of the message. `words`: arguments that stand
+ * for others; the arguments `NONE` are none.
+ */
+async function assertRefused(
+  { run }: Pick<CommandLine, "run">,
+  command: Command,
+  words: Readonly<Record<string, readonly string[]>>,
+  table: string,
+): Promise<void> {
+  const known = new Map(Object.entries({ NONE: [], ...words }));
+  for (const row of table.trim().split("\n")) {
+    const [text = "", message = ""] = row.split("|").map((cell) => cell.trim());
+    const argv = text.split(" ").flatMap((word) => known.get(word) ?? [word]);
+    const isRefused = (error: unknown): boolean =>
+      error instanceof UsageError && error.message.includes(message);
+    await assert.rejects(run(command, ...argv), isRefused, text);
+  }
+}
+
+const minute = 60_000;
+const day = 24 * 60 * minute;
+
+async function workspaceOf({ json }: CommandLine): Promise<string> {
+  const made = await json(workspaces, "create", "--name", "Acme", "--plan", "developer");
+  return String(made["id"]);
+}
+
+/** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
+async function identified(
+  data: string,
+  text: unknown,
+  environment: "dev" | "prod" = "dev",
+): Promise<string> {
+  const clock = manualClock(Date.now());
+  const caller = await withFolderAccounts(data, async (store) => {
+    const common = { session: noSession, plans, clock, log: silentLog };
+    const accounts = await AccountsService.open({ store, environment, ...common });
+    const found = await accounts.identify(`Bearer ${String(text)}`);
+    await accounts.close();
+    return found;
+  });
+  if (caller.kind === "key") return caller.key.id;
+  return caller.kind === "anonymous" ? caller.reason : caller.kind;
+}
+
+/** Converts an RFC 3339 member to milliseconds since 1970. */
+const time = (value: unknown): number => Date.parse(String(value));
+
+test("create accepts every option", async (t) => {
+  const line = commandLine(t, "prod");
+  const argv = ["create", "--workspace", await workspaceOf(line), "--name", "ci", "--rps", "2.5"];
+  argv.push(
+    "--capability",
+    "ledger:write",
+    "--capability",
+    "docs:read",
+    "--capability",
+    "docs:read",
+  );
+  argv.push("--cu-24h", "0", "--cu-30d", "9007199254740991", "--expires-in", "30d");
+  const made = await line.json(keys, ...argv);
+  assert.match(String(made["key"]), /^gateway_prod_/);
+  assert.equal(made["name"], "ci");
+  assert.equal(made["environment"], "prod");
+  assert.deepEqual(made["capabilities"], ["ledger:write", "docs:read"]);
+  assert.equal(made["rps_limit"], 2.5);
+  assert.equal(made["cu_limit_24h_milli"], 0);
+  assert.equal(made["cu_limit_30d_milli"], Number.MAX_SAFE_INTEGER);
+  assert.equal(time(made["expires_at"]) - time(made["created_at"]), 30 * day);
+  assert.equal(await identified(line.data, made["key"], "prod"), made["id"]);
+  assert.equal(await identified(line.data, made["key"]), "unauthorized");
+});
+
+test("list shows all keys or those of a workspace, but never the text of a key", async (t) => {
+  const line = commandLine(t);
+  const [one, two] = [await workspaceOf(line), await workspaceOf(line)];
+  const first = await line.json(keys, "create", "--workspace", one, "--name", "first");
+  const second = await line.json(keys, "create", "--workspace", two);
+  const ids = async (...argv: string[]): Promise<unknown[]> => {
+    const { out } = await line.run(keys, "list", ...argv, "--json");
+    assert.ok(!out.join().includes("gateway_dev_"));
+    return (JSON.parse(out[0] ?? "") as { id: string }[]).map(({ id }) => id).toSorted();
+  };
+  assert.deepEqual(await ids(), [first["id"], second["id"]].map(String).toSorted());
+  assert.deepEqual(await ids("--workspace", two), [second["id"]]);
+  const table = await line.run(keys, "list", "--workspace", one);
+  assert.match(table.out[1] ?? "", /^key_\w+ +ws_\w+ +dev +active +first +- +-$/);
+  const unknown = await line.run(keys, "list", "--workspace", "ws_none");
+  assert.deepEqual(unknown, { code: 1, out: [], err: ["there is no workspace ws_none"] });
+});
+
+test("a key can be revoked while another section of pipeline.yaml has a fault, which is printed", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const made = await line.json(keys, "create", "--workspace", workspace);
+  const good = readFileSync(line.configFile, "utf8");
+  writeFileSync(line.configFile, good.replace("to: models", "too: models"));
+  const revoked = await line.run(keys, "revoke", String(made["id"]));
+  assert.equal(revoked.code, 0);
+  assert.match(revoked.err.join("\n"), /SLUICE_KEY_UNKNOWN/);
+  assert.equal(await identified(line.data, made["key"]), "unauthorized");
+});
+
+test("no command runs if the data folder is not known", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const good = readFileSync(line.configFile, "utf8");
+  const wrong = [
+    good.replace("data: ./data", "date: ./data"),
+    good.replace("environment: ${GATEWAY_ENV}", "environment: nowhere"),
+    good.replace("environment: ${GATEWAY_ENV}", "environment: ${NOT_SET}"),
+    good.replace("routes:", "routes: ["),
+    "",
+  ];
+  for (const text of wrong) {
+    writeFileSync(line.configFile, text);
+    const { code, out } = await line.run(keys, "create", "--workspace", workspace);
+    assert.deepEqual([code, out], [1, []], text);
+  }
+});
+
+test("rotate issues a successor and prints when the old key expires", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const old = await line.json(keys, "create", "--workspace", workspace, "--rps", "3");
+  const next = await line.json(keys, "rotate", String(old["id"]), "--overlap", "15m");
+  assert.deepEqual(next, {
+    ...old,
+    id: next["id"],
+    key: next["key"],
+    created_at: next["created_at"],
+    replaces: old["id"],
+    replaced_expires_at: next["replaced_expires_at"],
+  });
+  assert.equal(time(next["replaced_expires_at"]) - time(next["created_at"]), 15 * minute);
+  assert.equal(await identified(line.data, old["key"]), old["id"]);
+  assert.equal(await identified(line.data, next["key"]), next["id"]);
+  const again = await line.run(keys, "rotate", String(old["id"]));
+  assert.equal(again.code, 1);
+  assert.deepEqual(again.err, [`${String(old["id"])} was rotated to ${String(next["id"])}`]);
+});
+
+test("set changes only the given options, and none removes a limit", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const { key, ...made } = await line.json(keys, "create", "--workspace", workspace);
+  const set = (...argv: string[]): Promise<Record<string, unknown>> =>
+    line.json(keys, "set", String(made["id"]), ...argv);
+
+  const named = { ...made, name: "ci", rps_limit: 2.5 };
+  assert.deepEqual(await set("--name", "ci", "--rps", "2.5"), named);
+  const limited = { ...named, cu_limit_24h_milli: 0, cu_limit_30d_milli: 9 };
+  assert.deepEqual(await set("--cu-24h", "0", "--cu-30d", "9"), limited);
+  const granted = { ...limited, capabilities: ["docs:read", "workspace:admin"] };
+  const capabilities = ["--capability", "workspace:admin", "--capability", "docs:read"];
+  assert.deepEqual(await set(...capabilities), granted);
+  const allowed_addresses = ["10.0.0.0/8", "192.0.2.1"];
+  const bound = { ...granted, allowed_addresses };
+  assert.deepEqual(await set("--allow-ip", "10.0.0.0/8", "--allow-ip", "192.0.2.1"), bound);
+  assert.equal(await identified(line.data, key), "api key not allowed from this address");
+
+  const before = Date.now();
+  const { expires_at, ...others } = await set("--expires-in", "30d");
+  assert.deepEqual(others, bound);
+  assert.ok(time(expires_at) >= before + 30 * day && time(expires_at) <= Date.now() + 30 * day);
+  const nothing = ["--rps", "none", "--cu-24h", "none", "--cu-30d", "none", "--allow-ip", "none"];
+  const { capabilities: kept } = granted;
+  const free = { ...made, name: "ci", capabilities: kept };
+  assert.deepEqual(await set(...nothing, "--expires-in", "none"), free);
+  assert.equal(await identified(line.data, key), made["id"]);
+
+  const all = await withFolderAccounts(line.data, (store) => store.changes());
+  const changes = all.filter(({ action }) => action === "key.set");
+  assert.equal(changes.length, 6);
+  assert.deepEqual(changes[0]?.details, { name: "ci", rpsLimit: 2.5 });
+  assert.equal(changes[0].keyId, made["id"]);
+});
+
+test("unknown ids fail with exit code 1 and a message", async (t) => {
+  const { run } = commandLine(t);
+  const noKey = { code: 1, out: [], err: ["there is no key key_none"] };
+  assert.deepEqual(await run(keys, "revoke", "key_none"), noKey);
+  assert.deepEqual(await run(keys, "rotate", "key_none", "--json"), noKey);
+  assert.deepEqual(await run(keys, "create", "--workspace", "ws_none"), {
+    code: 1,
+    out: [],
+    err: ["there is no workspace ws_none"],
+  });
+});
+
+/** Commands that are refused, and a part of the message. */
+const wrongKeys = `
+NONE                                    | missing subcommand, expected one of create, list, set, revoke, rotate
+remove                                  | unknown subcommand "remove"
+create                                  | missing option --workspace
+CREATE --capability ledger:raed         | unknown value "ledger:raed"; did you mean "ledger:read"?
+CREATE --capability inference --capability EMPTY | --capability: unknown value ""
+CREATE --rps=-1                         | --rps: expected requests per second above 0, at most 1000000, got "-1"
+CREATE --rps 0                          | --rps
+CREATE --rps 0.0001                     | --rps
+CREATE --rps 1000001                    | --rps
+CREATE --rps many                       | --rps
+CREATE --cu-24h=-5                      | --cu-24h: expected milli-CU as a whole number, 0 or more, got "-5"
+CREATE --cu-30d 0x10                    | --cu-30d: expected milli-CU as a whole number, 0 or more, got "0x10"
+CREATE --expires-in 30                  | --expires-in: expected a duration
+CREATE --expires-in 1w                  | , got "1w"
+CREATE --expires-in 0s                  | --expires-in: expected a duration above 0, got "0s"
+CREATE --expires-in 999999999d          | --expires-in: expected at most 100 years, got "999999999d"
+CREATE --name CONTROL                   | --name
+CREATE --overlap 1h                     | --overlap is not valid for keys create
+CREATE --allow-ip EMPTY                 | --allow-ip
+CREATE --allow-ip 10.0.0                | --allow-ip
+CREATE --allow-ip 10.0.0.0/33           | --allow-ip
+CREATE --allow-ip 10.0.0.0/8/8          | --allow-ip
+CREATE --allow-ip example.org           | --allow-ip
+CREATE --allow-ip fe80::1%eth0          | --allow-ip
+revoke                                  | missing argument KEY_ID
+revoke key_1 key_2                      | unexpected argument "key_2"
+rotate key_1 --overlap soon             | , got "soon"
+list key_1                              | unexpected argument "key_1"
+set key_1                               | expected at least one of --name, --capability, --rps
+set --rps 1                             | missing argument KEY_ID
+set key_1 --rps 0                       | --rps
+set key_1 --expires-in 0s               | --expires-in: expected a duration above 0, got "0s"
+set key_1 --cu-24h None                 | --cu-24h: expected milli-CU as a whole number, 0 or more, got "None"
+set key_1 --capability none             | --capability: unknown value "none"
+set key_1 --allow-ip none --allow-ip 10.0.0.0/8 | , got "none"
+set key_1 --overlap 1h                  | --overlap is not valid for keys set
+`;
+
+test("wrong usage is refused and stores nothing", async (t) => {
+  const line = commandLine(t);
+  const create = ["create", "--workspace", await workspaceOf(line)];
+  await assertRefused(line, keys, { CREATE: create, EMPTY: [""], CONTROL: ["a\nb"] }, wrongKeys);
+  const logged = await withFolderAccounts(line.data, (store) => store.changes());
+  assert.deepEqual(
+    logged.map(({ action }) => action),
+    ["workspace.create"],
+  );
+});
+
+test("the help text lists every option of the command", () => {
+  for (const command of [keys, workspaces]) {
+    assert.ok(typeof command.help === "string");
+    assert.match(command.help, /^usage: sluice /);
+    for (const option of Object.keys(command.options)) {
+      assert.ok(command.help.includes(`--${option} `), option);
+    }
+  }
+});
+
+test("commands in separate processes run at the same time and exit as documented", async (t) => {
+  const line = commandLine(t);
+  const workspace = await workspaceOf(line);
+  const main = fileURLToPath(new URL("../../../../src/main.ts", import.meta.url));
+  const sluice = (...argv: string[]): Promise<{ stdout: string }> =>
+    promisify(execFile)(process.execPath, [main, ...argv, "--config", line.configFile], {
+      env: { ...process.env, GATEWAY_ENV: "dev" },
+    });
+  const create = ["keys", "create", "--workspace", workspace, "--json"];
+  const made = await Promise.all(Array.from({ length: 6 }, () => sluice(...create)));
+  const issued = made.map(({ stdout }) => JSON.parse(stdout) as { id: string; key: string });
+  assert.equal(new Set(issued.map(({ key }) => key)).size, 6);
+  for (const { id, key } of issued) assert.equal(await identified(line.data, key), id);
+
+  await assert.rejects(sluice("keys", "revoke", "key_none"), { code: 1 });
+  await assert.rejects(sluice("keys", "revoke"), { code: 2 });
+  await assert.rejects(sluice("keys", "list", "--rpz", "1"), { code: 2 });
+});
+
+test("create prints the workspace as JSON and stores it in the configured folder", async (t) => {
+  const { json, data } = commandLine(t);
+  const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
+  assert.match(String(made["id"]), /^ws_[0-9a-f]{24}$/);
+  assert.ok(Math.abs(Date.parse(String(made["created_at"])) - Date.now()) < 60_000);
+  assert.deepEqual(made, {
+    id: made["id"],
+    name: "Acme",
+    plan: "startup",
+    purchased_cu_milli: 0,
+    created_at: made["created_at"],
+  });
+  assert.equal(statSync(data).mode & 0o777, 0o700);
+  await withFolderAccounts(data, async (store) => {
+    assert.equal((await store.findWorkspace(String(made["id"])))?.plan, "startup");
+    assert.match((await store.changes())[0]?.actor ?? "", /^cli:./);
+  });
+});
+
+test("without --json, records are printed as lines and as a table", async (t) => {
+  const { run } = commandLine(t);
+  const made = await run(workspaces, "create", "--name", "Acme", "--plan", "free");
+  assert.equal(made.code, 0);
+  assert.match(
+    made.out.join("\n"),
+    /^id +ws_\w+\nname +Acme\nplan +free\npurchased_cu_milli +0\ncreated_at +\S+Z$/,
+  );
+  const { out } = await run(workspaces, "list");
+  assert.equal(out.length, 2);
+  assert.match(
+    out[0] ?? "",
+    /^id +name +plan +pending_plan +purchased_cu_milli +overage_limit_cu_milli$/,
+  );
+  assert.match(out[1] ?? "", /^ws_\w+ +Acme +free +- +0 +-$/);
+});
+
+test("set changes only the given options, at once, and cancels a pending plan", async (t) => {
+  const { json, data } = commandLine(t);
+  const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
+  const id = String(made["id"]);
+  const at = Date.UTC(2100, 0, 1);
+  await withFolderAccounts(data, (store) =>
+    store.downgrade(id, { plan: "free", at }, { actor: "test", at: Date.now() }),
+  );
+  const pending = { ...made, pending_plan: "free", pending_plan_at: "2100-01-01T00:00:00.000Z" };
+  assert.deepEqual(await json(workspaces, "show", id), pending);
+
+  const limited = { ...pending, overage_limit_cu_milli: 7 };
+  assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "7"), limited);
+  const moved = { ...made, plan: "enterprise", overage_limit_cu_milli: 7 };
+  assert.deepEqual(await json(workspaces, "set", id, "--plan", "enterprise"), moved);
+  const free = { ...made, plan: "enterprise" };
+  assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "none"), free);
+});
+
+test("purchase adds credit, prints the same as the route, and is logged", async (t) => {
+  const { json, run, data } = commandLine(t);
+  const { purchased_cu_milli: _, ...made } = await json(
+    workspaces,
+    "create",
+    "--name",
+    "A",
+    "--plan",
+    "free",
+  );
+  const id = String(made["id"]);
+  const bought = await json(workspaces, "purchase", id, "--cu", "700");
+  assert.match(String(bought["purchase_id"]), /^pur_[0-9a-f]{24}$/);
+  const workspace = { ...made, purchased_cu_milli: 700 };
+  assert.deepEqual(bought, { purchase_id: bought["purchase_id"], amount_cu_milli: 700, workspace });
+  const { out } = await run(workspaces, "purchase", id, "--cu", "5");
+  assert.deepEqual(
+    out.filter((line) => /^(amount|purchased)/.test(line)),
+    ["amount_cu_milli     5", "purchased_cu_milli  705"],
+  );
+  const most = String(Number.MAX_SAFE_INTEGER);
+  const failed = await run(workspaces, "purchase", id, "--cu", most);
+  assert.deepEqual(
+    [failed.code, failed.err],
+    [1, ["the purchased credit would exceed 2^53 - 1 milli-CU"]],
+  );
+  const changes = await withFolderAccounts(data, (store) => store.changes());
+  const actions = changes.map(({ action }) => action);
+  assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
+});
+
+test("an unknown workspace fails with exit code 1 and a message", async (t) => {
+  const { run } = commandLine(t);
+  const failed = { code: 1, out: [], err: ["there is no workspace ws_none"] };
+  assert.deepEqual(await run(workspaces, "show", "ws_none"), failed);
+  assert.deepEqual(await run(workspaces, "set", "ws_none", "--plan", "free", "--json"), failed);
+  assert.deepEqual(await run(workspaces, "purchase", "ws_none", "--cu", "1"), failed);
+});
+
+/** Commands that are refused, and a part of the message. */
+const wrongWorkspaces = `
+NONE                              | missing subcommand, expected one of create, list, show, set, purchase
+craete                            | unknown subcommand "craete"; did you mean "create"?
+constructor                       | unknown subcommand "constructor"
+create --plan free                | missing option --name
+create --name A                   | missing option --plan
+create --name A --plan developr   | --plan: unknown value "developr"; did you mean "developer"?
+create --name A --plan Free       | unknown value "Free"; did you mean "free"?
+create --name A --plan gold       | unknown value "gold" (expected one of free, developer, startup, enterprise)
+create --name EMPTY --plan free   | --name: expected a name of 1 to 200
+create --name LONG --plan free    | --name: expected a name of 1 to 200
+create --name ESCAPE --plan free  | --name: expected a name of 1 to 200
+CREATE --overage-limit=-1 | --overage-limit: expected milli-CU as a whole number, 0 or more, got "-1"
+CREATE --overage-limit 1.5 | a whole number, 0 or more, got "1.5"
+CREATE --overage-limit 1e3 | a whole number, 0 or more, got "1e3"
+CREATE --overage-limit 9007199254740993 | as a whole number, 0 or more
+CREATE --overage-limit EMPTY | as a whole number, 0 or more
+CREATE --overage-limit none | as a whole number, 0 or more
+CREATE more  | unexpected argument "more"
+list --plan free                  | --plan is not valid for workspaces list
+show                              | missing argument ID for workspaces show
+show a b                          | unexpected argument "b"
+set ws_1                          | expected at least one of --plan
+set ws_1 --name B                 | --name is not valid for
+set ws_1 --plan fre               | did you mean "free"?
+set --plan free                   | missing argument ID
+purchase ws_1                     | missing option --cu
+purchase --cu 1                   | missing argument ID for workspaces purchase
+purchase ws_1 --cu 0              | --cu: expected an amount above 0 milli-CU
+purchase ws_1 --cu=-1             | --cu: expected milli-CU as a whole number, 0 or more, got "-1"
+purchase ws_1 --cu none           | --cu: expected milli-CU as a whole number, 0 or more, got "none"
+show ws_1 --cu 1                  | --cu is not valid for workspaces show
+`;
+
+test("wrong usage is refused before anything is stored", async (t) => {
+  const { run, data } = commandLine(t);
+  const create = ["create", "--name", "A", "--plan", "free"];
+  const words = { CREATE: create, EMPTY: [""], LONG: ["x".repeat(201)], ESCAPE: ["a\u001b[31m"] };
+  await assertRefused({ run }, workspaces, words, wrongWorkspaces);
+  assert.throws(() => statSync(data), /ENOENT/);
+});
+
+test("without --json, a change is a line; an unknown workspace or a wrong option is refused", async (t) => {
+  const line = commandLine(t);
+  const one = await line.json(workspaces, "create", "--name", "One", "--plan", "free");
+  const { out } = await line.run(audit, "--workspace", String(one["id"]));
+  const shown = new RegExp(`^1  \\S+Z  cli:\\S+  workspace.create  ${String(one["id"])}  \\{`);
+  assert.match(out.join("\n"), shown);
+  const none = await line.run(audit, "--workspace", "ws_none");
+  assert.deepEqual(none, { code: 1, out: [], err: ["there is no workspace ws_none"] });
+  await assert.rejects(line.run(audit, "--after", "x"), UsageError);
+  await assert.rejects(line.run(audit, "list"), UsageError);
+});
+
+test("a long log is printed completely", async (t) => {
+  const line = commandLine(t);
+  const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
+  const workspace = String(made["id"]);
+  await withFolderAccounts(line.data, async (store) => {
+    const all = Array.from({ length: 2_000 }, (_, at) =>
+      store.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
+    );
+    await Promise.all(all);
+  });
+  const { out } = await line.run(audit, "--json");
+  assert.deepEqual(
+    out.map((printed) => (JSON.parse(printed) as { id: number }).id),
+    Array.from({ length: 2_001 }, (_, i) => i + 1),
+  );
+});
+
+test("a command moves the accounts of an earlier release, but not while a gateway uses the folder", async (t) => {
+  const { data, run } = commandLine(t);
+  mkdirSync(data, { mode: 0o700, recursive: true });
+  const file = (name: string): string => join(data, name);
+  for (const name of ["accounts.db", "accounts.db-wal"]) {
+    writeFileSync(file(name), gunzipSync(readFileSync(join(embeddedFolder, `${name}.gz`))));
+  }
+  const before = readFileSync(file("accounts.db"));
+  {
+    using _gateway = lockStore(data);
+    const { code, err } = await run(keys, "list");
+    assert.equal(code, 1);
+    assert.match(err.join("\n"), /SLUICE_STORE_IN_USE/);
+    assert.deepEqual(readFileSync(file("accounts.db")), before);
+  }
+  const { code, out } = await run(keys, "list");
+  assert.equal(code, 0);
+  assert.ok(out.some((line) => line.startsWith("key_")));
+  using _gateway = lockStore(data);
+  assert.deepEqual(await run(keys, "list"), { code, out, err: [] }, "the files have been moved");
+});
+
+/** Makes a folder with one charge. The meter is still running. */
+async function oneCharge(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
+  const line = commandLine(t);
+  const meter = await openMeter({
+    dataDir: line.data,
+    durability: "settled",
+    clock: manualClock(noon),
+    log: silentLog,
+    metrics: createMetrics(),
+  });
+  t.after(() => meter.close());
+  await charge(meter, principalOf(), 1_000);
+  return { ...line, meter };
+}
+
+test("export refuses to continue after a charge that the journal does not have", async (t) => {
+  const { run } = await oneCharge(t);
+  const { id } = JSON.parse((await run(usage, "export")).out[0] ?? "") as { id: string };
+  for (const after of ["chg_000000000000_1_0", id.replace(/_\d+_\d+$/, "_999999999_0")]) {
+    const wrong = await run(usage, "export", "--after", after);
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.err.join(), /the journal has no charge with the id/);
+  }
+});
+
+const wrongUsage = `
+export --from 2026-02-30   | --from
+export --to=               | --to
+export --format xml        | jsonl, csv
+export --format csv --json |
+exprot                     | did you mean "export"
+NONE                       |
+export all                 |
+`;
+
+test("wrong usage is refused", (t) => assertRefused(commandLine(t), usage, {}, wrongUsage));
+
+test("a data folder without a journal fails with the remedy", async (t) => {
+  const { run, data } = commandLine(t);
+  const { code, out, err } = await run(usage, "export");
+  assert.deepEqual([code, out], [1, []]);
+  assert.match(err.join("\n"), /:4:10 {2}SLUICE_STORE_FAILED {2}there is no journal at /);
+  assert.ok(err.join("\n").includes(data));
+});
+
+test("an export stops when it receives a signal", async (t) => {
+  const { meter, configFile } = await oneCharge(t);
+  const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilliCu: 0 }));
+  for (let at = 0; at < many.length; at += 200) {
+    await take(meter, principalOf(), 0).settle(many.slice(at, at + 200));
+  }
+  const stopping = new AbortController();
+  let printed = 0;
+  const context = {
+    env: { GATEWAY_ENV: "dev" },
+    print: () => void (++printed === 10 && stopping.abort()),
+    printToStderr: () => {},
+    configFile,
+    signal: stopping.signal,
+    json: false,
+  };
+  assert.equal(await usage.run(context, {}, ["export"]), 1);
+  assert.equal(printed, 500);
+});
