@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { check } from "../../src/commands/check.ts";
@@ -94,14 +94,6 @@ test("faults that a plugin reports are found by starting it only for the check",
   const { code, out } = await run(check);
   assert.equal(code, 1);
   assert.match(out.join("\n"), /:7:32 .*wbe/);
-});
-
-test("a missing file is a fault", async (t) => {
-  const { run, configFile } = commandLine(t);
-  rmSync(configFile);
-  const { code, out } = await run(check);
-  assert.equal(code, 1);
-  assert.match(out[0] ?? "", /SLUICE_FILE_MISSING/);
 });
 
 test("--write-schema writes a schema that knows the file's own plugins", async (t) => {

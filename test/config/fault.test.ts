@@ -1,12 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  fault,
-  orderFaults,
-  printFault,
-  shownPath,
-  type Position,
-} from "../../src/config/fault.ts";
+import { fault, orderFaults, shownPath, type Position } from "../../src/config/fault.ts";
 import { sluiceErrors } from "../../src/base/errors.ts";
 
 function at(line: number, col: number, file = "/srv/pipeline.yaml"): Position {
@@ -29,16 +23,6 @@ test("duplicate faults at the same position are reported once", () => {
   const one = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(1, 1) });
   const elsewhere = fault("SLUICE_KEY_UNKNOWN", "x", { at: at(2, 1) });
   assert.equal(orderFaults([one, { ...one }, elsewhere]).length, 2);
-});
-
-test("a fault is printed with its position, code, message, suggestion and remedy", () => {
-  const one = fault("SLUICE_KEY_UNKNOWN", 'no key "a"', { at: at(3, 7), didYouMean: "b" });
-  const expected = [
-    'pipeline.yaml:3:7  SLUICE_KEY_UNKNOWN  no key "a"',
-    '    did you mean "b"?',
-    `    ${sluiceErrors.SLUICE_KEY_UNKNOWN}`,
-  ];
-  assert.equal(printFault(one, "/srv"), expected.join("\n"));
 });
 
 test("only paths in the working directory are printed as relative paths", () => {

@@ -72,7 +72,7 @@ for (const name of ["charges.db", "state.db"]) {
     const file = join(data, name);
     const pages = pagesOf(file);
     const whole = readFileSync(file);
-    for (const page of [1, 2, Math.ceil(pages / 2), pages]) {
+    for (const page of [1, Math.ceil(pages / 2), pages]) {
       damage(file, page);
       const damaged = readFileSync(file);
       await assert.rejects(start(), (error) => {

@@ -50,11 +50,6 @@ test("two different backends are drawn, and each can be chosen", () => {
   assert.deepEqual(taken, new Set(["b0", "b1", "b2", "b3", "b4"]));
 });
 
-test("of two equally busy backends, the one drawn first is chosen", () => {
-  const backends = withRequests(1, 1, 1);
-  assert.equal(chooseBackend(backends, randomSampler(drawing(0.4, 0)))?.id, "b1");
-});
-
 test("a backend that was tried is not chosen again", () => {
   const [first, second, third] = withRequests(0, 5, 0);
   assert.ok(first && second && third);

@@ -104,17 +104,6 @@ test("a line contains the caller, the request, the outcome, the duration and the
   ]);
 });
 
-test("a refusal has its code, and members without a value are omitted", async (t) => {
-  const { settle, lines } = await setUp(t);
-  settle({ sent: { status: 404, code: "GATEWAY_NOT_FOUND" } }, "replied");
-  const [line] = await lines();
-  assert.equal(line?.["code"], "GATEWAY_NOT_FOUND");
-  assert.equal(line?.["outcome"], "replied");
-  for (const absent of ["requestId", "keyId", "workspaceId", "costMilli"]) {
-    assert.ok(!(absent in (line ?? {})), absent);
-  }
-});
-
 const severities: readonly [number, Outcome, number][] = [
   [200, "complete", 30],
   [204, "replied", 30],
