@@ -75,7 +75,7 @@ test("a chunk has the same result after other chunks as alone", () => {
     fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => {
       assert.deepEqual(receive(chunks), receiveEach(chunks));
     }),
-    { numRuns: 1_000 },
+    { numRuns: 3_000 },
   );
 });
 

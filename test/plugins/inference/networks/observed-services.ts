@@ -17,8 +17,6 @@ export interface Observed {
   readonly lines: readonly string[];
   /** The milliseconds of each timer that was set, in order. */
   readonly timers: readonly number[];
-  /** Number of running repeating timers. */
-  ticking(): number;
   /** Resolves to the milliseconds of the next timer that `matches`. */
   timer(matches: (ms: number) => boolean): Promise<number>;
 }
@@ -29,7 +27,6 @@ export function observed(): Observed {
   const timers: number[] = [];
   const set = new EventEmitter();
   const manual = manualClock();
-  const ticking = new Set<Disposable>();
   const family = (name: string) => ({
     with(labels: Readonly<Record<string, string>>) {
       const pairs = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
@@ -49,16 +46,6 @@ export function observed(): Observed {
         set.emit("timer", ms);
         return timer;
       },
-      every(ms, task) {
-        const timer = manual.every(ms, task);
-        ticking.add(timer);
-        return {
-          [Symbol.dispose]() {
-            ticking.delete(timer);
-            timer[Symbol.dispose]();
-          },
-        };
-      },
     },
     log,
     storage: () => storage,
@@ -66,7 +53,6 @@ export function observed(): Observed {
     value: (series) => values.get(series),
     lines,
     timers,
-    ticking: () => ticking.size,
     async timer(matches) {
       for (;;) {
         const [ms] = (await once(set, "timer")) as [number];

@@ -27,8 +27,6 @@ interface Said {
   readonly extra?: object;
   /** Compress the body although the client did not allow it. */
   readonly gzip?: boolean;
-  /** Additional headers. */
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Streamed extends Said, EventForm {
@@ -68,7 +66,7 @@ export function whole(said: Said = {}): Script {
     ...(usage !== "none" && { usage }),
     ...said.extra,
   };
-  const headers = { "content-type": "application/json", ...said.headers };
+  const headers = { "content-type": "application/json" };
   return raw(200, headers, [JSON.stringify(document)], said.gzip);
 }
 
@@ -76,9 +74,9 @@ export function whole(said: Said = {}): Script {
 export function streamed(said: Streamed = {}): Script {
   return async (exchange) => {
     const events = eventsOf(said, said.usage !== undefined || asksUsage(exchange));
-    const { stop, pieces = "event", headers = {} } = said;
+    const { stop, pieces = "event" } = said;
     const sent = stop === undefined ? events : events.slice(0, stop.after);
-    exchange.begin(200, { ...headers, ...(said.gzip === true && { "content-encoding": "gzip" }) });
+    exchange.begin(200, said.gzip === true ? { "content-encoding": "gzip" } : {});
     await pushAll(exchange, cutIn(pieces, sent, said.gzip === true));
     if (stop === undefined) exchange.end();
     else if (stop.how === "cut") exchange.cut();
