@@ -1,6 +1,6 @@
 /**
  * The recording that the demo node replays: the blocks, the state and the answers of one real runtime.
- * test/plugins/ledger/demo/record.ts creates it.
+ * .ci/record-demo.ts creates it.
  */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
@@ -47,6 +47,6 @@ export interface Recording {
 /** Reads the recording that ships with the gateway. */
 export function readRecording(): Recording {
   const packed = readFileSync(packageFile("plugins/ledger/demo/recording.json.br"));
-  // test/plugins/ledger/demo/record.ts writes the file from a value of this type.
+  // .ci/record-demo.ts writes the file from a value of this type.
   return JSON.parse(brotliDecompressSync(packed).toString()) as Recording;
 }
