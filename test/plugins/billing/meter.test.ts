@@ -237,6 +237,16 @@ test("credit that arrives after the client has left is released, while the surfa
   assert.deepEqual(fake.released, [true, true]);
 });
 
+test("a second reservation adds to the first, and one charge ends both", async () => {
+  const { fake, charge } = await enter();
+  await charge.reserve(500);
+  await charge.reserve(400);
+  charge.settle(calls);
+  assert.equal(charge.usedMilliCu, 900, "at most what is reserved");
+  assert.deepEqual(fake.released, [false, true]);
+  assert.deepEqual([fake.taken[0]?.lines?.length, fake.taken[1]?.lines], [2, undefined]);
+});
+
 test("work without a reservation is charged, and if that fails the answer is not sent", async () => {
   const charged = await enter();
   charged.charge.settle(calls);

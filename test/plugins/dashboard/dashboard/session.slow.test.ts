@@ -201,9 +201,9 @@ test("a session lasts eight hours", async () => {
   const clock = manualClock(Date.now());
   await using gateway = await startWatched({ clock });
   const cookie = await signIn(gateway, gateway.key);
-  clock.advance(8 * 3_600_000 - 1);
+  clock.jump(8 * 3_600_000 - 1);
   assert.equal((await ask(gateway, "live", { cookie })).status, 200);
-  clock.advance(1);
+  clock.jump(1);
   assert.equal((await ask(gateway, "live", { cookie })).status, 401);
 });
 

@@ -36,7 +36,6 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   const log = keepingLog(lines);
   const metrics = createMetrics();
   const cursor = { after: undefined as string | undefined };
-  let readable = true;
   const deps: ExporterDeps = {
     cursor: {
       take: async () => ({ after: cursor.after }),
@@ -47,7 +46,6 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
       release: async () => {},
     },
     async read({ after, limit }) {
-      if (!readable) throw new Error("the journal is away");
       const from = after === undefined ? 0 : Number(after) + 1;
       const charges = journal.slice(from, from + limit);
       const [first] = charges;
@@ -86,18 +84,11 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
   charge(atStart);
   const exporter = new Exporter(deps);
   return {
-    exporter,
-    journal,
     taken,
     attempts,
     lines,
-    cursor,
     charge,
     settle,
-    now: () => clock.now() - noon,
-    readable(is: boolean) {
-      readable = is;
-    },
     /** Moves the clock in steps, so that pending work can run in between. */
     async pass(ms: number, stepMs = ms): Promise<void> {
       for (let passed = 0; passed < ms; passed += stepMs) {
