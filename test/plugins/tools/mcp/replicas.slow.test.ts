@@ -97,6 +97,8 @@ test("an answer to a question reaches the call on the other gateway", async () =
   assert.equal(question.method, "elicitation/create");
   const result = { action: "accept", content: { confirm: true } };
   const body = { jsonrpc: "2.0", id: question.id, result };
+  const madeUp = { ...body, id: "made up" };
+  assert.equal((await ask(two, { body: madeUp, headers: session })).status, 202);
   const declined = { ...body, result: { action: "decline" } };
   assert.equal((await ask(two, { body: declined, key: other })).status, 202, "it has no effect");
   assert.equal((await ask(two, { body, headers: session })).status, 202);
