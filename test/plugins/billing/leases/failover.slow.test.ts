@@ -94,6 +94,24 @@ test("gateways send again what a failover to an asynchronous standby has lost", 
   assert.deepEqual(await charged(pair.url), { charges: 142, used: 994, requests: 142 });
 });
 
+test("a gateway whose registration is lost registers again and charges again what is lost", async (t) => {
+  const pair = await startPair(t, false);
+  if (pair === undefined) return;
+  await using one = await start(pair);
+  assert.equal(await call(one.url, one.key), 200);
+  await until(async () => (await replicated(pair)) === true);
+  pair.replication.stalled = "down";
+  await using two = await start(pair);
+  for (let n = 0; n < 10; n++) assert.equal(await call(two.url, one.key), 200);
+  assert.equal((await charged(pair.url))?.["charges"], 11);
+  await pair.failOver();
+  assert.equal((await charged(pair.url))?.["charges"], 1, "the failover lost commits");
+  await until(async () => (await charged(pair.url))?.["charges"] === 11);
+  const rest = await spend([one.url, two.url], one.key, 4);
+  assert.equal(rest[200], 131);
+  assert.deepEqual(await charged(pair.url), { charges: 142, used: 994, requests: 142 });
+});
+
 /** Returns whether the standby has everything. */
 async function replicated({ primary }: PostgresPair): Promise<unknown> {
   const [row] = await runSql(

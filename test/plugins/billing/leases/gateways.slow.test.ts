@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { startFaultProxy } from "../../../store/fault-proxy.ts";
+import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 import { runSql } from "../../../store/servers.ts";
@@ -79,6 +79,52 @@ async function metric({ adminUrl }: TestGateway, name: string): Promise<number> 
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
 }
+
+/**
+ * Calls a gateway that has just started for more than it has leased, while PostgreSQL does not answer. Returns the
+ * status of the call, or 0 if it is broken off, as soon as the call waits for credit.
+ */
+async function callWaiting(
+  gateway: TestGateway,
+  proxy: FaultProxy,
+  signal?: AbortSignal,
+): Promise<{ readonly status: Promise<number> }> {
+  assert.equal(await call(gateway.url, gateway.key), 200);
+  const before = await metric(gateway, "sluice_lease_waits_total");
+  proxy.stalled = "both";
+  const headers = { authorization: `Bearer ${gateway.key}` };
+  const status = fetch(`${gateway.url}/held`, { headers, signal: signal ?? null }).then(
+    (response) => response.status,
+    () => 0,
+  );
+  await until(async () => (await metric(gateway, "sluice_lease_waits_total")) > before);
+  return { status };
+}
+
+test("a call whose client leaves while it waits for credit is not charged", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  const leaves = new AbortController();
+  const { status } = await callWaiting(gateway, proxy, leaves.signal);
+  leaves.abort();
+  assert.equal(await status, 0);
+  proxy.stalled = "none";
+  proxy.reset();
+  await until(async () => (await call(gateway.url, gateway.key)) === 200);
+  await until(async () => (await metric(gateway, "sluice_reservations_open")) === 0);
+  assert.deepEqual(await charged(database), { charges: 2, used: 14, requests: 2 });
+});
+
+test("a gateway that stops while a call waits for credit answers it with 503", async (t) => {
+  const database = await preparedDatabase(t);
+  await using proxy = await startFaultProxy(Number(new URL(database).port));
+  await using gateway = await start(throughPort(database, proxy.port));
+  const { status } = await callWaiting(gateway, proxy);
+  await gateway.gateway.stop();
+  assert.equal(await status, 503);
+  assert.deepEqual(await charged(database), { charges: 1, used: 7, requests: 1 });
+});
 
 function throughPort(database: string, port: number): string {
   const through = new URL(database);
