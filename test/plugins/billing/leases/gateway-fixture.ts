@@ -6,7 +6,7 @@ import { upgrade } from "../shipping/fixture.ts";
 
 export const secret = "a secret of these gateways";
 
-/** A call of `/call` costs 7 milli-CU. */
+/** A call of `/call` costs 7 milli-CU, and one of `/held`, which an upstream answers, costs 50. */
 export const pipeline = `version: 1
 secret: "${secret}"
 server: { host: 127.0.0.1, port: "\${PORT}" }
@@ -14,11 +14,16 @@ admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}", postgres: "\${DATABASE_URL}", replica: "\${REPLICA_NAME:-}" }
 metering: { durability: "\${DURABILITY:-settled}" }
 plans: { free: { rps: 100000, includedCu: 1 } }
+upstreams: { held: { urls: "\${HELD_URL:-http://127.0.0.1:9}" } }
 routes:
   - path: /call
     methods: [GET]
     run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 7 } }]
     to: discovery
+  - path: /held
+    methods: [GET]
+    run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: 50 } }]
+    to: { forward: { upstream: held } }
 `;
 
 export async function preparedDatabase(t: TestContext): Promise<string> {
