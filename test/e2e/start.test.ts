@@ -124,13 +124,35 @@ test("sluice dev with its demo backends", async (t) => {
     );
   });
   assert.equal(code, 0, "SIGTERM");
-  await withDev({}, async (next) => {
+  await t.test("npm start continues with the same data, and ends with the gateway", async () => {
+    const root = fileURLToPath(new URL("../..", import.meta.url));
+    const child = spawn("npm", ["start", "--silent", "--", "--json"], {
+      cwd: root,
+      env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
+      // A gateway that outlives npm would keep the pipe open and block this test.
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const closed = once(child, "close");
+    const lines = createInterface(child.stdout);
+    let next: Printed | undefined;
+    for await (const line of lines) {
+      if (!line.startsWith("{")) continue;
+      // `sluice dev --json` prints this line; the test compares its members.
+      next = JSON.parse(line) as Printed;
+      break;
+    }
     const { key, workspace_id: workspaceId } = first ?? assert.fail();
-    assert.equal(next.workspace_id, workspaceId);
-    assert.notEqual(next.key, key);
-    const [one] = next.requests;
-    assert.ok(one !== undefined);
-    await request({ ...one, headers: { ...one.headers, authorization: `Bearer ${key}` } });
+    try {
+      assert.equal(next?.workspace_id, workspaceId);
+      assert.notEqual(next.key, key);
+      const [one] = next.requests;
+      assert.ok(one !== undefined);
+      await request({ ...one, headers: { ...one.headers, authorization: `Bearer ${key}` } });
+    } finally {
+      child.kill("SIGTERM");
+      child.stdout.resume();
+      await closed;
+    }
   });
 });
 
@@ -266,22 +288,6 @@ test("sluice dev creates no key in an environment other than dev", async () => {
   });
   assert.equal(code, 1);
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
-});
-
-test("npm start ends with the gateway when npm gets SIGTERM", async () => {
-  const root = fileURLToPath(new URL("../..", import.meta.url));
-  const child = spawn("npm", ["start", "--silent", "--", "--json"], {
-    cwd: root,
-    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "npm") },
-    // A gateway that outlives npm would keep the pipe open and block this test.
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const closed = once(child, "close");
-  const lines = createInterface(child.stdout);
-  for await (const line of lines) if (line.startsWith("{")) break;
-  child.kill("SIGTERM");
-  child.stdout.resume();
-  await closed;
 });
 
 test("without --json, the output shows the key, the addresses and four curl commands", async () => {
