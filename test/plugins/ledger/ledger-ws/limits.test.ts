@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { TestGateway, TestKey } from "../../../../plugins/contracts/testing.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
-import { request } from "../ledger/fixture.ts";
 import { until } from "../until.ts";
 import { connectCaller, startShipped, type Answer, type Caller } from "./shipped-gateway.ts";
 import type { WsClient } from "./ws-client.ts";

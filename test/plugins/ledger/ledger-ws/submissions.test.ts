@@ -68,7 +68,7 @@ describe("submitting", () => {
       "transaction_v1_broadcast",
       "transaction_v1_stop",
     ];
-    const listed = async ({ call }: Writer): Promise<readonly string[]> => {
+    const listed = async ({ call }: Caller): Promise<readonly string[]> => {
       const { result } = await call("rpc_methods", "[]");
       const { methods } = result as { methods: string[] };
       return names.filter((name) => methods.includes(name));
