@@ -7,14 +7,13 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
 export interface Bundle {
-  /** An ES module that exports what `contents` exports: by default all of the client, and `verifyEvidence`. */
+  /** An ES module that exports what `contents` exports: by default all of the client. */
   readonly script: string;
   /** Paths of all bundled files, relative to the project's root. */
   readonly files: readonly string[];
 }
 
-const confidentialClient = `export * from "./plugins/confidential/client/client.ts";
-export { verifyEvidence } from "./plugins/confidential/verify/verify.ts";`;
+const confidentialClient = `export * from "./plugins/confidential/client/client.ts";`;
 
 /** Builds the bundle. Rejects if a file imports one of Node's modules, which browsers do not have. */
 export async function bundleClient(contents = confidentialClient): Promise<Bundle> {

@@ -128,8 +128,6 @@ export interface FakeGateway {
   readonly clock: ManualClock;
   /** Served at the policy's well-known path. */
   policy: unknown;
-  /** Allows pages of other origins (CORS). */
-  allowsOrigins: boolean;
   /** Served at /v1/models. */
   models: unknown;
   /** The subprotocols and the authorization of each upgrade request. */
@@ -217,7 +215,6 @@ export async function startFakeGateway(
     script,
     clock,
     policy: undefined,
-    allowsOrigins: false,
     models: undefined,
     upgrades: [],
     requests: [],
@@ -282,7 +279,6 @@ function answerHttp(
   const body = bodies[url] ?? served.evidence.get(`sha256:${digest ?? ""}`);
   response.statusCode = gateway.script.httpStatus ?? (body === undefined ? 404 : 200);
   response.setHeader("content-type", "application/json");
-  if (gateway.allowsOrigins) response.setHeader("access-control-allow-origin", "*");
   response.end(body === undefined ? "{}" : JSON.stringify(body));
 }
 

@@ -137,17 +137,11 @@ describe("the end of a session", () => {
     assert.ok(!fresh.gateway.lines.some((line) => line.includes("ejected")));
   });
 
-  const zeros = "0".repeat(64);
   /** Undefined: the signature is of something else. */
-  type Change = Partial<UsageReport> | ((report: UsageReport) => Partial<UsageReport>) | undefined;
+  type Change = Partial<UsageReport> | undefined;
   const bills: readonly (readonly [string, string, Change, tokens?: number])[] = [
     ["signed by nobody", "bad_signature", undefined],
     ["of another session", "replay", { session: "A".repeat(22) }],
-    ["of another request", "replay", { rid: 7 }],
-    ["of another handshake", "replay", { th: zeros }],
-    ["with another digest", "digest_mismatch", { resDigest: zeros }],
-    ["of another day", "stale", ({ iat }) => ({ iat: iat - 86_400 })],
-    ["of another keyset", "unknown_key", { keyset: `sha256:${zeros}` }],
     ["with a counter that was used", "replay", { ctr: 1 }],
     ["with more tokens than were asked for", "usage_mismatch", { tokens: tokensOf(5, 101) }, 106],
     // The reservation: the bytes of the request's frame and the maximum number of output tokens.
@@ -158,12 +152,8 @@ describe("the end of a session", () => {
       using first = await stream.open();
       first.ask();
       await first.answer();
-      const changed = (report: UsageReport): UsageReport => ({
-        ...report,
-        ...(typeof change === "function" ? change(report) : change),
-      });
       stream.worker.script = change
-        ? { report: changed }
+        ? { report: (report) => ({ ...report, ...change }) }
         : { signReport: (_, sign) => sign(Buffer.from("x")) };
       using session = await stream.open();
       session.ask();

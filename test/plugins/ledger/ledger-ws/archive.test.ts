@@ -1,16 +1,13 @@
 /** The reads `archive_v1_storage` and `archive_v1_storageDiff` through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway, TestKey, WantedKey } from "../../../../plugins/contracts/testing.ts";
 import { ArchiveNode, done, value } from "../ledger/archive/archive-node.ts";
 import { request } from "../ledger/fixture.ts";
 import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
-import { connectWs, type WsClient } from "./ws-client.ts";
+import { connectCaller, path, startShipped, type Answer, type Caller } from "./shipped-gateway.ts";
 
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
-const path = "/v1/ledger/rpc";
 const storage = "archive_v1_storage";
 const diff = "archive_v1_storageDiff";
 const hash = `0x${"11".repeat(32)}`;
@@ -25,15 +22,7 @@ let gateway: TestGateway;
 before(async () => {
   first = stack.use(await ArchiveNode.start());
   second = stack.use(await ArchiveNode.start());
-  gateway = await startTestGateway({
-    pipeline: shipped
-      .replace("aliases: {", "probeMs: 100\n    aliases: {")
-      .replaceAll(
-        "ledger-ws: { upstream: ledger }",
-        "ledger-ws: { upstream: ledger, archiveReadsPerKey: 6 }",
-      ),
-    env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
-  });
+  gateway = await startShipped([first, second], { surface: "archiveReadsPerKey: 6" });
   stack.use(gateway);
 });
 after(() => stack.disposeAsync());
@@ -46,42 +35,24 @@ beforeEach(async () => {
   await untilNodesUp(gateway, 2);
 });
 
-interface Reader extends AsyncDisposable {
-  readonly client: WsClient;
-  readonly used: () => Promise<number>;
+interface Reader extends Omit<Caller, "call"> {
   /** Sends a call and returns its answer. */
   readonly call: (method: string, params: unknown) => Promise<Answer>;
   /** Begins a read and returns its id. */
   readonly begin: (method?: string, params?: unknown) => Promise<string>;
 }
 
-interface Answer {
-  readonly result?: unknown;
-  readonly error?: { readonly code: number; readonly message: string };
-}
-
-async function connect(limits: { cuLimit24hMilli?: number } = {}): Promise<Reader> {
-  const { key, workspaceId } = await gateway.issue(limits);
-  return connectAs(key, async () => {
-    const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
-    return usage.includedMilliCu;
-  });
-}
-
-async function connectAs(key: string, used: () => Promise<number>): Promise<Reader> {
-  const client = await connectWs(gateway.url + path, { key });
-  const call = async (method: string, params: unknown): Promise<Answer> =>
-    JSON.parse(await client.ask(request(method, JSON.stringify(params)))) as Answer;
+async function connect(limits: WantedKey = {}, given?: TestKey): Promise<Reader> {
+  const caller = await connectCaller(gateway, given ?? (await gateway.issue(limits)));
+  const call: Reader["call"] = (method, params) => caller.call(method, JSON.stringify(params));
   return {
-    client,
-    used,
+    ...caller,
     call,
     async begin(method = storage, params = [hash, items, null]) {
       const { result, error } = await call(method, params);
       assert.equal(error, undefined, JSON.stringify(error));
       return String(result);
     },
-    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
 }
 
@@ -227,11 +198,8 @@ describe("a pool with nodes that differ", () => {
 
 describe("limits of reads", () => {
   it("refuses invalid parameters free of charge, in a batch, and over HTTP", async () => {
-    const { key, workspaceId } = await gateway.issue({});
-    await using reader = await connectAs(key, async () => {
-      const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
-      return usage.includedMilliCu;
-    });
+    const key = await gateway.issue({});
+    await using reader = await connect({}, key);
     const item = (more: object): unknown => [hash, [{ ...items[0], ...more }], null];
     const wrong: [string, unknown][] = [
       [storage, []],
@@ -257,7 +225,7 @@ describe("limits of reads", () => {
     assert.match(await reader.client.ask(`[${call}]`), /-32601/);
     const response = await fetch(gateway.url + path, {
       method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${key.key}`, "content-type": "application/json" },
       body: call,
     });
     assert.match(await response.text(), /-32601/);
@@ -272,9 +240,9 @@ describe("limits of reads", () => {
 
   it("allows four reads per connection, and a number per key that the file sets", async () => {
     for (const node of nodes()) node.events = [];
-    const { key } = await gateway.issue({});
-    await using one = await connectAs(key, () => Promise.resolve(0));
-    await using two = await connectAs(key, () => Promise.resolve(0));
+    const key = await gateway.issue({});
+    await using one = await connect({}, key);
+    await using two = await connect({}, key);
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push(await one.begin());
     assert.deepEqual((await one.call(storage, [hash, items, null])).error, {

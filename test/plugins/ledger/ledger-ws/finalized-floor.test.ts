@@ -1,29 +1,20 @@
 /** The finalized head does not go back, whichever way a client has heard of it. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { untilNodesUp } from "../nodes-up.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ChainNode, hashOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
+import { startShipped } from "./shipped-gateway.ts";
 import { connectWs } from "./ws-client.ts";
 
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
-
 /** Starts a gateway that probes its nodes only once, so that it does not learn of new blocks from probes. */
-async function startGateway(urls: readonly string[]): Promise<TestGateway> {
-  const gateway = await startTestGateway({
-    pipeline: shipped.replace("aliases: {", "probeMs: 3600000\n    aliases: {"),
-    env: { LEDGER_RPC_URL: urls.join(",") },
-  });
-  await untilNodesUp(gateway, urls.length);
-  return gateway;
-}
+const startGateway = (...nodes: readonly ChainNode[]): Promise<TestGateway> =>
+  startShipped(nodes, { upstream: "probeMs: 3600000" });
 
 test("a read of the finalized head is not behind the heads that a subscription has sent", async () => {
   await using ahead = await ChainNode.start();
   await using behind = await ChainNode.start();
-  await using gateway = await startGateway([ahead.url, behind.url]);
+  await using gateway = await startGateway(ahead, behind);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
     key: (await gateway.issue({})).key,
   });
@@ -46,7 +37,7 @@ test("a read at a block that a subscription has announced is answered, although 
   const unknown = '"error":{"code":4003,"message":"Client error: UnknownBlock"}';
   ahead.answers.set("state_getStorage", '"result":"0x01"');
   behind.answers.set("state_getStorage", unknown);
-  await using gateway = await startGateway([ahead.url, behind.url]);
+  await using gateway = await startGateway(ahead, behind);
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, {
     key: (await gateway.issue({})).key,
   });
@@ -67,7 +58,7 @@ const follow = request("chainHead_v1_follow", "[false]");
 test("a follow fails after two seconds if no node has finalized what the client knows", async () => {
   await using ahead = await ChainNode.start();
   await using behind = await ChainNode.start();
-  await using gateway = await startGateway([ahead.url, behind.url]);
+  await using gateway = await startGateway(ahead, behind);
   const { key } = await gateway.issue({});
   await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
   await client.ask(follow);

@@ -1,19 +1,13 @@
 /** The methods `chainHead_v1_*` through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, afterEach, before, describe, it } from "node:test";
-import {
-  startTestGateway,
-  type TestGateway,
-  type TestKey,
-} from "../../../../plugins/contracts/testing.ts";
+import { type TestGateway, type TestKey } from "../../../../plugins/contracts/testing.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt, runtimeOf } from "../ledger/follow/follow-node.ts";
 import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
+import { startShipped, usedBy } from "./shipped-gateway.ts";
 import { FollowClient } from "./follow-client.ts";
-
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 
 const stack = new AsyncDisposableStack();
 let first: FollowNode;
@@ -24,17 +18,10 @@ const clients: FollowClient[] = [];
 before(async () => {
   first = stack.use(await FollowNode.start());
   second = stack.use(await FollowNode.start());
-  gateway = await startTestGateway({
-    pipeline: shipped
-      .replace("aliases: {", "probeMs: 100\n    aliases: {")
-      .replaceAll(
-        "ledger-ws: { upstream: ledger }",
-        "ledger-ws: { upstream: ledger, followsPerKey: 3, operationsPerKey: 20 }",
-      ),
-    env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
+  gateway = await startShipped([first, second], {
+    surface: "followsPerKey: 3, operationsPerKey: 20",
   });
   stack.use(gateway);
-  await untilNodesUp(gateway, 2);
 });
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.close();
@@ -46,10 +33,7 @@ async function connect(
   given?: TestKey,
 ): Promise<FollowClient> {
   const { key, workspaceId } = given ?? (await gateway.issue(limits));
-  const client = await FollowClient.connect(gateway.url, key, async () => {
-    const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
-    return usage.includedMilliCu;
-  });
+  const client = await FollowClient.connect(gateway.url, key, () => usedBy(gateway, workspaceId));
   clients.push(client);
   return client;
 }
@@ -469,12 +453,7 @@ describe("a node that lags", () => {
   it("is left: its follows get stop, and the next ones use a node that does not lag", async () => {
     await using ahead = await FollowNode.start();
     await using behind = await FollowNode.start();
-    const own = await startTestGateway({
-      pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
-      env: { LEDGER_RPC_URL: `${behind.url},${ahead.url}` },
-    });
-    await using _ = own;
-    await untilNodesUp(own, 2);
+    await using own = await startShipped([behind, ahead]);
     const client = await FollowClient.connect(own.url, own.key, () => Promise.resolve(0));
     clients.push(client);
     const id = await client.follow(true);
@@ -489,7 +468,7 @@ describe("a node that lags", () => {
 
 describe("a gateway that stops", () => {
   it("sends stop to the follows, and closes with 1001", async () => {
-    const own = await startTestGateway({ pipeline: shipped, env: { LEDGER_RPC_URL: first.url } });
+    const own = await startShipped([first]);
     const client = await FollowClient.connect(own.url, own.key, () => Promise.resolve(0));
     const id = await client.follow(true);
     await client.event("initialized", id);

@@ -24,40 +24,38 @@ async function connect(
   return clients.use(await connectWs(`${url}/v1/ledger/rpc`, { key }));
 }
 
-for (const [title, message] of Object.entries(largeBodies)) {
-  test(`the newest connection of the dearest key is closed when a waiting ${title} of each fills the bound`, async (t) => {
-    const gateway = await startLargeCalls(t);
-    await using clients = new AsyncDisposableStack();
-    const open: WsClient[] = [];
-    for (const owner of [
-      ...Array<TestKey>(4).fill(gateway.dear),
-      ...Array<TestKey>(3).fill(gateway.other),
-    ]) {
-      const client = await connect(gateway, clients, owner);
-      client.send(message);
-      open.push(client);
-      await gateway.holds(open.length * mebibyte);
-    }
-    const third = await connect(gateway, clients, gateway.third);
-    third.send(message);
-    third.send(message);
-    assert.equal(await open[3]?.closed, 1013);
-    await gateway.holds(8 * mebibyte);
-  });
+test("the newest connection of the dearest key is closed when a waiting batch of each fills the bound", async (t) => {
+  const gateway = await startLargeCalls(t);
+  await using clients = new AsyncDisposableStack();
+  const open: WsClient[] = [];
+  for (const owner of [
+    ...Array<TestKey>(4).fill(gateway.dear),
+    ...Array<TestKey>(3).fill(gateway.other),
+  ]) {
+    const client = await connect(gateway, clients, owner);
+    client.send(largeBodies.batch);
+    open.push(client);
+    await gateway.holds(open.length * mebibyte);
+  }
+  const third = await connect(gateway, clients, gateway.third);
+  third.send(largeBodies.batch);
+  third.send(largeBodies.batch);
+  assert.equal(await open[3]?.closed, 1013);
+  await gateway.holds(8 * mebibyte);
+});
 
-  test(`a ${title} whose client has left holds nothing, and the node's work is charged`, async (t) => {
-    const gateway = await startLargeCalls(t);
-    await using clients = new AsyncDisposableStack();
-    const client = await connect(gateway, clients, gateway.dear);
-    client.send(message);
-    await gateway.holds(mebibyte);
-    while (gateway.node.count(heldMethod) === 0) await new Promise(setImmediate);
-    client.socket.terminate();
-    await gateway.holds(0);
-    gateway.node.release();
-    await gateway.charges(() => gateway.node.count(heldMethod) * heldMilliCu, "ledger-ws");
-  });
-}
+test("a batch whose client has left holds nothing, and the node's work is charged", async (t) => {
+  const gateway = await startLargeCalls(t);
+  await using clients = new AsyncDisposableStack();
+  const client = await connect(gateway, clients, gateway.dear);
+  client.send(largeBodies.batch);
+  await gateway.holds(mebibyte);
+  while (gateway.node.count(heldMethod) === 0) await new Promise(setImmediate);
+  client.socket.terminate();
+  await gateway.holds(0);
+  gateway.node.release();
+  await gateway.charges(() => gateway.node.count(heldMethod) * heldMilliCu, "ledger-ws");
+});
 
 test("a message above the share of its key is refused, and the connection lives", async (t) => {
   const gateway = await startLargeCalls(t);

@@ -1,16 +1,12 @@
 /** Limits of subscriptions and submissions: per key, and of the size of a notification. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway, TestKey } from "../../../../plugins/contracts/testing.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
-import { request } from "../ledger/fixture.ts";
-import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
-import { connectWs, type WsClient } from "./ws-client.ts";
+import { connectCaller, startShipped, type Answer, type Caller } from "./shipped-gateway.ts";
+import type { WsClient } from "./ws-client.ts";
 
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
-const path = "/v1/ledger/rpc";
 const answerBytes = 20_000;
 const heads = "chain_subscribeNewHeads";
 const storage = "state_subscribeStorage";
@@ -24,43 +20,23 @@ let gateway: TestGateway;
 
 before(async () => {
   node = stack.use(await ChainNode.start());
-  gateway = await startTestGateway({
-    pipeline: shipped
-      .replace("aliases: {", `probeMs: 100\n    answerBytes: ${answerBytes}\n    aliases: {`)
-      .replaceAll(
-        "ledger-ws: { upstream: ledger }",
-        "ledger-ws: { upstream: ledger, subscriptionsPerKey: 2, submissionsPerKey: 2, write: true }",
-      ),
-    env: { LEDGER_RPC_URL: node.url },
+  gateway = await startShipped([node], {
+    upstream: `probeMs: 100\n    answerBytes: ${answerBytes}`,
+    surface: "subscriptionsPerKey: 2, submissionsPerKey: 2, write: true",
   });
   stack.use(gateway);
-  await untilNodesUp(gateway, 1);
 });
 after(() => stack.disposeAsync());
 
-interface Answer {
-  readonly result?: unknown;
-  readonly error?: { readonly code: number; readonly message: string };
-}
-
-interface Client extends AsyncDisposable {
-  readonly client: WsClient;
+interface Client extends Omit<Caller, "call"> {
   readonly call: (method: string, params?: unknown) => Promise<Answer>;
 }
 
-async function connect(key: string): Promise<Client> {
-  const client = await connectWs(gateway.url + path, { key });
+async function connect(given: TestKey): Promise<Client> {
+  const caller = await connectCaller(gateway, given);
   return {
-    client,
-    async call(method, params = []) {
-      client.send(request(method, JSON.stringify(params)));
-      // Notifications can arrive before the answer.
-      for (;;) {
-        const text = await client.next();
-        if (text.includes('"id":')) return JSON.parse(text) as Answer;
-      }
-    },
-    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+    ...caller,
+    call: (method, params = []) => caller.call(method, JSON.stringify(params)),
   };
 }
 
@@ -74,7 +50,7 @@ async function nextOf(client: WsClient, notification: string): Promise<string> {
 
 describe("a key", () => {
   it("has a limited number of different subscriptions, on all its connections", async () => {
-    const { key, workspaceId } = await gateway.issue({});
+    const key = await gateway.issue({});
     await using one = await connect(key);
     await using two = await connect(key);
     for (let time = 0; time < 5; time++) {
@@ -85,19 +61,18 @@ describe("a key", () => {
     assert.equal(typeof id, "string");
     assert.deepEqual((await two.call(storage, [["0xbb"]])).error, tooManyOfKey);
     assert.equal(typeof (await two.call(storage, [["0xaa"]])).result, "string");
-    await using other = await connect((await gateway.issue({})).key);
+    await using other = await connect(await gateway.issue({}));
     assert.equal(typeof (await other.call(storage, [["0xbb"]])).result, "string");
     // The quota is free when nobody with this key has the subscription any more.
     assert.equal((await one.call("state_unsubscribeStorage", [id])).result, true);
     assert.deepEqual((await one.call(storage, [["0xcc"]])).error, tooManyOfKey);
     await two[Symbol.asyncDispose]();
     await until(async () => (await one.call(storage, [["0xcc"]])).error === undefined);
-    const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
-    assert.ok(usage.includedMilliCu >= 13_000, "refused subscriptions are free");
+    assert.ok((await one.used()) >= 13_000, "refused subscriptions are free");
   });
 
   it("uses its quota once for equal subscriptions, however they are written", async () => {
-    await using one = await connect((await gateway.issue({})).key);
+    await using one = await connect(await gateway.issue({}));
     assert.equal(typeof (await one.call(heads)).result, "string");
     for (const params of [
       [["0xaa", "0xbb"]],
@@ -111,7 +86,7 @@ describe("a key", () => {
   });
 
   it("gets its quota back for a subscription that the node refuses", async () => {
-    await using one = await connect((await gateway.issue({})).key);
+    await using one = await connect(await gateway.issue({}));
     for (let time = 0; time < 3; time++) {
       assert.equal((await one.call("beefy_subscribeJustifications", [time])).error?.code, -32601);
     }
@@ -120,7 +95,7 @@ describe("a key", () => {
 
   it("has a limited number of watched and broadcast extrinsics, on all its connections", async () => {
     const writing = { capabilities: ["ledger:read", "ledger:write"] } as const;
-    const { key } = await gateway.issue(writing);
+    const key = await gateway.issue(writing);
     await using one = await connect(key);
     await using two = await connect(key);
     const { result: id } = await one.call(watch, ["0x12"]);
@@ -129,7 +104,7 @@ describe("a key", () => {
     assert.deepEqual((await two.call(watch, ["0x12"])).error, tooManyOfKey);
     assert.equal((await two.call("transaction_v1_broadcast", ["0x12"])).result, null);
     assert.equal(node.count(watch), 2);
-    await using other = await connect((await gateway.issue(writing)).key);
+    await using other = await connect(await gateway.issue(writing));
     assert.equal(typeof (await other.call(watch, ["0x12"])).result, "string");
     assert.equal((await one.call("transactionWatch_v1_unwatch", [id])).result, null);
     assert.equal(typeof (await two.call(watch, ["0x12"])).result, "string");
@@ -138,27 +113,26 @@ describe("a key", () => {
 
 describe("a storage subscription that does not fit into a message", () => {
   it("is refused free of charge, and the others continue", async () => {
-    await using reader = await connect((await gateway.issue({})).key);
+    await using reader = await connect(await gateway.issue({}));
     await reader.call(heads);
     assert.match(await nextOf(reader.client, "chain_newHead"), /"number"/);
     node.storage.set("0xf1", large);
-    const { key, workspaceId } = await gateway.issue({});
+    const key = await gateway.issue({});
     await using greedy = await connect(key);
     for (let time = 0; time < 3; time++) {
       assert.equal((await greedy.call(storage, [["0xf1", `0x0${time}`]])).error?.code, -32008);
     }
-    const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
-    assert.equal(usage.includedMilliCu, 0);
+    assert.equal(await greedy.used(), 0);
     assert.equal(node.count(heads), 1, "the connection of the others was not lost");
     node.advance(node.best + 1);
     assert.ok((await nextOf(reader.client, "chain_newHead")).includes(headerOf(node.best)));
   });
 
   it("ends with an error if that is so only later, and the others continue without a gap", async () => {
-    await using reader = await connect((await gateway.issue({})).key);
+    await using reader = await connect(await gateway.issue({}));
     await reader.call(heads);
     await nextOf(reader.client, "chain_newHead");
-    await using growing = await connect((await gateway.issue({})).key);
+    await using growing = await connect(await gateway.issue({}));
     const { result: id } = await growing.call(storage, [["0xf2"]]);
     await nextOf(growing.client, "state_storage");
     const opened = node.count(heads);

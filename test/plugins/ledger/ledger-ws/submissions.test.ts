@@ -1,20 +1,13 @@
 /** Submitting extrinsics over WebSocket, through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, beforeEach, describe, it } from "node:test";
-import {
-  startTestGateway,
-  type TestGateway,
-  type WantedKey,
-} from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway, WantedKey } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { ChainNode } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
-import { connectWs, type WsClient } from "./ws-client.ts";
+import { connectCaller, path, startShipped, type Caller } from "./shipped-gateway.ts";
 
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
-const path = "/v1/ledger/rpc";
 const legacy = "author_submitAndWatchExtrinsic";
 const watch = "transactionWatch_v1_submitAndWatch";
 const writing: WantedKey = { capabilities: ["ledger:read", "ledger:write"] };
@@ -27,12 +20,9 @@ let gateway: TestGateway;
 before(async () => {
   first = stack.use(await ChainNode.start());
   second = stack.use(await ChainNode.start());
-  gateway = await startTestGateway({
-    pipeline: shipped
-      .replace("aliases: {", "probeMs: 100\n    aliases: {")
-      .replaceAll("ledger-ws: { upstream: ledger }", "ledger-ws: { upstream: ledger, write: true }")
-      .replace("methods: {", "methods: { transaction_v1_broadcast: { cuMilli: 7000 }, "),
-    env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
+  gateway = await startShipped(nodes(), {
+    surface: "write: true",
+    methods: "transaction_v1_broadcast: { cuMilli: 7000 }, ",
   });
   stack.use(gateway);
 });
@@ -45,29 +35,9 @@ beforeEach(async () => {
   await untilNodesUp(gateway, 2);
 });
 
-interface Writer extends AsyncDisposable {
-  readonly client: WsClient;
-  readonly used: () => Promise<number>;
-  /** Sends a call and returns its answer. */
-  readonly call: (method: string, params?: string) => Promise<Answer>;
-}
-
-interface Answer {
-  readonly result?: unknown;
-  readonly error?: { readonly code: number; readonly message: string };
-}
-
-async function connect(wanted: WantedKey = writing): Promise<Writer> {
-  const { key, workspaceId } = await gateway.issue(wanted);
-  const client = await connectWs(gateway.url + path, { key });
-  return {
-    client,
-    used: async () =>
-      (await gateway.gateway.use("metering")!.workspaceUsage(workspaceId)).includedMilliCu,
-    call: async (method, params = '["0x12"]') =>
-      JSON.parse(await client.ask(request(method, params))) as Answer,
-    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
-  };
+async function connect(wanted: WantedKey = writing): Promise<Caller> {
+  const caller = await connectCaller(gateway, await gateway.issue(wanted));
+  return { ...caller, call: (method, params = '["0x12"]') => caller.call(method, params) };
 }
 
 const nodes = (): readonly ChainNode[] => [first, second];
@@ -98,7 +68,7 @@ describe("submitting", () => {
       "transaction_v1_broadcast",
       "transaction_v1_stop",
     ];
-    const listed = async ({ call }: Writer): Promise<readonly string[]> => {
+    const listed = async ({ call }: Caller): Promise<readonly string[]> => {
       const { result } = await call("rpc_methods", "[]");
       const { methods } = result as { methods: string[] };
       return names.filter((name) => methods.includes(name));

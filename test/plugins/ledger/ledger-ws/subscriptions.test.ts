@@ -1,16 +1,13 @@
 /** Subscriptions over WebSocket, through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { untilNodesUp } from "../nodes-up.ts";
 import { until } from "../until.ts";
 import { ChainNode, hashOf, headerOf } from "../ledger/feed/chain-node.ts";
 import { request } from "../ledger/fixture.ts";
+import { path, startShipped, usedBy } from "./shipped-gateway.ts";
 import { connectWs, type WsClient } from "./ws-client.ts";
-
-const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
-const path = "/v1/ledger/rpc";
 
 const stack = new AsyncDisposableStack();
 let first: ChainNode;
@@ -20,21 +17,13 @@ let gateway: TestGateway;
 before(async () => {
   first = stack.use(await ChainNode.start());
   second = stack.use(await ChainNode.start());
-  gateway = await startTestGateway({
-    pipeline: shipped.replace("aliases: {", "probeMs: 100\n    aliases: {"),
-    env: { LEDGER_RPC_URL: `${first.url},${second.url}` },
-  });
+  gateway = await startShipped([first, second]);
   stack.use(gateway);
-  await untilNodesUp(gateway, 2);
 });
 after(() => stack.disposeAsync());
 
 const connect = async (): Promise<WsClient> =>
   connectWs(gateway.url + path, { key: (await gateway.issue({})).key });
-
-async function usedBy(workspaceId: string): Promise<number> {
-  return (await gateway.gateway.use("metering")!.workspaceUsage(workspaceId)).includedMilliCu;
-}
 
 /** Subscribes and returns the id of the subscription. */
 async function subscribe(client: WsClient, method: string, params = "[]"): Promise<string> {
@@ -75,12 +64,12 @@ describe("subscriptions", () => {
     await using client = await connectWs(gateway.url + path, { key });
     const id = await subscribe(client, "chain_subscribeNewHead");
     assert.equal(await client.next(), notification(id, "chain_newHead", headerOf(first.best)));
-    assert.equal(await usedBy(workspaceId), 1000 + 100);
+    assert.equal(await usedBy(gateway, workspaceId), 1000 + 100);
     advance(first.best + 2);
     for (const number of [first.best - 1, first.best]) {
       assert.equal(await client.next(), notification(id, "chain_newHead", headerOf(number)));
     }
-    assert.equal(await usedBy(workspaceId), 1000 + 300);
+    assert.equal(await usedBy(gateway, workspaceId), 1000 + 300);
     assert.match(
       await client.ask(request("chain_unsubscribeNewHead", `["${id}"]`)),
       /"result":true/,
@@ -91,7 +80,7 @@ describe("subscriptions", () => {
     );
     advance(first.best + 1);
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
-    assert.equal(await usedBy(workspaceId), 1000 + 300 + 100);
+    assert.equal(await usedBy(gateway, workspaceId), 1000 + 300 + 100);
   });
 
   it("are shared by all clients, and released at the node after the last one has left", async () => {
@@ -130,13 +119,13 @@ describe("subscriptions", () => {
     await using client = await connectWs(gateway.url + path, { key });
     const method = "grandpa_subscribeJustifications";
     const id = await subscribe(client, method);
-    assert.equal(await usedBy(workspaceId), 1000);
+    assert.equal(await usedBy(gateway, workspaceId), 1000);
     for (const justification of ['"0x01"', '"0x02"']) {
       current().notify(method, justification);
       const expected = notification(id, "grandpa_justifications", justification);
       assert.equal(await client.next(), expected);
     }
-    assert.equal(await usedBy(workspaceId), 1000 + 200);
+    assert.equal(await usedBy(gateway, workspaceId), 1000 + 200);
     await client.ask(request("grandpa_unsubscribeJustifications", `["${id}"]`));
   });
 
@@ -158,13 +147,13 @@ describe("subscriptions", () => {
       body: request("chain_subscribeNewHeads"),
     });
     assert.match(await response.text(), /-32601/);
-    assert.equal(await usedBy(workspaceId), 0);
+    assert.equal(await usedBy(gateway, workspaceId), 0);
     for (let i = 0; i < 64; i++) await subscribe(client, "grandpa_subscribeJustifications");
     assert.match(
       await client.ask(request("grandpa_subscribeJustifications")),
       /"error":\{"code":-32006,"message":"Too many subscriptions on the connection"\}/,
     );
-    assert.equal(await usedBy(workspaceId), 64_000);
+    assert.equal(await usedBy(gateway, workspaceId), 64_000);
     assert.equal(open("grandpa_subscribeJustifications"), 1);
   });
 
@@ -183,7 +172,7 @@ describe("subscriptions", () => {
     assert.equal(last.params.subscription, id);
     assert.equal(last.params.error.code, -32005);
     assert.equal(last.params.error.data.errorCode, "GATEWAY_CU_LIMIT_EXCEEDED");
-    assert.equal(await usedBy(workspaceId), 1200);
+    assert.equal(await usedBy(gateway, workspaceId), 1200);
     advance(first.best + 1);
     assert.match(
       await client.ask(request("chain_unsubscribeNewHeads", `["${id}"]`)),

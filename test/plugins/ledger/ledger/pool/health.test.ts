@@ -450,3 +450,35 @@ test("probes do not wait behind calls", async () => {
   await until(() => node.asked.length === 1);
   await under.probes(() => under.pool.best === 123);
 });
+
+test("a node whose chain is unknown is not called, even if the others have faults", async () => {
+  await using a = await startChainNode("a", { syncing: true });
+  await using b = await startChainNode("b");
+  const { script } = b;
+  b.script = (received) => {
+    if (received.call().method !== "system_health") script(received);
+  };
+  await using under = startPool([a.url, b.url]);
+  await until(() => under.pool.status()[0]?.best !== undefined);
+  assert.deepEqual(under.exclusionReasons(), ["syncing", "unprobed"]);
+  for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
+  await a.close();
+  under.clock.advance(PROBE_MS);
+  await until(() => under.exclusionReasons()[0] === "unreachable");
+  assert.equal(await under.outcome(), "unreachable");
+  assert.equal(b.asked.length, 0);
+});
+
+test("the first node of the configuration defines the chain, even if it answers last", async () => {
+  await using a = await startChainNode("a");
+  await using b = await startChainNode("b", { genesis: "0x00bb" });
+  await a.close();
+  await using under = startPool([a.url, b.url]);
+  await under.pool.firstProbe;
+  assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
+  const { epoch } = under.pool;
+  await using _back = await startNode(onChain(a.chain), { port: a.port });
+  await under.probes(() => under.exclusionReasons()[0] === undefined);
+  assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
+  assert.equal(under.pool.epoch, epoch + 1);
+});
