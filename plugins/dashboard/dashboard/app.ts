@@ -7,7 +7,7 @@ import { crossSiteProblem, protect } from "./guard.ts";
 import { health } from "./health.ts";
 import { historyRoutes } from "./history/view.ts";
 import { keyRoutes } from "./key-routes.ts";
-import { liveRoutes } from "./live.ts";
+import { liveRoutes } from "./live-routes.ts";
 import { servePages } from "./pages.ts";
 import { pipelineRoutes } from "./pipeline-routes.ts";
 import { playgroundRoutes } from "./playground.ts";
