@@ -4,7 +4,7 @@ import { findProgram, systemProgram } from "../store/programs.ts";
 import { createDatabase, openPgBouncer } from "../store/servers.ts";
 
 /**
- * What works through PgBouncer, which gives each transaction another connection, works on a connection to the server, too.
+ * PgBouncer gives each transaction another connection, so code that works through it also works on a direct connection.
  * `run`: declares the tests. Its second parameter returns the port through which the stores connect. Without the program,
  * they connect to the server, and one further test is skipped or fails.
  */

@@ -44,7 +44,7 @@ const expired = issued({ createdAt: 1, expiresAt: Date.now() - 1 });
 const elsewhere = issued({ allowedAddresses: ["10.0.0.0/8"] });
 const notAllowed = "api key not allowed from this address";
 
-/** What is wrong, the status, the reason for operators, the error for the client, and the key. */
+/** The fault of the request, the status, the reason for operators, the error for the client, and the key. */
 const cases: readonly (readonly [string, number, string, string, MakeKey])[] = [
   ["no key", 401, "missing", "missing authorization header", given()],
   ["a malformed key", 401, "malformed", "invalid authorization format", given("abc")],

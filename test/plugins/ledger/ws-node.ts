@@ -1,4 +1,4 @@
-/** What the scripted nodes over WebSocket share: a server whose calls a class answers. */
+/** The server of the scripted nodes over WebSocket. A class answers its calls. */
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";

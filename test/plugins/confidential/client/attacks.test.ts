@@ -32,7 +32,7 @@ const hello = (members: object): Script => ({
 const coreText = (from: string, to: string): Script => ({
   core: (core) => bytesOf(textOf(writeCore(core)).replace(from, to)),
 });
-/** What the gateway does in an attack, and the caller's options. */
+/** An attack by the gateway, and the options of the caller. */
 type Attack = Script | readonly [Script, Partial<ConnectOptions>];
 type Attacks = Readonly<Record<string, Attack>>;
 

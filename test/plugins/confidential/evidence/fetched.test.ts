@@ -1,4 +1,4 @@
-/** What is fetched for evidence and kept for an hour: collateral and revocation lists. */
+/** Tests the values that evidence needs and that are fetched at most once an hour: collateral and revocation lists. */
 import assert from "node:assert/strict";
 import { test, describe } from "node:test";
 import { setImmediate } from "node:timers/promises";

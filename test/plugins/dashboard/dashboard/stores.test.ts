@@ -1,4 +1,4 @@
-/** What the dashboard shows of stores and gateways that are away. */
+/** Tests how the dashboard shows stores and gateways that do not answer. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -34,7 +34,7 @@ import {
 const seal = createReasoningSeal(createSeal("secret"));
 const error = { code: "UPSTREAM_ERROR", status: 503, message: "broken" } as const;
 
-/** What an API makes of an answer. */
+/** The parts of an answer, as the client of an API reads them. */
 interface Rendered {
   readonly parts: readonly Part[];
   /** Undefined if the stream has failed. */

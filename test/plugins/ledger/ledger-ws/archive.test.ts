@@ -44,7 +44,9 @@ interface Reader extends Omit<Caller, "call"> {
 
 async function connect(limits: WantedKey = {}, given?: TestKey): Promise<Reader> {
   const caller = await connectCaller(gateway, given ?? (await gateway.issue(limits)));
-  const call: Reader["call"] = (method, params) => caller.call(method, JSON.stringify(params));
+  // Nothing may arrive before an answer.
+  const call: Reader["call"] = async (method, params) =>
+    JSON.parse(await caller.client.ask(request(method, JSON.stringify(params)))) as Answer;
   return {
     ...caller,
     call,

@@ -1,4 +1,4 @@
-/** What subscriptions do over time: at nodes that fall silent, refuse or restart, and for clients that wait. */
+/** Tests subscriptions over time: at nodes that fall silent, refuse or restart, and for clients that wait. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SubscriptionOpener } from "../../../../../plugins/contracts/index.ts";
