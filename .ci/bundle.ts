@@ -13,7 +13,17 @@ const installed = Object.keys(manifest.dependencies);
 const unused = ["@napi-rs/nice", "pg-native"];
 
 /** Large packages that a start rarely needs. Each is a file of its own, which the first module that imports it loads. */
-const apart = ["@modelcontextprotocol/client", "fastify", "ioredis", "openid-client", "pg"];
+const apart = [
+  "@modelcontextprotocol/client",
+  "ajv/dist/2020.js",
+  "fastify",
+  "hash-wasm",
+  "ioredis",
+  "jose",
+  "marked",
+  "openid-client",
+  "pg",
+];
 
 const common: BuildOptions = {
   bundle: true,
@@ -81,11 +91,7 @@ export async function bundle(
     }),
     await build({
       ...inRoot,
-      entryPoints: [
-        // src/base/schema-compiler.ts loads this file when it needs it.
-        { in: "node_modules/ajv/dist/2020.js", out: "ajv" },
-        ...apart.map((name) => ({ in: name, out: name })),
-      ],
+      entryPoints: [...apart.map((name) => ({ in: name, out: chunkOf(name) }))],
       external: unused,
       outdir: join(dist, "src/chunks"),
       outExtension: { ".js": ".cjs" },
@@ -246,6 +252,11 @@ function builtinModule(path: string): string {
   ].join("\n");
 }
 
+/** Returns the name of the package. */
+function chunkOf(path: string): string {
+  return path.replace(/\/dist\/.*/, "");
+}
+
 const packagesApart: Plugin = {
   name: "packages-apart",
   setup(bundler) {
@@ -253,7 +264,7 @@ const packagesApart: Plugin = {
       return { path, namespace: "apart" };
     });
     bundler.onLoad({ filter: /^/, namespace: "apart" }, ({ path }) => ({
-      contents: `module.exports = require(${JSON.stringify(`./chunks/${path}.cjs`)});`,
+      contents: `module.exports = require(${JSON.stringify(`./chunks/${chunkOf(path)}.cjs`)});`,
       loader: "js",
     }));
     bundler.onResolve({ filter: /^/, namespace: "apart" }, ({ path }) => ({

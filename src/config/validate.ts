@@ -4,11 +4,11 @@
  * misspelled key is read as the key that was probably meant.
  */
 import { isContainer, isObject } from "../base/is-object.ts";
-import type { SchemaError, Validator } from "../contract/validator.ts";
+import type { CompilerOptions, SchemaError, Validator } from "../contract/validator.ts";
 import { pointerKeys } from "../base/json-pointer.ts";
 import { draft2020, draft7 } from "../base/json-schema.ts";
 import type { JsonSchema } from "../plugin.ts";
-import { schemaCompiler } from "../base/schema-compiler.ts";
+import { schemaCompiler, type SchemaCompiler } from "../base/schema-compiler.ts";
 import type { Fault, Position } from "./fault.ts";
 import { formats } from "./formats.ts";
 import { find, plainValue, type Located } from "./located.ts";
@@ -21,7 +21,7 @@ export interface Validated {
   readonly value: unknown;
 }
 
-const compile = schemaCompiler("config", {
+const options: CompilerOptions = {
   // Schema builders often still write draft 7 in `$schema`. The keywords that options use are the same in both drafts.
   drafts: [draft2020, draft7],
   formatTests: Object.fromEntries(
@@ -29,8 +29,6 @@ const compile = schemaCompiler("config", {
   ),
   // The remedies for values that an earlier release accepted, by value.
   keywords: ["removed"],
-  allErrors: true,
-  verbose: true,
   useDefaults: true,
   strict: true,
   strictTypes: false,
@@ -39,15 +37,21 @@ const compile = schemaCompiler("config", {
   allowUnionTypes: true,
   // Most of these functions run once, which takes less time than optimizing them.
   code: { optimize: false },
-});
-/** Keeps the validator of a schema only as long as its plugin. */
-const compiled = new WeakMap<JsonSchema, Validator>();
+};
+/** Stops at the first error and does not describe it, so its code is small. Throws an Error if the schema is invalid. */
+const quick = keeping(schemaCompiler("config", { ...options, messages: false }));
+const thorough = keeping(
+  schemaCompiler("config, all errors", { ...options, allErrors: true, verbose: true }),
+);
 
-/** Throws an Error if the schema itself is invalid. */
-function compileSchema(schema: JsonSchema): Validator {
-  const validator = compiled.get(schema) ?? compile(schema);
-  compiled.set(schema, validator);
-  return validator;
+/** Keeps the validator of a schema as long as its plugin. */
+function keeping(compile: SchemaCompiler): (schema: JsonSchema) => Validator {
+  const compiled = new WeakMap<JsonSchema, Validator>();
+  return (schema) => {
+    const validator = compiled.get(schema) ?? compile(schema);
+    compiled.set(schema, validator);
+    return validator;
+  };
 }
 
 /** Maximum number of repair rounds, more than any file needs. Each round repairs at least one fault. */
@@ -62,7 +66,14 @@ export function validate(
   schema: JsonSchema,
   { label = "", own = node.at }: { label?: string; own?: Position } = {},
 ): Validated {
-  const validator = compileSchema(schema);
+  const isValid = quick(schema);
+  for (let round = 0; round < maxRounds; round++) {
+    const value = plainValue(node);
+    if (isValid(value)) return { faults: [], value };
+    const [first] = isValid.errors ?? [];
+    if (first === undefined || !convert(node, first)) break;
+  }
+  const validator = thorough(schema);
   const faults: Fault[] = [];
   for (let round = 0; ; round++) {
     const value = plainValue(node);
@@ -84,6 +95,11 @@ function isBroken(node: Located, error: SchemaError): boolean {
 }
 
 function repair(node: Located, error: SchemaError, label: string, faults: Fault[]): boolean {
+  if (error.keyword === "additionalProperties") return renameKey(node, error, label, faults);
+  return convert(node, error);
+}
+
+function convert(node: Located, error: SchemaError): boolean {
   switch (error.keyword) {
     case "type":
       return retype(node, error, [error.params["type"]].flat());
@@ -91,8 +107,6 @@ function repair(node: Located, error: SchemaError, label: string, faults: Fault[
       return retype(node, error, typesOf(error.params["allowedValues"]));
     case "const":
       return retype(node, error, typesOf([error.params["allowedValue"]]));
-    case "additionalProperties":
-      return renameKey(node, error, label, faults);
     default:
       return false;
   }

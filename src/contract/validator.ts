@@ -44,6 +44,7 @@ export interface CompilerOptions {
   readonly allowUnionTypes?: boolean;
   readonly allErrors?: boolean;
   readonly verbose?: boolean;
+  readonly messages?: boolean;
   readonly useDefaults?: boolean;
   readonly validateFormats?: boolean;
   readonly code?: { readonly optimize: boolean };
