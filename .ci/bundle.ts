@@ -91,7 +91,7 @@ export async function bundle(
     }),
     await build({
       ...inRoot,
-      entryPoints: [...apart.map((name) => ({ in: name, out: chunkOf(name) }))],
+      entryPoints: apart.map((name) => ({ in: name, out: chunkOf(name) })),
       external: unused,
       outdir: join(dist, "src/chunks"),
       outExtension: { ".js": ".cjs" },

@@ -58,7 +58,9 @@ function makerOf({ options, schemas }: CompilerRecord): string {
 function shortened(source: string): string {
   return source.replaceAll(
     /\.errors = \[\{(instancePath:.*?),schemaPath:".*?",(keyword:"(\w+)".*?)\}\];return false/g,
-    (_, path: string, rest: string, keyword: string) =>
-      `.errors = [${["type", "enum", "const"].includes(keyword) ? `{${path},${rest}}` : ""}];return false`,
+    (_all, path: string, rest: string, keyword: string) => {
+      const isRead = ["type", "enum", "const"].includes(keyword);
+      return `.errors = [${isRead ? `{${path},${rest}}` : ""}];return false`;
+    },
   );
 }
