@@ -93,13 +93,14 @@ export interface RouteStatus {
   readonly requests: Readonly<Record<string, number>>;
 }
 
-/** Times, refusals and failures of a step or surface, since pipeline.yaml was loaded. */
+/** Times, refusals and failures of a step or surface in all routes with its path, since the start of the process. */
 export interface PluginStatus {
   readonly name: string;
   /** Number of exchanges whose time was measured. */
   readonly timed: number;
   /** Undefined if no time was measured. */
   readonly meanMs: number | undefined;
+  /** Of this route since pipeline.yaml was loaded. Undefined with several threads, too. */
   readonly p95Ms: number | undefined;
   /** Number of refusals by code. */
   readonly refusals: Readonly<Record<string, number>>;

@@ -24,6 +24,7 @@ import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
+import type { RenderedMetrics } from "../../src/base/metrics.ts";
 import { coreMetrics } from "../../src/pipeline/observe/stats.ts";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
 import { listen, type Listener } from "../../src/http/listen.ts";
@@ -64,6 +65,15 @@ export interface Served extends AsyncDisposable {
 const at = { file: "pipeline.yaml", line: 1, col: 1 };
 
 const nothing = { with: () => ({ add() {}, set() {}, observe() {} }) };
+/** Returns the counts above 0 of the steps and surfaces by their name. `what`: see `stepMetrics`. */
+export function stepCounts(
+  metrics: Pick<RenderedMetrics, "read">,
+  what: string,
+): Readonly<Record<string, number>> {
+  const samples = metrics.read(`sluice_step_${what}_total`).filter(({ value }) => value > 0);
+  return Object.fromEntries(samples.map(({ labels, value }) => [labels["step"], value]));
+}
+
 export const noMetrics: Metrics = {
   counter: () => nothing,
   gauge: () => nothing,

@@ -17,6 +17,8 @@ test("all threads serve the port, and the admin listener adds them up", async (t
   const metrics = await gateway.admin("/metrics");
   const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
   assert.equal(Number(counted?.[1]), asked);
+  const [route] = JSON.parse(await gateway.ask("/which?routes"));
+  assert.ok(route.surface.timed > 0 && route.surface.meanMs > 0);
   const { threads } = JSON.parse(await gateway.admin("/pipelines"));
   assert.deepEqual(threads, [
     { thread: 1, state: "serving", generation: 1 },

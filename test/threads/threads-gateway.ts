@@ -9,15 +9,18 @@ const surface = `
 const id = crypto.randomUUID();
 const { promise: gone, resolve: go } = Promise.withResolvers();
 export default {
-  kind: "surface", name: "which", description: "x",
+  kind: "surface", name: "which", description: "x", uses: ["gateway"],
   options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
   start: ({ text }, host) => {
     const { threads } = host;
     if (text === "fails in " + threads?.index) throw new Error("cannot start");
     const served = threads?.index === 0 ? threads.serve("text" + text, () => "main" + text) : undefined;
+    const routes = threads?.index === 0
+      ? threads.serve("routes" + text, () => JSON.stringify(host.use("gateway").running().routes)) : undefined;
     const received = threads?.receive("go", go);
     const stop = () => {
       served?.[Symbol.dispose]();
+      routes?.[Symbol.dispose]();
       received?.[Symbol.dispose]();
     };
     return { answer, stop };
@@ -26,6 +29,7 @@ export default {
       if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
       if (query === "block") for (;;) Math.random();
       if (query === "ask") return gone.then(() => threads.call("text" + text)).then((body) => ({ status: 200, body }));
+      if (query === "routes") return threads.call("routes" + text).then((body) => ({ status: 200, body }));
       if (query === "go") {
         go();
         threads.send("go");

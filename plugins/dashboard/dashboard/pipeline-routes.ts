@@ -20,8 +20,8 @@ export function pipelineRoutes(add: AddRoute, deps: DashboardDeps): void {
 }
 
 /**
- * Returns every compiled route with its steps, their times, refusals and failures. Requests are counted since the start
- * of the process, steps since this pipeline was loaded.
+ * Returns every compiled route with its steps, their times, refusals and failures. They are counted since the
+ * start of the process.
  */
 function routesView({ gateway }: DashboardDeps): object {
   const { routes, generation, reload } = gateway.running();

@@ -7,7 +7,6 @@ import type {
   PluginStatus,
   RouteStatus,
 } from "../../plugin.ts";
-import type { CompiledRoute } from "../run/compile.ts";
 import { describeRoute } from "./describe.ts";
 import type { Generation } from "./generation.ts";
 import { withCounts } from "./loaded-plugins.ts";
@@ -90,33 +89,59 @@ function routesOf(
     counts[status] = (counts[status] ?? 0) + value;
     requests.set(owner, counts);
   }
+  const countsOf = stepCounts(metrics);
   return described.map((each) => {
     const { route, path, methods, run, to, at } = each;
+    const statusAt = (depth: number, name: string): PluginStatus => {
+      const { seconds, ...counts } = countsOf(path, name);
+      const meanMs = counts.timed === 0 ? undefined : (1000 * seconds) / counts.timed;
+      return { name, ...counts, meanMs, p95Ms: route.stepStats.at(depth).times.quantile(0.95) };
+    };
     return {
       path,
       methods,
       at,
       steps: run.map(({ step, mode, when }, depth) => ({
-        ...statusAt(route, depth, step),
+        ...statusAt(depth, step),
         mode,
         isConditional: when !== undefined,
       })),
-      surface: statusAt(route, run.length, to),
+      surface: statusAt(run.length, to),
       requests: requests.get(each) ?? {},
     };
   });
 }
 
-function statusAt(route: CompiledRoute, depth: number, name: string): PluginStatus {
-  const { time, refusals, errors, timeouts, skips } = route.stepStats.at(depth);
-  return {
-    name,
-    timed: time.count,
-    meanMs: time.count === 0 ? undefined : time.sumMs / time.count,
-    p95Ms: time.quantile(0.95),
-    refusals: Object.fromEntries(refusals),
-    errors,
-    timeouts,
-    skips,
+interface StepCounts {
+  seconds: number;
+  timed: number;
+  errors: number;
+  timeouts: number;
+  skips: number;
+  refusals: Record<string, number>;
+}
+
+const counted = ["seconds", "timed", "errors", "timeouts", "skips"] as const;
+
+/** Returns the counts of steps and surfaces in all threads by path and name. Routes with the same path share them. */
+function stepCounts(
+  metrics: GatewayInfoDeps["metrics"],
+): (path: string, name: string) => StepCounts {
+  const all = new Map<string, StepCounts>();
+  const countsOf = (path = "", name = ""): StepCounts => {
+    const key = `${path} ${name}`;
+    const zero = { seconds: 0, timed: 0, errors: 0, timeouts: 0, skips: 0, refusals: {} };
+    const counts = all.get(key) ?? zero;
+    all.set(key, counts);
+    return counts;
   };
+  for (const member of counted) {
+    for (const { labels, value } of metrics.read(`sluice_step_${member}_total`)) {
+      countsOf(labels["route"], labels["step"])[member] += value;
+    }
+  }
+  for (const { labels, value } of metrics.read("sluice_step_refusals_total")) {
+    countsOf(labels["route"], labels["step"]).refusals[labels["code"] ?? ""] = value;
+  }
+  return countsOf;
 }

@@ -1,6 +1,5 @@
 /**
- * Counts how long the hooks of each step of a route take, and how often the step refuses or fails. The counts are
- * metrics, and the dashboard shows them since the route was loaded. All refusals and failures are counted. While
+ * Counts how long the hooks of each step of a route take, and how often the step refuses or fails. All refusals and failures are counted. While
  * exchanges are some time apart, all of them are timed, so that each can be explained. While they follow each other
  * closely, one in eight is timed, so that the other seven do not read the clock.
  */
@@ -17,20 +16,16 @@ const timedEvery = 8;
  */
 const apartMs = 10;
 
-/** The counts of a step or surface of one route. */
+/** The time series of a step or surface of one route. */
 class StepStats {
   readonly name: string;
   /** Time of all its hooks, including the time they waited. One entry per timed exchange that reached the step. */
-  readonly time = new TimeHistogram();
+  readonly times = new TimeHistogram();
   readonly seconds: Counter;
   readonly timed: Counter;
   readonly blocks: Counter;
-  /** Refusals by GATEWAY code. */
-  readonly refusals = new Map<string, number>();
-  readonly refusalCounters = new Map<string, Counter>();
-  errors = 0;
-  timeouts = 0;
-  skips = 0;
+  /** By GATEWAY code. */
+  readonly refusals = new Map<string, Counter>();
 
   constructor({ seconds, timed, blocks }: StepMetrics, route: string, name: string) {
     this.name = name;
@@ -77,7 +72,7 @@ export class RouteStepStats {
       const ms = times[depth] ?? -1;
       const step = this.#steps[depth];
       if (ms < 0 || step === undefined) continue;
-      step.time.observe(ms);
+      step.times.observe(ms);
       step.seconds.add(ms / 1000);
       step.timed.add(1);
     }
@@ -85,28 +80,25 @@ export class RouteStepStats {
 
   /** Counts a refusal of the step at `depth`, or of the surface for any depth below all steps. */
   refused(depth: number, code: string): void {
-    const { name, refusals, refusalCounters } = this.at(depth);
-    refusals.set(code, (refusals.get(code) ?? 0) + 1);
-    let counter = refusalCounters.get(code);
+    const { name, refusals } = this.at(depth);
+    let counter = refusals.get(code);
     if (counter === undefined) {
       counter = this.#metrics.refusals.with({ route: this.#route, step: name, code });
-      refusalCounters.set(code, counter);
+      refusals.set(code, counter);
     }
     counter.add(1);
   }
 
   /** Counts a failure of the step at `depth`, or of the surface for any depth below all steps. */
   failed(depth: number): void {
-    const step = this.at(depth);
-    step.errors++;
-    this.#metrics.errors.with({ route: this.#route, step: step.name }).add(1);
+    const step = this.at(depth).name;
+    this.#metrics.errors.with({ route: this.#route, step }).add(1);
   }
 
   /** Counts a hook that has exceeded its time limit. */
   timedOut(depth: number, phase: string): void {
-    const step = this.at(depth);
-    step.timeouts++;
-    this.#metrics.timeouts.with({ route: this.#route, step: step.name, phase }).add(1);
+    const step = this.at(depth).name;
+    this.#metrics.timeouts.with({ route: this.#route, step, phase }).add(1);
   }
 
   /** Counts a hook that has blocked all requests. Returns the name of its plugin. */
@@ -118,12 +110,11 @@ export class RouteStepStats {
 
   /** Counts an exchange that continues without the step at `depth`, because it has failed. */
   skipped(depth: number): void {
-    const step = this.at(depth);
-    step.skips++;
-    this.#metrics.skips.with({ route: this.#route, step: step.name }).add(1);
+    const step = this.at(depth).name;
+    this.#metrics.skips.with({ route: this.#route, step }).add(1);
   }
 
-  /** Returns the counts of the step at `depth`, or of the surface for any depth below all steps. */
+  /** Returns the time series of the step at `depth`, or of the surface for any depth below all steps. */
   at(depth: number): StepStats {
     const step = this.#steps[Math.min(depth, this.#steps.length - 1)];
     if (step === undefined) throw new RangeError(`no step at depth ${depth}`);
@@ -154,17 +145,14 @@ export function stopTimer({ record, runtime }: Timed, depth: number, since: numb
 /** Durations in 33 buckets. Each is twice as wide as the one before, from 1 µs to about 36 minutes and more. */
 export class TimeHistogram {
   readonly #counts = new Float64Array(buckets);
-  count = 0;
-  /** Milliseconds. */
-  sumMs = 0;
+  #count = 0;
 
   observe(ms: number): void {
     // clz32 takes 32 bits. Longer durations belong to the last bucket.
     const us = ms * 1000;
     const bucket = us < 0x7fff_ffff ? 32 - Math.clz32(us) : buckets - 1;
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
-    this.count++;
-    this.sumMs += ms;
+    this.#count++;
   }
 
   /**
@@ -172,8 +160,8 @@ export class TimeHistogram {
    * Undefined without durations.
    */
   quantile(q: number): number | undefined {
-    if (this.count === 0) return undefined;
-    const rank = q * this.count;
+    if (this.#count === 0) return undefined;
+    const rank = q * this.#count;
     let below = 0;
     for (let bucket = 0; bucket < buckets; bucket++) {
       const inBucket = this.#counts[bucket] ?? 0;

@@ -55,8 +55,8 @@ function AllRoutes({ routes }) {
     </div>
     <p class="hint">
       Requests run through the steps to the surface, and responses run back. Each time is the mean
-      since this pipeline was loaded and includes waiting; under load, only a sample of the requests
-      is timed. Requests are counted since the start of the process.
+      and includes waiting; under load, only a sample of the requests is timed. Routes with the same
+      path share the counts of a step. All counts are since the start of the process.
     </p>
     <div class="routes"><${Routes} routes=${routes} which=${chosen} /></div>`;
 }
