@@ -37,7 +37,6 @@ export interface ConnectionOwner {
 export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner {
   /** The tick at which the sweep closes the connection. The owner sets it while the connection is idle. */
   deadline: number;
-  isConnected = false;
   /** The share of the caller whose exchange the connection carries. Set by the owner. */
   lane: Lane | undefined = undefined;
   readonly #owner: ConnectionOwner;
@@ -46,7 +45,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   #exchange: UpstreamExchange | undefined;
   /** The streamed body of the request. Undefined if the body was written whole. */
   #upload: Upload | undefined;
-  #isGone = false;
+  #state: "connecting" | "connected" | "closed" = "connecting";
   #isPaused = false;
   /** Number of answers on this connection. After the first one, the backend may close it at any time. */
   #answers = 0;
@@ -54,8 +53,6 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   #hasReceived = false;
   /** The connection must not be used for another exchange. */
   #isLast = false;
-  /** The kernel refused to take the request, or the rest of it. */
-  #hasWriteFailed = false;
 
   constructor(owner: ConnectionOwner) {
     this.#owner = owner;
@@ -72,13 +69,22 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
       socket.on(event, () => this.guard(run));
     };
     on(address.isTls ? "secureConnect" : "connect", () => {
-      this.isConnected = true;
+      this.#state = "connected";
       if (this.#exchange !== undefined) this.#write(this.#exchange);
     });
     on("drain", () => this.#upload?.resume());
     on("end", () => this.#onEnd());
     on("close", () => this.close("closed"));
     socket.on("error", (error: NodeJS.ErrnoException) => this.guard(() => this.#onError(error)));
+  }
+
+  get isConnected(): boolean {
+    return this.#state === "connected";
+  }
+
+  /** A callback may have closed the connection. */
+  get #isClosed(): boolean {
+    return this.#state === "closed";
   }
 
   get hasSent(): boolean {
@@ -89,7 +95,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   carry(exchange: UpstreamExchange): void {
     this.#exchange = exchange;
     exchange.onStart(this);
-    if (this.isConnected && !this.#isGone) this.#write(exchange);
+    if (this.isConnected) this.#write(exchange);
   }
 
   pause(): void {
@@ -120,20 +126,20 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
   }
 
   /**
-   * Closes the connection and fails its exchange. Does nothing if it is already closed. `timeoutMs`, `errno`: see
+   * Closes the connection and fails its exchange. Does nothing if it is already closed. `timeoutMs`: see
    * `ConnectionOwner.failure`.
    */
-  close(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): void {
-    if (this.#isGone) return;
-    this.#isGone = true;
+  close(kind: UpstreamFailureKind, timeoutMs?: number, error?: NodeJS.ErrnoException): void {
+    if (this.#state === "closed") return;
+    this.#state = "closed";
     this.#upload?.close();
     const exchange = this.#exchange;
     this.#exchange = undefined;
-    const isRetried = exchange !== undefined && this.#mayRetry(exchange, kind);
+    const isRetried = exchange !== undefined && this.#mayRetry(exchange, kind, error);
     this.#socket.destroy();
     this.#owner.onClose(this, isRetried ? exchange : undefined);
     if (isRetried || exchange === undefined) return;
-    this.#notify(() => exchange.onError(this.#owner.failure(kind, timeoutMs, errno)));
+    this.#notify(() => exchange.onError(this.#owner.failure(kind, timeoutMs, error?.code)));
   }
 
   closed(): Promise<void> {
@@ -172,11 +178,16 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     runGuarded(run, (error) => this.#owner.options.onBug(error));
   }
 
-  #mayRetry({ retryPolicy }: UpstreamExchange, kind: UpstreamFailureKind): boolean {
+  #mayRetry(
+    { retryPolicy }: UpstreamExchange,
+    kind: UpstreamFailureKind,
+    error?: NodeJS.ErrnoException,
+  ): boolean {
     if (kind !== "closed" || this.#answers === 0 || this.#hasReceived) return false;
     if (this.#upload !== undefined) return false;
     if (retryPolicy !== "ifUnwritten") return retryPolicy === "ifUnanswered";
-    return this.#hasWriteFailed || !this.#isWritten;
+    // The kernel may also refuse to take the request, or the rest of it.
+    return error?.syscall === "write" || !this.#isWritten;
   }
 
   /** True once the kernel has accepted the whole request. */
@@ -211,16 +222,16 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     }
     this.#hasReceived = true;
     const state = this.#reader.feed(shared, 0, size);
-    if (this.#isGone) return false;
+    if (this.#isClosed) return false;
     exchange.onRead();
-    if (this.#isGone) return false;
+    if (this.#isClosed) return false;
     if (state === "more") {
       // An interim response does not give the backend more time for the answer.
       if (this.#reader.started) this.deadline = this.#owner.deadline(this.#owner.options.idleMs);
     } else if (state === "done") {
       this.#finish(exchange, this.#reader.head.persistent && this.#reader.next === size);
     } else this.close(state);
-    return !this.#isGone && !this.#isPaused;
+    return !this.#isClosed && !this.#isPaused;
   }
 
   #onEnd(): void {
@@ -229,10 +240,8 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     else this.close(this.isConnected ? "closed" : "refused");
   }
 
-  #onError({ code, syscall }: NodeJS.ErrnoException): void {
-    if (this.#isGone) return;
-    this.#hasWriteFailed = syscall === "write";
-    this.close(this.isConnected ? "closed" : "refused", undefined, code);
+  #onError(error: NodeJS.ErrnoException): void {
+    this.close(this.isConnected ? "closed" : "refused", undefined, error);
   }
 
   #finish(exchange: UpstreamExchange, isReusable: boolean): void {
