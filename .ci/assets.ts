@@ -52,10 +52,9 @@ export async function writtenFiles(): Promise<readonly (readonly [path: string, 
   if (library === undefined) return [];
   // This is the only file with this path.
   const docs = (await import(pathToFileURL(join(checkout, library)).href)) as {
-    readonly indexFile: string;
-    readonly ownIndexJson: () => Promise<string>;
+    readonly ownFiles: typeof writtenFiles;
   };
-  return [[docs.indexFile, await docs.ownIndexJson()]];
+  return docs.ownFiles();
 }
 
 /** Returns the path of a file of a package, relative to the checkout. */

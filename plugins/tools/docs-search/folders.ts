@@ -91,6 +91,12 @@ export async function ownPages(): Promise<Page[]> {
   );
 }
 
+/** Returns the Markdown of one of Sluice's own pages. Rejects with `UnreadableDocs`. */
+export async function readOwnPage(url: string): Promise<string> {
+  const file = decodeURIComponent(url.slice(ownUrl.length));
+  return (await readPage(packageRoot, file, url)).markdown;
+}
+
 function pageUrl(base: string, path: string): string {
   const slash = base.endsWith("/") ? "" : "/";
   return base + slash + path.split("/").map(encodeURIComponent).join("/");

@@ -132,13 +132,13 @@ function linksTo(hits: readonly Hit[]): ResourceLink[] {
 }
 
 /** A page as a resource that agents read through /mcp. */
-function resource({ url, title, markdown: text }: LibraryPage): Resource {
+function resource({ url, title, bytes, read }: LibraryPage): Resource {
   return {
     uri: url,
     name: title,
     mimeType: markdown,
-    bytes: Buffer.byteLength(text),
+    bytes,
     capability: "docs:read",
-    read: () => text,
+    read,
   };
 }

@@ -1,9 +1,9 @@
-/** The library: every page for reading, and the search in the paragraphs of all pages. */
+/** The library: the list of all pages, and the search in the paragraphs of all pages. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as otherWork } from "node:timers/promises";
 import { packageFile } from "sluice-gateway/internal/package-files";
-import { folderPages, ownPages, UnreadableDocs, type Sources } from "./folders.ts";
+import { folderPages, ownPages, readOwnPage, UnreadableDocs, type Sources } from "./folders.ts";
 import type { Page, PageParagraphs } from "./paragraphs.ts";
 import { SearchIndex, type Hit } from "./search-index.ts";
 
@@ -13,10 +13,15 @@ export interface Library {
   readonly search: (query: string, limit: number) => Promise<Hit[]>;
 }
 
-export interface LibraryPage {
+interface ListedPage {
   readonly url: string;
   readonly title: string;
-  readonly markdown: string;
+  /** Size of the Markdown. */
+  readonly bytes: number;
+}
+
+export interface LibraryPage extends ListedPage {
+  readonly read: () => string | Promise<string>;
 }
 
 /** MiniSearch takes about 1 µs per posting that it reads (notes.md), so this bounds the cost of a query. */
@@ -25,42 +30,61 @@ const maxParagraphs = 10_000;
 /**
  * Opens the library of the Markdown files. `base`: the folder of pipeline.yaml. Rejects with `UnreadableDocs`.
  *
- * Even loading the index of Sluice's own pages takes memory, so the first search does it. The pages
- * of the operator's folders are parsed here, because a start must refuse a folder that cannot be indexed.
+ * Sluice's own pages and their index take time and memory, so they are read when they are needed. The pages of the
+ * operator's folders are parsed here, because a start must refuse a folder that cannot be indexed.
  */
 export async function openLibrary(sources: Sources, base: string): Promise<Library> {
-  const own = sources.own ? await ownPages() : [];
+  const own = sources.own ? await ownList() : [];
   const others = await folderPages(sources.folders, base, own.length);
   const parsed = others.length === 0 ? [] : await parsePages(others);
-  const titled = [
-    ...own.map((page) => ({ ...page, title: firstHeading(page) })),
-    ...others.map((page, position) => ({ ...page, title: parsed[position]?.title ?? page.name })),
-  ];
+  const pages = others.map(({ url, name, markdown }, position) => ({
+    url,
+    title: parsed[position]?.title ?? name,
+    bytes: Buffer.byteLength(markdown),
+    read: () => markdown,
+  }));
   const build = async (): Promise<SearchIndex> => {
-    const built = await (sources.own ? ownIndex(own) : SearchIndex.build([]));
+    const built = await (sources.own ? ownIndex() : SearchIndex.build([]));
     await built.add(parsed.flatMap(({ paragraphs }) => paragraphs));
     return built;
   };
   let index: Promise<SearchIndex> | undefined;
   return {
-    pages: titled.map(({ url, title, markdown }) => ({ url, title, markdown })),
+    pages: [...own.map((page) => ({ ...page, read: () => readOwnPage(page.url) })), ...pages],
     search: async (query, limit) => (await (index ??= build())).search(query, limit),
   };
 }
 
-/** The index of Sluice's own pages. The build of the package writes it; a checkout does not have it. */
-export const indexFile = "plugins/tools/docs-search/index.json";
+/** The list and the index of Sluice's own pages. The build of the package writes them; a checkout does not have them. */
+const written = {
+  list: "plugins/tools/docs-search/pages.json",
+  index: "plugins/tools/docs-search/index.json",
+};
 
-async function ownIndex(own: readonly Page[]): Promise<SearchIndex> {
-  const file = packageFile(indexFile);
-  if (existsSync(file)) return SearchIndex.load(await readFile(file, "utf8"));
-  const parsed = await parsePages(own);
-  return SearchIndex.build(parsed.flatMap(({ paragraphs }) => paragraphs));
+/** Returns the paths and contents of the files that the build of the package writes. */
+export async function ownFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
+  return [
+    [written.list, JSON.stringify(await ownList())],
+    [written.index, (await ownIndex()).toJson()],
+  ];
 }
 
-/** Returns the content of `indexFile`. */
-export async function ownIndexJson(): Promise<string> {
-  return (await ownIndex(await ownPages())).toJson();
+async function ownList(): Promise<ListedPage[]> {
+  const file = packageFile(written.list);
+  // Only `ownFiles` returns this text.
+  if (existsSync(file)) return JSON.parse(await readFile(file, "utf8")) as ListedPage[];
+  return (await ownPages()).map((page) => ({
+    url: page.url,
+    title: firstHeading(page),
+    bytes: Buffer.byteLength(page.markdown),
+  }));
+}
+
+async function ownIndex(): Promise<SearchIndex> {
+  const file = packageFile(written.index);
+  if (existsSync(file)) return SearchIndex.load(await readFile(file, "utf8"));
+  const parsed = await parsePages(await ownPages());
+  return SearchIndex.build(parsed.flatMap(({ paragraphs }) => paragraphs));
 }
 
 /** Sluice's own pages start with their title, which has no markup. */

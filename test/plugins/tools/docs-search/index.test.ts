@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openLibrary, ownIndexJson } from "../../../../plugins/tools/docs-search/library.ts";
+import { openLibrary, ownFiles } from "../../../../plugins/tools/docs-search/library.ts";
 import type { Paragraph } from "../../../../plugins/tools/docs-search/paragraphs.ts";
 import { SearchIndex } from "../../../../plugins/tools/docs-search/search-index.ts";
 
@@ -91,8 +91,11 @@ test("an index that is loaded finds the same as the one that was written, and ca
   );
 });
 
-test("the index that the build writes finds what a checkout finds", async () => {
-  const written = await SearchIndex.load(await ownIndexJson());
+test("the list and the index that the build writes have what a checkout finds", async () => {
+  const [[, list] = [], [, index = ""] = []] = await ownFiles();
+  const written = await SearchIndex.load(index);
   const library = await openLibrary({ own: true, folders: [] }, import.meta.dirname);
+  assert.equal(list, JSON.stringify(library.pages));
+  for (const { bytes, read } of library.pages) assert.equal(Buffer.byteLength(await read()), bytes);
   assert.deepEqual(written.search("credit limit", 3), await library.search("credit limit", 3));
 });
