@@ -29,6 +29,26 @@ export function answerBody(methods: ReadonlyMap<string, Method>, text: string): 
   return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
 }
 
+/** A call with its params by position. */
+interface Call {
+  readonly id: unknown;
+  readonly method: string;
+  readonly args: readonly unknown[];
+}
+
+/** Returns the call in a message of a WebSocket. Undefined if the text is not a single call. */
+export function readCall(text: string): Call | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { id = null, method, params } = members(value);
+  if (typeof method !== "string") return undefined;
+  return { id, method, args: Array.isArray(params) ? params : [] };
+}
+
 /** `unreadable`: answer to an item without a usable id. */
 function answerOne(
   methods: ReadonlyMap<string, Method>,
