@@ -15,12 +15,8 @@ type Id = string | number | null;
 export function answerBody(methods: ReadonlyMap<string, Method>, text: string): Answer {
   const first = /^\s*(.)/s.exec(text)?.[1];
   if (first !== "{" && first !== "[") return { status: 400, body: parseError };
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return { status: 200, body: parseError };
-  }
+  const value = parsed(text);
+  if (value === undefined) return { status: 200, body: parseError };
   if (!Array.isArray(value)) return { status: 200, body: answerOne(methods, value, parseError) };
   if (value.length === 0) return { status: 200, body: invalidRequest(null) };
   // One by one and in order, like a node.
@@ -38,15 +34,18 @@ interface Call {
 
 /** Returns the call in a message of a WebSocket. Undefined if the text is not a single call. */
 export function readCall(text: string): Call | undefined {
-  let value: unknown;
+  const { id = null, method, params } = members(parsed(text));
+  if (typeof method !== "string") return undefined;
+  return { id, method, args: Array.isArray(params) ? params : [] };
+}
+
+/** Returns the value of a JSON text. Undefined if it is not JSON. */
+function parsed(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
-  const { id = null, method, params } = members(value);
-  if (typeof method !== "string") return undefined;
-  return { id, method, args: Array.isArray(params) ? params : [] };
 }
 
 /** `unreadable`: answer to an item without a usable id. */

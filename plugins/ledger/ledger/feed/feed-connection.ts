@@ -4,9 +4,11 @@
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { memberAt } from "../json-part.ts";
+import type { PoolConfig } from "../options.ts";
 import { failures } from "../pool/failure.ts";
 import { NodeCall } from "../pool/node-call.ts";
 import { NodeConnection } from "../pool/node-connection.ts";
+import { EventRate } from "./event-rate.ts";
 
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
 const defaultBaseRate = 100;
@@ -27,6 +29,19 @@ export interface FeedLimits {
   readonly messageBytes: number;
   /** Maximum number of notifications per second in addition to 50 per subscription (default 100). */
   readonly baseRate?: number;
+}
+
+const maxMessageBytes = 16 * 1_048_576;
+
+/** Returns the limits of connections to the nodes of an upstream. */
+export function feedLimits({
+  connectMs,
+  headersMs,
+  idleMs,
+  answerBytes,
+}: Pick<PoolConfig, "connectMs" | "headersMs" | "idleMs" | "answerBytes">): FeedLimits {
+  const messageBytes = Math.min(answerBytes, maxMessageBytes);
+  return { connectMs, answerMs: headersMs + idleMs, messageBytes };
 }
 
 /** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
@@ -71,12 +86,12 @@ export class FeedConnection {
   readonly #receivers = new Map<string, (result: string) => void>();
   #isClosed = false;
   #isOverLimit = false;
-  #rateSince = 0;
-  #rateCount = 0;
+  readonly #rate: EventRate;
 
   /** `onLost`: called at most once, and not after `close`. */
   constructor(url: URL, clock: Clock, limits: FeedLimits, onLost: (reason: string) => void) {
     this.#clock = clock;
+    this.#rate = new EventRate(clock);
     this.#limits = limits;
     this.#onLost = onLost;
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -170,14 +185,9 @@ export class FeedConnection {
     const id = memberAt(bytes, ["params", "subscription"]);
     const result = memberAt(bytes, ["params", "result"]);
     if (id === undefined || result === undefined) return this.#lose("not a notification");
-    const now = this.#clock.monotonic();
-    if (now - this.#rateSince >= 1000) {
-      this.#rateSince = now;
-      this.#rateCount = 0;
-    }
     const maxRate =
       (this.#limits.baseRate ?? defaultBaseRate) + ratePerSubscription * this.#receivers.size;
-    if (++this.#rateCount > maxRate) return this.#lose("too many notifications");
+    if (this.#rate.isAbove(maxRate)) return this.#lose("too many notifications");
     this.#receivers.get(id)?.(result);
   }
 
