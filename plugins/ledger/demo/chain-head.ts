@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { RecordedChain } from "./chain.ts";
 import { RpcFailure, invalidParams } from "./failure.ts";
+import { readCall } from "./json-rpc.ts";
 import type { Method } from "./method.ts";
 import { readHash, readHex, readText } from "./params.ts";
 import type { RecordedBlock } from "./recording.ts";
@@ -38,10 +39,9 @@ export class DemoFollows {
 
   /** Answers a call. Returns false, and sends nothing, if the text is not a call of these methods. */
   answer(text: string, send: Send): boolean {
-    const call = text.includes('"chainHead_v1_') ? parsed(text) : undefined;
-    if (!isObject(call) || typeof call["method"] !== "string") return false;
-    const { id = null, method, params } = call;
-    const args: readonly unknown[] = Array.isArray(params) ? params : [];
+    const call = text.includes('"chainHead_v1_') ? readCall(text) : undefined;
+    if (call === undefined) return false;
+    const { id, method, args } = call;
     const events: [follow: string, event: object][] = [];
     const reply = (outcome: object): void =>
       send(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
@@ -195,12 +195,4 @@ function encodeHeader({ header }: RecordedBlock): string {
 /** SCALE's compact encoding of a number below 64, in hexadecimal. The recording has nine blocks. */
 function compact(number: number): string {
   return (number << 2).toString(16).padStart(2, "0");
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

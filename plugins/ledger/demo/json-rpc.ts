@@ -15,18 +15,37 @@ type Id = string | number | null;
 export function answerBody(methods: ReadonlyMap<string, Method>, text: string): Answer {
   const first = /^\s*(.)/s.exec(text)?.[1];
   if (first !== "{" && first !== "[") return { status: 400, body: parseError };
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return { status: 200, body: parseError };
-  }
+  const value = parsed(text);
+  if (value === undefined) return { status: 200, body: parseError };
   if (!Array.isArray(value)) return { status: 200, body: answerOne(methods, value, parseError) };
   if (value.length === 0) return { status: 200, body: invalidRequest(null) };
   // One by one and in order, like a node.
   const answers = value.map((item) => answerOne(methods, item, invalidRequest(null)));
   const given = answers.filter((answer) => answer !== "");
   return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
+}
+
+/** A call with its params by position. */
+interface Call {
+  readonly id: unknown;
+  readonly method: string;
+  readonly args: readonly unknown[];
+}
+
+/** Returns the call in a message of a WebSocket. Undefined if the text is not a single call. */
+export function readCall(text: string): Call | undefined {
+  const { id = null, method, params } = members(parsed(text));
+  if (typeof method !== "string") return undefined;
+  return { id, method, args: Array.isArray(params) ? params : [] };
+}
+
+/** Returns the value of a JSON text. Undefined if it is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** `unreadable`: answer to an item without a usable id. */

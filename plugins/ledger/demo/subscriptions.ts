@@ -3,7 +3,7 @@
  * the first notification.
  */
 import { randomBytes } from "node:crypto";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { readCall } from "./json-rpc.ts";
 import type { Method } from "./method.ts";
 
 interface Kind {
@@ -37,10 +37,9 @@ export class DemoSubscriptions {
 
   /** Returns the messages to send. Undefined if the text is not a call of a subscription or has invalid parameters. */
   answer(text: string): readonly string[] | undefined {
-    const call = text.includes("ubscribe") ? parsed(text) : undefined;
-    if (!isObject(call) || typeof call["method"] !== "string") return undefined;
-    const { id = null, method, params } = call;
-    const args: readonly unknown[] = Array.isArray(params) ? params : [];
+    const call = text.includes("ubscribe") ? readCall(text) : undefined;
+    if (call === undefined) return undefined;
+    const { id, method, args } = call;
     const answer = (result: unknown): string => JSON.stringify({ jsonrpc: "2.0", id, result });
     if (unsubscribe.test(method)) return [answer(this.#open.delete(String(args[0])))];
     const kind = kinds.get(method);
@@ -64,13 +63,5 @@ export class DemoSubscriptions {
     } catch {
       return undefined;
     }
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -1,7 +1,6 @@
 /** The documentation of the node proxy's requests and answers (gateway.md, "POST /v1/ledger/rpc"). */
 import type { Operation } from "sluice-gateway/plugin";
-
-const id = { type: ["string", "number", "null"] };
+import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/toolkit";
 
 const request = {
   type: "object",
@@ -9,7 +8,7 @@ const request = {
     jsonrpc: { const: "2.0" },
     id: {
       description: "Returned unchanged. A request without an id is neither forwarded nor answered.",
-      ...id,
+      ...jsonRpcId,
     },
     method: { description: "Whitelisted method of the node.", type: "string" },
     params: { type: ["array", "object", "null"], items: {} },
@@ -17,27 +16,10 @@ const request = {
   required: ["jsonrpc", "method"],
 };
 
-const result = {
-  type: "object",
-  properties: {
-    jsonrpc: { const: "2.0" },
-    id,
-    result: { description: "Result of the node, byte for byte." },
-  },
-  required: ["jsonrpc", "id", "result"],
-};
-const failure = {
-  type: "object",
-  properties: {
-    jsonrpc: { const: "2.0" },
-    id,
-    error: {
-      description:
-        "Error of the gateway (-32700, -32600, -32601, -32603), or of the node, unchanged.",
-    },
-  },
-  required: ["jsonrpc", "id", "error"],
-};
+const result = jsonRpcResult({ description: "Result of the node, byte for byte." });
+const failure = jsonRpcFailure({
+  description: "Error of the gateway (-32700, -32600, -32601, -32603), or of the node, unchanged.",
+});
 const response = { oneOf: [result, failure] };
 
 export const operation: Operation = {

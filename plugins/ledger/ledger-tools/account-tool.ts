@@ -1,8 +1,8 @@
 /** The tool that reads an account: nonce, references and balances. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
-import { unknownFault } from "./block.ts";
+import { decodedAt } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
-import { capability, readsChain } from "./tool-defaults.ts";
+import { readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
 interface AccountInput {
@@ -32,8 +32,7 @@ export function accountTool(chain: Chain): Tool<never> {
       },
     },
     price: 500,
-    capability,
-    annotations: readsChain("Account"),
+    ...readsChain("Account"),
     call: (input, context) => account(chain, input, context),
   };
   return getAccount;
@@ -51,12 +50,8 @@ async function account(
   if (id === undefined) return badAddress;
   const at = blockHash?.toLowerCase();
   const found = await decoder.account(id, at, context);
-  if (found.ok && !isEmptyAccount(found.json)) return found;
   if (at === undefined) return found.ok ? found : decodeFailureOf(found);
-  const unknown = await unknownFault(chain, at, context);
-  if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
-  if (found.ok) return found;
-  return decodeFailureOf(found, unknown === undefined ? "known" : undefined);
+  return decodedAt(chain, at, found, { isEmpty: isEmptyAccount, context });
 }
 
 /** Returns true for an account without references. chopsticks also returns that for any account at an unknown block. */

@@ -1,8 +1,8 @@
 /** Tools that read a block: as the node returns it, decoded, or its events. */
 import type { Tool, ToolContext, ToolResult } from "sluice-gateway/services";
-import { findBlock, unknownFault, type BlockInput } from "./block.ts";
+import { decodedAt, findBlock, type BlockInput } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";
-import { capability, readsChain } from "./tool-defaults.ts";
+import { readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
 // The schema does not state that exactly one of the two is required, because agents do not support `oneOf` at the root.
@@ -29,8 +29,7 @@ export function blockTools(chain: Chain): Tool<never>[] {
       "Gets a block by height or hash, with its header and its extrinsics as hex. Give exactly one of height and hash.",
     inputSchema: blockInput,
     price: 1000,
-    capability,
-    annotations: readsChain("Block"),
+    ...readsChain("Block"),
     async call(input, context) {
       const found = await findBlock(chain, input, context);
       return found.ok ? { ok: true, json: `{"block":${found.json}}` } : found;
@@ -42,8 +41,7 @@ export function blockTools(chain: Chain): Tool<never>[] {
       "Gets a block by height or hash with its extrinsics decoded to pallet and method, and its events. Arguments and event data stay SCALE-encoded hex. Give exactly one of height and hash.",
     inputSchema: blockInput,
     price: 2000,
-    capability,
-    annotations: readsChain("Decoded block"),
+    ...readsChain("Decoded block"),
     call: (input, context) => decodedBlock(chain, input, context),
   };
   const getEvents: Tool<EventsInput> = {
@@ -56,8 +54,7 @@ export function blockTools(chain: Chain): Tool<never>[] {
       properties: { blockHash: hexSchema("Hash of the block: 0x and 64 hex digits.") },
     },
     price: 1500,
-    capability,
-    annotations: readsChain("Events of a block"),
+    ...readsChain("Events of a block"),
     call: ({ blockHash }, context) => eventsOf(chain, blockHash, context),
   };
   return [getBlock, getBlockDecoded, getEvents];
@@ -93,10 +90,6 @@ async function eventsOf(
   if (fault !== undefined) return fault;
   const hash = blockHash.toLowerCase();
   const events = await chain.decoder.events(hash, context);
-  if (events.ok && events.json !== "[]") return events;
-  // Only the genesis block has no events. It is more likely that the block does not exist.
-  const unknown = await unknownFault(chain, hash, context);
-  if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
-  if (events.ok) return events;
-  return decodeFailureOf(events, unknown === undefined ? "known" : undefined);
+  // Only the genesis block has no events.
+  return decodedAt(chain, hash, events, { isEmpty: (json) => json === "[]", context });
 }

@@ -1,11 +1,18 @@
 /** Finds blocks by height or hash, and checks whether a block exists. */
-import { toolFailure, type ToolContext, type ToolFailure } from "sluice-gateway/services";
+import {
+  toolFailure,
+  type DecodedJson,
+  type ToolContext,
+  type ToolFailure,
+  type ToolResult,
+} from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { blockHashFault } from "./hex.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
 import {
   callMethod,
   callForValue,
+  decodeFailureOf,
   failureOf,
   unreadableAnswer,
   unknownBlock,
@@ -119,6 +126,23 @@ export async function unknownFault(
   const height = numberOf(reply.value);
   if (height === undefined) return unreadableAnswer;
   return height === 0 ? genesisFault(chain, hash, context) : undefined;
+}
+
+/**
+ * Returns what was decoded at a block, or a failure if the block does not exist. `isEmpty`: true for a value that is more
+ * likely to mean that the block does not exist.
+ */
+export async function decodedAt(
+  chain: Chain,
+  hash: string,
+  decoded: DecodedJson,
+  read: { readonly isEmpty: (json: string) => boolean; readonly context: ToolContext },
+): Promise<ToolResult> {
+  if (decoded.ok && !read.isEmpty(decoded.json)) return decoded;
+  const unknown = await unknownFault(chain, hash, read.context);
+  if (unknown?.code === "GATEWAY_NOT_FOUND") return unknown;
+  if (decoded.ok) return decoded;
+  return decodeFailureOf(decoded, unknown === undefined ? "known" : undefined);
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { numberOf } from "./block.ts";
 import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
-import { capability, noInput, readsChain } from "./tool-defaults.ts";
+import { noInput, readsChain } from "./tool-defaults.ts";
 import { callMethod, callForValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** decisions.md section 6. */
@@ -15,8 +15,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
     description: "Returns the number of peers of the node, and whether it is still syncing.",
     inputSchema: noInput,
     price: 100,
-    capability,
-    annotations: readsChain("Node health"),
+    ...readsChain("Node health"),
     async call(_, context) {
       const reply = await healthOf(chain, context);
       return reply.ok ? { ok: true, value: reply.value } : reply;
@@ -27,8 +26,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
     description: "Returns the name of the chain, and the name and version of the node software.",
     inputSchema: noInput,
     price: 100,
-    capability,
-    annotations: readsChain("Node information"),
+    ...readsChain("Node information"),
     call: (_, context) => nodeInfo(chain, context),
   };
   const getChainStats: Tool<object> = {
@@ -37,8 +35,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
       "Returns in one call: the name and type of the chain, its latest and its finalized block, the health of the node, and the symbol and decimals of the token.",
     inputSchema: noInput,
     price: 500,
-    capability,
-    annotations: readsChain("Chain statistics"),
+    ...readsChain("Chain statistics"),
     call: (_, context) => chainStats(chain, context),
   };
   return [getHealth, getNodeInfo, getChainStats];

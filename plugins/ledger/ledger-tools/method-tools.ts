@@ -36,8 +36,7 @@ export function methodTools(chain: Chain): Tool<never>[] {
       },
     },
     price: 1000,
-    capability,
-    annotations: readsChain("Node method"),
+    ...readsChain("Node method"),
     call: (input, context) => callMethod(chain, input, context),
   };
   const listMethods: Tool<ListInput> = {
@@ -56,7 +55,7 @@ export function methodTools(chain: Chain): Tool<never>[] {
     price: 100,
     capability,
     // The list comes from the gateway itself.
-    annotations: { ...readsChain("Node methods"), openWorldHint: false },
+    annotations: { ...readsChain("Node methods").annotations, openWorldHint: false },
     call: ({ namespace = "" }) => ({ ok: true, value: { methods: listed(chain, namespace) } }),
   };
   return [rpc, listMethods];

@@ -10,7 +10,7 @@ import { isObject } from "sluice-gateway/internal/toolkit";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
 import { parseOrUndefined } from "../ledger/json-part.ts";
-import { capability, readsChain } from "./tool-defaults.ts";
+import { readsChain } from "./tool-defaults.ts";
 import { callMethod, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
@@ -44,8 +44,7 @@ export function storageTools(chain: Chain): Tool<never>[] {
       properties: { key: hexSchema("The storage key, 0x-prefixed hex."), blockHash },
     },
     price: keyMilliCu,
-    capability,
-    annotations: readsChain("Storage value"),
+    ...readsChain("Storage value"),
     call: (input, context) => storageValue(chain, input, context),
   };
   const queryStorage: Tool<QueryInput> = {
@@ -67,8 +66,7 @@ export function storageTools(chain: Chain): Tool<never>[] {
       },
     },
     price: { estimateMilliCu: keyMilliCu, of: ({ keys }: QueryInput) => keys.length * keyMilliCu },
-    capability,
-    annotations: readsChain("Storage values"),
+    ...readsChain("Storage values"),
     call: (input, context) => storageValues(chain, input, context),
   };
   return [getStorage, queryStorage];

@@ -25,7 +25,17 @@ const doneEvents = {
 } as const;
 const members = { body: "value", call: "output", storage: "items" } as const;
 
-export interface OperationDeps {
+/** What operations need to know about the output of their connection, and report to it. */
+export interface OperationOutput {
+  /** True while so much output waits for the client that nothing more is sent. */
+  readonly isBusy: () => boolean;
+  /** Changes the number of characters that wait for the client. Returns false if there are too many. */
+  readonly hold: (chars: number) => boolean;
+  /** Called with each charge that is being written. */
+  readonly onCharge: (written: Promise<unknown>) => void;
+}
+
+export interface OperationDeps extends OperationOutput {
   readonly id: string;
   readonly follow: ClientFollow;
   readonly method: FollowMethod;
@@ -33,14 +43,8 @@ export interface OperationDeps {
   readonly parts: readonly FollowOperation[];
   readonly payment: Payment;
   readonly send: (event: string) => void;
-  /** True while so much output waits for the client that nothing more is sent. */
-  readonly isBusy: () => boolean;
-  /** Changes the number of characters that wait for the client. Returns false if there are too many. */
-  readonly hold: (chars: number) => boolean;
   /** Called once, when the operation no longer counts as one of the client. */
   readonly onEnd: () => void;
-  /** Called with each charge that is being written. */
-  readonly onCharge: (written: Promise<unknown>) => void;
 }
 
 export class Operation {

@@ -8,23 +8,17 @@ import type {
   NotificationListener,
 } from "sluice-gateway/services";
 import type { Refusal } from "./call-replies.ts";
-import { Operation } from "./follow-operation.ts";
+import { Operation, type OperationOutput } from "./follow-operation.ts";
 import type { Quota } from "./key-limit.ts";
 import type { Payer } from "./payer.ts";
 
 /** Maximum number of operations of a follow (decisions.md section 14). */
 const maxOperations = 16;
 
-export interface FollowUpstreamDeps {
+export interface FollowUpstreamDeps extends OperationOutput {
   readonly payer: Payer;
   /** The key's limit on operations. Each item of a storage operation counts as one. */
   readonly quota: Quota;
-  /** True while so much output waits for the client that nothing more is sent. */
-  readonly isBusy: () => boolean;
-  /** Changes the number of characters that wait for the client. Returns false if there are too many. */
-  readonly hold: (chars: number) => boolean;
-  /** Called with each charge that is being written. */
-  readonly onCharge: (written: Promise<unknown>) => void;
 }
 
 /** An operation that was started. `parts`: number of its parts, which can be smaller than the requested number. */

@@ -72,6 +72,16 @@ export interface SessionDeps {
   readonly wantedProof: string | undefined;
 }
 
+/**
+ * The states of a connection. Each can be followed by any later one.
+ *
+ * - `open`: messages are read and answered.
+ * - `goingAway`: the gateway is stopping. No more messages are read, and running calls are answered.
+ * - `closed`: nothing more is read or sent, because the gateway has closed the connection.
+ * - `ended`: the connection no longer exists. Running calls are completed and charged.
+ */
+type State = "open" | "goingAway" | "closed" | "ended";
+
 export class Session {
   /** Resolves when the connection has ended and every call has been charged or released. */
   readonly finished: Promise<void>;
@@ -90,10 +100,7 @@ export class Session {
   /** Messages above `maxInFlight` that arrived in the same read of the socket. */
   readonly #waiting: Buffer[] = [];
   #isPaused = false;
-  /** True after the connection has ended. No more messages are read or sent. */
-  #isClosed = false;
-  #hasEnded = false;
-  #isGoingAway = false;
+  #state: State = "open";
 
   constructor(connection: Connection, deps: SessionDeps) {
     this.#connection = connection;
@@ -154,7 +161,7 @@ export class Session {
   }
 
   #onMessage(data: Buffer): void {
-    if (this.#isClosed || this.#isGoingAway) return;
+    if (this.#state !== "open") return;
     const { length } = data;
     const isHeld = this.#messages.add(length);
     if (isHeld && this.#inFlight >= maxInFlight) this.#waiting.push(data);
@@ -214,7 +221,7 @@ export class Session {
     let answer: RpcAnswer;
     try {
       const { x, memory } = this.#deps;
-      const running = rpc.run({ clientLeft: this.#hasEnded, facts: x.facts }, memory);
+      const running = rpc.run({ clientLeft: this.#state === "ended", facts: x.facts }, memory);
       answer = running instanceof Promise ? await this.#messages.waitFor(rpc, running) : running;
     } catch (error) {
       payment.release();
@@ -251,7 +258,7 @@ export class Session {
     this.#messages.remove(heldBytes);
     const next = this.#isClosed ? undefined : this.#waiting.shift();
     if (next !== undefined) return this.#begin(next, next.length);
-    if (this.#hasEnded && this.#inFlight === 0) return this.#end();
+    if (this.#state === "ended" && this.#inFlight === 0) return this.#end();
     this.#closeIfDrained();
     this.#pauseIfBusy();
     this.#resume();
@@ -271,33 +278,36 @@ export class Session {
     this.#connection.resume();
   }
 
+  get #isClosed(): boolean {
+    return this.#state === "closed" || this.#state === "ended";
+  }
+
   #isBusy(): boolean {
     return this.#inFlight >= maxInFlight || this.#connection.unsentBytes > pausingBytes;
   }
 
   /** Called when the gateway is stopping. Running calls are answered. */
   #onGoAway(): void {
-    this.#isGoingAway = true;
+    if (this.#state === "open") this.#state = "goingAway";
     this.#follows.drain();
     this.#archive.drain();
     this.#closeIfDrained();
   }
 
   #closeIfDrained(): void {
-    if (!this.#isGoingAway || this.#inFlight > 0) return;
+    if (this.#state !== "goingAway" || this.#inFlight > 0) return;
     this.#close(closeCodes.goingAway, "the gateway is stopping");
   }
 
   #close(code: number, reason: string): void {
     if (this.#isClosed) return;
-    this.#isClosed = true;
+    this.#state = "closed";
     this.#release();
     this.#connection.close(code, reason);
   }
 
   #onClose(): void {
-    this.#isClosed = true;
-    this.#hasEnded = true;
+    this.#state = "ended";
     this.#release();
     if (this.#inFlight === 0) this.#end();
   }

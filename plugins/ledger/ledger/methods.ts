@@ -50,129 +50,13 @@ export const unknownMethod: KnownMethod = {
 const tenth = { cuMilli: 100, cheap: true } as const;
 const fifth = { cuMilli: 200, cheap: true } as const;
 
-const system: Record<string, KnownMethod> = {
-  system_chain: { params: [], ...tenth, lifetime: "constant" },
-  system_chainType: { params: [], ...tenth, lifetime: "constant" },
-  system_name: { params: [], ...tenth, lifetime: "constant" },
-  system_version: { params: [], ...tenth, lifetime: "constant" },
-  // Not cheap: a chain may include its genesis in the properties (436 KB on Midnight).
-  system_properties: { params: [], cuMilli: 100, lifetime: "constant" },
-  system_accountNextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
-  account_nextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
-  system_dryRun: { params: ["hexExtrinsic"], cuMilli: 10_000, lifetime: "personal" },
-  system_dryRunAt: {
-    params: ["hexExtrinsic", "blockHash"],
-    cuMilli: 10_000,
-    lifetime: "personal",
-    hashParam: 1,
-  },
-  system_health: { params: [], ...tenth, lifetime: "moving", optional: true },
-  system_syncState: { params: [], ...tenth, lifetime: "moving", optional: true },
-};
-
-const chain: Record<string, KnownMethod> = {
-  chain_getBlock: { params: ["blockHash?"], cuMilli: 1000, lifetime: "block", hashParam: 0 },
-  chain_getBlockHash: { params: ["blockNumber?"], ...fifth, lifetime: "height" },
-  chain_getHeader: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
-  chain_getFinalizedHead: { params: [], ...tenth, lifetime: "moving" },
-  chain_getHead: { params: [], ...tenth, lifetime: "moving" },
-  chain_getRuntimeVersion: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
-};
-
-const keysPaged = ["prefix", "count", "startKey?", "blockHash?"];
-const storage = ["storageKey", "blockHash?"];
-const call = ["method", "data", "blockHash?"];
-
-const state: Record<string, KnownMethod> = {
-  state_getMetadata: { params: ["blockHash?"], cuMilli: 2000, lifetime: "hash", hashParam: 0 },
-  state_getRuntimeVersion: { params: ["blockHash?"], ...fifth, lifetime: "hash", hashParam: 0 },
-  state_getStorage: { params: storage, cuMilli: 500, lifetime: "hash", hashParam: 1, cheap: true },
-  state_getStorageAt: {
-    params: storage,
-    cuMilli: 500,
-    lifetime: "hash",
-    hashParam: 1,
-    cheap: true,
-  },
-  state_getStorageHash: { params: storage, ...fifth, lifetime: "hash", hashParam: 1 },
-  state_getStorageHashAt: { params: storage, ...fifth, lifetime: "hash", hashParam: 1 },
-  state_getKeysPaged: { params: keysPaged, cuMilli: 1000, lifetime: "hash", hashParam: 3 },
-  state_getKeysPagedAt: { params: keysPaged, cuMilli: 1000, lifetime: "hash", hashParam: 3 },
-  state_queryStorageAt: {
-    params: ["keys[]", "blockHash?"],
-    cuMilli: 1500,
-    lifetime: "hash",
-    hashParam: 1,
-  },
-  // A range of blocks. Without the second hash, it ends at the head. The oldest block decides which nodes can answer.
-  state_queryStorage: {
-    params: ["keys[]", "fromBlock", "toBlock?"],
-    cuMilli: 1500,
-    lifetime: "moving",
-    hashParam: 1,
-  },
-  state_call: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
-  state_callAt: { params: call, cuMilli: 5000, lifetime: "hash", hashParam: 2 },
-  state_getStorageSize: {
-    params: storage,
-    cuMilli: 200,
-    lifetime: "hash",
-    hashParam: 1,
-    optional: true,
-  },
-  state_getReadProof: {
-    params: ["keys[]", "blockHash?"],
-    cuMilli: 1000,
-    lifetime: "hash",
-    hashParam: 1,
-    optional: true,
-    cheap: true,
-  },
-  state_getChildReadProof: {
-    params: ["childStorageKey", "keys[]", "blockHash?"],
-    cuMilli: 1000,
-    lifetime: "hash",
-    hashParam: 2,
-    optional: true,
-  },
-};
-
-const child = ["childStorageKey", "storageKey", "blockHash?"];
-const childKeys = ["childStorageKey", "prefix", "count", "startKey?", "blockHash?"];
-
-const childstate: Record<string, KnownMethod> = {
-  childstate_getStorage: { params: child, cuMilli: defaultMilliCu, lifetime: "hash", hashParam: 2 },
-  childstate_getStorageHash: {
-    params: child,
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 2,
-  },
-  childstate_getStorageSize: {
-    params: child,
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 2,
-  },
-  childstate_getStorageEntries: {
-    params: ["childStorageKey", "keys[]", "blockHash?"],
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 2,
-  },
-  childstate_getKeysPaged: {
-    params: childKeys,
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 4,
-  },
-  childstate_getKeysPagedAt: {
-    params: childKeys,
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 4,
-  },
-};
+/** Returns a read at the block of its param `blockHash`. */
+const atBlock = (...params: string[]): KnownMethod => ({
+  params,
+  cuMilli: defaultMilliCu,
+  lifetime: "hash",
+  hashParam: params.findIndex((name) => name.startsWith("blockHash")),
+});
 
 /**
  * Returns a read whose answer follows the chain, or depends on more than the block (such as a Cardano follower, or the
@@ -184,12 +68,82 @@ const moving = (...params: string[]): KnownMethod => ({
   lifetime: "moving",
 });
 
+const system: Record<string, KnownMethod> = {
+  system_chain: { params: [], ...tenth, lifetime: "constant" },
+  system_chainType: { params: [], ...tenth, lifetime: "constant" },
+  system_name: { params: [], ...tenth, lifetime: "constant" },
+  system_version: { params: [], ...tenth, lifetime: "constant" },
+  // Not cheap: a chain may include its genesis in the properties (436 KB on Midnight).
+  system_properties: { params: [], cuMilli: 100, lifetime: "constant" },
+  system_accountNextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
+  account_nextIndex: { params: ["accountId"], cuMilli: 500, lifetime: "personal" },
+  system_dryRun: { params: ["hexExtrinsic"], cuMilli: 10_000, lifetime: "personal" },
+  system_dryRunAt: {
+    ...atBlock("hexExtrinsic", "blockHash"),
+    cuMilli: 10_000,
+    lifetime: "personal",
+  },
+  system_health: { params: [], ...tenth, lifetime: "moving", optional: true },
+  system_syncState: { params: [], ...tenth, lifetime: "moving", optional: true },
+};
+
+const chain: Record<string, KnownMethod> = {
+  chain_getBlock: { ...atBlock("blockHash?"), lifetime: "block" },
+  chain_getBlockHash: { params: ["blockNumber?"], ...fifth, lifetime: "height" },
+  chain_getHeader: { ...atBlock("blockHash?"), ...fifth },
+  chain_getFinalizedHead: { params: [], ...tenth, lifetime: "moving" },
+  chain_getHead: { params: [], ...tenth, lifetime: "moving" },
+  chain_getRuntimeVersion: { ...atBlock("blockHash?"), ...fifth },
+};
+
+const keysPaged = atBlock("prefix", "count", "startKey?", "blockHash?");
+const storage = atBlock("storageKey", "blockHash?");
+const call = { ...atBlock("method", "data", "blockHash?"), cuMilli: 5000 };
+
+const state: Record<string, KnownMethod> = {
+  state_getMetadata: { ...atBlock("blockHash?"), cuMilli: 2000 },
+  state_getRuntimeVersion: { ...atBlock("blockHash?"), ...fifth },
+  state_getStorage: { ...storage, cuMilli: 500, cheap: true },
+  state_getStorageAt: { ...storage, cuMilli: 500, cheap: true },
+  state_getStorageHash: { ...storage, ...fifth },
+  state_getStorageHashAt: { ...storage, ...fifth },
+  state_getKeysPaged: keysPaged,
+  state_getKeysPagedAt: keysPaged,
+  state_queryStorageAt: { ...atBlock("keys[]", "blockHash?"), cuMilli: 1500 },
+  // A range of blocks. Without the second hash, it ends at the head. The oldest block decides which nodes can answer.
+  state_queryStorage: {
+    ...moving("keys[]", "fromBlock", "toBlock?"),
+    cuMilli: 1500,
+    hashParam: 1,
+  },
+  state_call: call,
+  state_callAt: call,
+  state_getStorageSize: { ...storage, cuMilli: 200, optional: true },
+  state_getReadProof: { ...atBlock("keys[]", "blockHash?"), optional: true, cheap: true },
+  state_getChildReadProof: {
+    ...atBlock("childStorageKey", "keys[]", "blockHash?"),
+    optional: true,
+  },
+};
+
+const child = atBlock("childStorageKey", "storageKey", "blockHash?");
+const childKeys = atBlock("childStorageKey", "prefix", "count", "startKey?", "blockHash?");
+
+const childstate: Record<string, KnownMethod> = {
+  childstate_getStorage: child,
+  childstate_getStorageHash: child,
+  childstate_getStorageSize: child,
+  childstate_getStorageEntries: atBlock("childStorageKey", "keys[]", "blockHash?"),
+  childstate_getKeysPaged: childKeys,
+  childstate_getKeysPagedAt: childKeys,
+};
+
 const consensus: Record<string, KnownMethod> = {
   author_pendingExtrinsics: { params: [], cuMilli: 1000, lifetime: "personal" },
   grandpa_roundState: moving(),
   grandpa_proveFinality: moving("blockNumber"),
   beefy_getFinalizedHead: moving(),
-  mmr_root: { params: ["blockHash?"], cuMilli: defaultMilliCu, lifetime: "hash", hashParam: 0 },
+  mmr_root: atBlock("blockHash?"),
   mmr_generateProof: {
     ...moving("blockNumbers[]", "bestKnownBlockNumber?", "blockHash?"),
     hashParam: 2,
@@ -208,23 +162,12 @@ const archive: Record<string, KnownMethod> = {
   archive_v1_genesisHash: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
   archive_v1_finalizedHeight: moving(),
   archive_v1_hashByHeight: { params: ["height"], cuMilli: defaultMilliCu, lifetime: "height" },
-  archive_v1_header: {
-    params: ["blockHash"],
-    cuMilli: 200,
-    lifetime: "hash",
-    hashParam: 0,
-  },
-  archive_v1_body: {
-    params: ["blockHash"],
-    cuMilli: defaultMilliCu,
-    lifetime: "hash",
-    hashParam: 0,
-  },
+  archive_v1_header: { ...atBlock("blockHash"), cuMilli: 200 },
+  archive_v1_body: atBlock("blockHash"),
   // The hash pins the answer, but failures are also results ({ success: false }) and must not be cached.
   archive_v1_call: {
-    params: ["blockHash", "function", "callParameters"],
+    ...moving("blockHash", "function", "callParameters"),
     cuMilli: 5000,
-    lifetime: "moving",
     hashParam: 0,
   },
 };
@@ -239,22 +182,11 @@ const chainSpec: Record<string, KnownMethod> = {
 /** Methods of the chain itself. `upstreams.<name>.aliases` maps the prefix `ledger_` to the node's prefix. */
 const ledger: Record<string, KnownMethod> = {
   ledger_apiVersions: { params: [], ...tenth, lifetime: "constant" },
-  ledger_contractState: {
-    params: ["address", "blockHash?"],
-    cuMilli: 2500,
-    lifetime: "hash",
-    hashParam: 1,
-  },
+  ledger_contractState: { ...atBlock("address", "blockHash?"), cuMilli: 2500 },
   // The node also accepts a hash, which the specification does not list.
   ledger_ledgerVersion: { params: [], ...tenth, lifetime: "hash", hashParam: 0 },
-  ledger_zswapStateRoot: { params: ["blockHash?"], cuMilli: 1000, lifetime: "hash", hashParam: 0 },
-  ledger_ledgerStateRoot: {
-    params: ["blockHash?"],
-    cuMilli: 1000,
-    lifetime: "hash",
-    hashParam: 0,
-    optional: true,
-  },
+  ledger_zswapStateRoot: atBlock("blockHash?"),
+  ledger_ledgerStateRoot: { ...atBlock("blockHash?"), optional: true },
 };
 
 /** Known methods, by the name that clients use. */

@@ -66,15 +66,23 @@ export function readRpc(body: Buffer, context: RpcContext): LedgerRpc {
   return read.kind === "malformed" ? parseError : invalidRequest;
 }
 
+type AnsweredItem = Exclude<RpcItem, { readonly kind: "notification" }>;
+
+/** Returns the response to an item that is not a call of a listed method. */
+function refused(item: AnsweredItem): Extract<BatchItem, { readonly kind: "fixed" }> {
+  const isCall = item.kind === "call";
+  const response = errorResponse(item.id, isCall ? "notAllowed" : "invalid");
+  const report = isCall ? refusalOf(item.method, "METHOD_NOT_ALLOWED") : malformed;
+  return { kind: "fixed", response, refusal: report };
+}
+
 function readSingle(item: RpcItem, { listed, calls }: RpcContext): LedgerRpc {
   if (item.kind === "notification") return noResponse;
-  if (item.kind === "invalid") return fixed(errorResponse(item.id, "invalid"), malformed);
-  const methodState = listed.get(item.method);
-  if (methodState === undefined) {
-    const report = refusalOf(item.method, "METHOD_NOT_ALLOWED");
-    return fixed(errorResponse(item.id, "notAllowed"), report);
-  }
-  return new SingleCall(item.id, methodState, item.params, calls);
+  const methodState = item.kind === "call" ? listed.get(item.method) : undefined;
+  if (item.kind === "call" && methodState !== undefined)
+    return new SingleCall(item.id, methodState, item.params, calls);
+  const { response, refusal: report } = refused(item);
+  return fixed(response, report);
 }
 
 function readBatch(
@@ -84,19 +92,9 @@ function readBatch(
   const answered: BatchItem[] = [];
   for (const item of items) {
     if (item.kind === "notification") continue;
-    if (item.kind === "invalid") {
-      const response = errorResponse(item.id, "invalid");
-      answered.push({ kind: "fixed", response, refusal: malformed });
-      continue;
-    }
-    const methodState = listed.get(item.method);
-    if (methodState === undefined) {
-      const response = errorResponse(item.id, "notAllowed");
-      const report = refusalOf(item.method, "METHOD_NOT_ALLOWED");
-      answered.push({ kind: "fixed", response, refusal: report });
-    } else {
-      answered.push({ kind: "call", id: item.id, methodState, params: item.params });
-    }
+    const methodState = item.kind === "call" ? listed.get(item.method) : undefined;
+    if (item.kind !== "call" || methodState === undefined) answered.push(refused(item));
+    else answered.push({ kind: "call", id: item.id, methodState, params: item.params });
   }
   if (answered.length === 0) return noResponse;
   return new Batch(answered, calls, { parallel: batchParallel, bytes: batchBytes });

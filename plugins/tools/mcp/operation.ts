@@ -1,6 +1,7 @@
 /** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
+import { jsonRpcFailure } from "sluice-gateway/internal/toolkit";
 import { maxItems } from "./json-rpc.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 
@@ -80,17 +81,11 @@ const result = {
 };
 
 const failure = {
-  type: "object",
-  properties: {
-    jsonrpc: { const: "2.0" },
-    id: { type: ["string", "number", "null"] },
-    error: {
-      type: "object",
-      properties: { code: { type: "integer" }, message: { type: "string" } },
-      required: ["code", "message"],
-    },
-  },
-  required: ["jsonrpc", "id", "error"],
+  ...jsonRpcFailure({
+    type: "object",
+    properties: { code: { type: "integer" }, message: { type: "string" } },
+    required: ["code", "message"],
+  }),
   examples: [{ jsonrpc: "2.0", id: null, error: { code: -32600, message: "Invalid Request" } }],
 };
 const failures = { "application/json": failure };

@@ -4,39 +4,28 @@
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
+import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/toolkit";
 
-const id = { type: ["string", "number", "null"] };
-
-const result = {
-  type: "object",
-  properties: { jsonrpc: { const: "2.0" }, id, result: { type: "object" } },
-  required: ["jsonrpc", "id", "result"],
-};
+const result = jsonRpcResult({ type: "object" });
 const failure = {
-  type: "object",
-  properties: {
-    jsonrpc: { const: "2.0" },
-    id,
-    error: {
-      type: "object",
-      properties: {
-        code: { type: "integer" },
-        message: { type: "string" },
-        data: {
-          type: "object",
-          properties: {
-            errorCode: {
-              description: "Code of the error, starting with GATEWAY_.",
-              type: "string",
-            },
-            details: { type: "object" },
+  ...jsonRpcFailure({
+    type: "object",
+    properties: {
+      code: { type: "integer" },
+      message: { type: "string" },
+      data: {
+        type: "object",
+        properties: {
+          errorCode: {
+            description: "Code of the error, starting with GATEWAY_.",
+            type: "string",
           },
+          details: { type: "object" },
         },
       },
-      required: ["code", "message"],
     },
-  },
-  required: ["jsonrpc", "id", "error"],
+    required: ["code", "message"],
+  }),
   examples: [
     {
       jsonrpc: "2.0",
@@ -113,7 +102,7 @@ function callOf({ name, description, inputSchema }: CatalogueEntry): JsonSchema 
 function envelope(method: string, params: JsonSchema, isNeeded: boolean): JsonSchema {
   return {
     type: "object",
-    properties: { jsonrpc: { const: "2.0" }, id, method: { const: method }, params },
+    properties: { jsonrpc: { const: "2.0" }, id: jsonRpcId, method: { const: method }, params },
     required: ["jsonrpc", "method", ...(isNeeded ? ["params"] : [])],
   };
 }

@@ -4,6 +4,7 @@
  */
 import type { ArchiveMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
+import { createPricedMethods } from "../priced-methods.ts";
 
 /** decisions.md section 14: an item costs what `chainHead_v1_storage` costs. */
 const itemMilliCu = 500;
@@ -18,14 +19,13 @@ export interface KnownArchiveMethod extends ArchiveMethod {
   readonly stop: readonly [string, ...string[]];
 }
 
-const known: readonly Pick<
-  KnownArchiveMethod,
-  "name" | "notification" | "isPerItem" | "events" | "errorEvent" | "stop"
->[] = [
+const known: readonly KnownArchiveMethod[] = [
   {
     name: "archive_v1_storage",
     notification: "archive_v1_storageEvent",
     isPerItem: true,
+    openMilliCu: itemMilliCu,
+    notificationMilliCu,
     events: ["storage", "storageDone"],
     errorEvent: "storageError",
     stop: ["archive_v1_stopStorage"],
@@ -34,6 +34,8 @@ const known: readonly Pick<
     name: "archive_v1_storageDiff",
     notification: "archive_v1_storageDiffEvent",
     isPerItem: false,
+    openMilliCu,
+    notificationMilliCu,
     events: ["storageDiff", "storageDiffDone"],
     errorEvent: "storageDiffError",
     stop: ["archive_v1_stopStorageDiff", "archive_v1_storageDiff_stopStorageDiff"],
@@ -52,18 +54,9 @@ export interface ArchiveMethods {
 
 /** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
 export function createArchiveMethods(changes: PoolConfig["methods"]): ArchiveMethods {
-  const methods = new Map<string, KnownArchiveMethod>();
-  const stopping = new Map<string, KnownArchiveMethod>();
-  for (const each of known) {
-    const change = changes[each.name];
-    if (change === false) continue;
-    const method: KnownArchiveMethod = {
-      ...each,
-      openMilliCu: change?.cuMilli ?? (each.isPerItem ? itemMilliCu : openMilliCu),
-      notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
-    };
-    methods.set(method.name, method);
-    for (const name of method.stop) stopping.set(name, method);
-  }
-  return { methods, stopping };
+  const { methods, ending } = createPricedMethods(known, changes, ({ name, stop }) => ({
+    opening: [name],
+    ending: stop,
+  }));
+  return { methods, stopping: ending };
 }

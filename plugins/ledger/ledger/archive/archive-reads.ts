@@ -11,6 +11,7 @@ import type {
   OpenedArchiveRead,
 } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
+import { feedLimits } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
 import { memberAt, parseOrUndefined } from "../json-part.ts";
@@ -25,7 +26,6 @@ import {
 const maxLinks = 32;
 /** Maximum number of nodes that are asked for one read. */
 const maxNodes = 3;
-const maxMessageBytes = 16 * 1_048_576;
 /** Maximum number of events that wait for the client. They arrive with the answer of the node, before it can be paused. */
 const maxWaiting = 16_384;
 /**
@@ -78,18 +78,17 @@ export class ArchiveReads implements LedgerArchive {
   readonly #check: Disposable;
 
   constructor({ upstream, pool, clock, log }: ArchiveReadsDeps) {
-    const { connectMs, headersMs, idleMs, answerBytes, methods } = upstream;
-    ({ methods: this.methods, stopping: this.stopping } = createArchiveMethods(methods));
+    ({ methods: this.methods, stopping: this.stopping } = createArchiveMethods(upstream.methods));
     this.#clock = clock;
-    this.#answerMs = headersMs + idleMs;
-    const messageBytes = Math.min(answerBytes, maxMessageBytes);
+    const limits = feedLimits(upstream);
+    this.#answerMs = limits.answerMs;
     this.#links = new NodeLinks({
       pool,
       clock,
       log,
       // The rate is not limited, because a read can have any number of events. The node waits while the client does
       // not read them.
-      limits: { connectMs, answerMs: this.#answerMs, messageBytes, baseRate: Infinity },
+      limits: { ...limits, baseRate: Infinity },
       maxPerLink: 1,
       maxLinks,
       lostMessage: "the connection of an archive read is lost",

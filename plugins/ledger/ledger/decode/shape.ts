@@ -6,7 +6,7 @@
  * The work is bounded for any input: each part that is visited takes at least one byte, and nesting is limited to
  * `maxDepth`.
  */
-import type { Field, Primitive, TypeDef } from "./type-registry.ts";
+import { primitiveBytes, type Field, type TypeDef } from "./type-registry.ts";
 import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
 
 /** The ways to determine the length of a value (`Shape.op`). */
@@ -43,25 +43,6 @@ export interface Shape {
  */
 const maxDepth = 1024;
 
-/** Number of bytes of the values of each primitive type. Negative if the length differs. */
-export const primitiveBytes: Readonly<Record<Primitive, number>> = {
-  bool: 1,
-  char: 4,
-  str: -1,
-  u8: 1,
-  u16: 2,
-  u32: 4,
-  u64: 8,
-  u128: 16,
-  u256: 32,
-  i8: 1,
-  i16: 2,
-  i32: 4,
-  i64: 8,
-  i128: 16,
-  i256: 32,
-};
-
 const shapeOf = (code: Shape["op"], size: number, parts: readonly Shape[] = []): Shape => ({
   op: code,
   size,
@@ -93,11 +74,9 @@ export class Shapes {
     return this.#sum(types, 0);
   }
 
-  ofFields(fields: readonly Field[]): Shape {
-    return this.#sum(
-      fields.map((field) => field.type),
-      0,
-    );
+  ofFields(fields: readonly Field[], depth = 0): Shape {
+    const types = fields.map(({ type }) => type);
+    return this.#sum(types, depth);
   }
 
   /** Returns the width of the type in bytes. Undefined if its values have different lengths. */
@@ -123,10 +102,7 @@ export class Shapes {
   #make(def: TypeDef, depth: number): Shape {
     switch (def.kind) {
       case "composite":
-        return this.#sum(
-          def.fields.map((field) => field.type),
-          depth,
-        );
+        return this.ofFields(def.fields, depth);
       case "tuple":
         return this.#sum(def.of, depth);
       case "variant":
@@ -152,14 +128,7 @@ export class Shapes {
   }
 
   #choice(def: TypeDef & { kind: "variant" }, depth: number): Shape {
-    const cases = def.variants.map((variant) =>
-      variant === undefined
-        ? undefined
-        : this.#sum(
-            variant.fields.map((field) => field.type),
-            depth,
-          ),
-    );
+    const cases = def.variants.map((variant) => variant && this.ofFields(variant.fields, depth));
     return { ...shapeOf(op.choice, 0), cases };
   }
 

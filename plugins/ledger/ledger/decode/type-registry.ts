@@ -30,25 +30,30 @@ export type TypeDef = TypeForm & {
   readonly params: readonly { readonly name: string; readonly type: number | undefined }[];
 };
 
-/** In the order of their SCALE tags. */
-const primitives = [
-  "bool",
-  "char",
-  "str",
-  "u8",
-  "u16",
-  "u32",
-  "u64",
-  "u128",
-  "u256",
-  "i8",
-  "i16",
-  "i32",
-  "i64",
-  "i128",
-  "i256",
-] as const;
-export type Primitive = (typeof primitives)[number];
+/**
+ * Number of bytes of the values of each primitive type, in the order of their SCALE tags. Negative if the length
+ * differs.
+ */
+export const primitiveBytes = {
+  bool: 1,
+  char: 4,
+  str: -1,
+  u8: 1,
+  u16: 2,
+  u32: 4,
+  u64: 8,
+  u128: 16,
+  u256: 32,
+  i8: 1,
+  i16: 2,
+  i32: 4,
+  i64: 8,
+  i128: 16,
+  i256: 32,
+} as const;
+export type Primitive = keyof typeof primitiveBytes;
+// TypeScript does not know that the keys are the names.
+const primitives = Object.keys(primitiveBytes) as Primitive[];
 
 export function readTypes(cursor: Cursor): TypeDef[] {
   const types: TypeDef[] = [];

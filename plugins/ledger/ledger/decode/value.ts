@@ -4,11 +4,16 @@
  * addresses. An enum becomes `{ Variant: … }`, or its name if it has no fields. A call becomes `{ pallet, method, args
  * }`. The size is limited; `…` marks the place of what was cut.
  */
-import type { Field, Primitive, TypeDef, Variant } from "./type-registry.ts";
 import type { Runtime } from "./runtime.ts";
 import { broken, compactResult, readCompact, skipCompact } from "./scale.ts";
-import { primitiveBytes } from "./shape.ts";
 import { addressOf } from "./ss58.ts";
+import {
+  primitiveBytes,
+  type Field,
+  type Primitive,
+  type TypeDef,
+  type Variant,
+} from "./type-registry.ts";
 
 const ellipsis = "…";
 /** Maximum number of values in one answer. More values, or values that are nested deeper, are cut. */

@@ -2,11 +2,13 @@
  * A WebSocket to one node that carries subscriptions of a pool. The node is hostile input: the size of its messages,
  * their rate and the time for its answers are limited, and anything other than JSON-RPC ends the connection.
  */
-import { malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
 import { memberAt } from "../json-part.ts";
-import { NodeSocket } from "../pool/node-socket.ts";
-import { splitResponse } from "../pool/split-response.ts";
+import type { PoolConfig } from "../options.ts";
+import { failures } from "../pool/failure.ts";
+import { NodeCall } from "../pool/node-call.ts";
+import { NodeConnection } from "../pool/node-connection.ts";
+import { EventRate } from "./event-rate.ts";
 
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
 const defaultBaseRate = 100;
@@ -29,47 +31,80 @@ export interface FeedLimits {
   readonly baseRate?: number;
 }
 
+const maxMessageBytes = 16 * 1_048_576;
+
+/** Returns the limits of connections to the nodes of an upstream. */
+export function feedLimits({
+  connectMs,
+  headersMs,
+  idleMs,
+  answerBytes,
+}: Pick<PoolConfig, "connectMs" | "headersMs" | "idleMs" | "answerBytes">): FeedLimits {
+  const messageBytes = Math.min(answerBytes, maxMessageBytes);
+  return { connectMs, answerMs: headersMs + idleMs, messageBytes };
+}
+
 /** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
 export type FeedAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
-interface FeedRequest {
-  readonly onAnswer: (answer: FeedAnswer) => void;
-  readonly timeout: Disposable;
+/** A call whose answer is passed on as text. */
+class FeedCall extends NodeCall {
+  readonly #timeout: Disposable;
+  readonly #onEnd: (answer: FeedAnswer) => void;
+
+  constructor(
+    method: string,
+    params: string,
+    timeout: Disposable,
+    onEnd: (answer: FeedAnswer) => void,
+  ) {
+    super({ method, params, retry: false, cheap: false });
+    this.#timeout = timeout;
+    this.#onEnd = onEnd;
+  }
+
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    this.#timeout[Symbol.dispose]();
+    this.#onEnd({ kind, text: bytes.toString("utf8", start, end) });
+  }
+
+  onError(): void {
+    this.#timeout[Symbol.dispose]();
+    this.#onEnd(undefined);
+  }
 }
 
 export class FeedConnection {
   /** Resolves to true when the connection is open, or to false if it is lost before that. */
   readonly opened: Promise<boolean>;
   readonly #resolveOpened: (isOpen: boolean) => void;
-  readonly #socket: NodeSocket;
+  readonly #connection: NodeConnection;
   readonly #clock: Clock;
   readonly #limits: FeedLimits;
   readonly #onLost: (reason: string) => void;
-  readonly #requests = new Map<number, FeedRequest>();
   /** The receivers of notifications, by the node's id of the subscription as JSON text. */
   readonly #receivers = new Map<string, (result: string) => void>();
-  #nextId = 0;
   #isClosed = false;
   #isOverLimit = false;
-  #rateSince = 0;
-  #rateCount = 0;
+  readonly #rate: EventRate;
 
   /** `onLost`: called at most once, and not after `close`. */
   constructor(url: URL, clock: Clock, limits: FeedLimits, onLost: (reason: string) => void) {
     this.#clock = clock;
+    this.#rate = new EventRate(clock);
     this.#limits = limits;
     this.#onLost = onLost;
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.opened = promise;
     this.#resolveOpened = resolve;
-    this.#socket = new NodeSocket({
+    this.#connection = new NodeConnection({
       url,
       clock,
       connectMs: limits.connectMs,
       messageBytes: limits.messageBytes,
-      skipUTF8Validation: false,
+      isStrict: true,
       onOpen: () => this.#resolveOpened(true),
-      onMessage: (bytes) => this.#message(bytes),
+      onOther: (bytes) => this.#notification(bytes),
       onLost: (kind, code) => {
         this.#isOverLimit = code === tooLargeCode;
         this.#lose(this.#isOverLimit ? "message too large" : (code ?? kind));
@@ -127,11 +162,11 @@ export class FeedConnection {
 
   /** Reads nothing more from the node, except for messages that have already arrived. */
   pause(): void {
-    this.#socket.pause();
+    this.#connection.pause();
   }
 
   resume(): void {
-    this.#socket.resume();
+    this.#connection.resume();
   }
 
   close(): void {
@@ -140,41 +175,19 @@ export class FeedConnection {
 
   /** Like `request`. `onAnswer` is called before any later message of the node is read. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
-    if (!this.#socket.isOpen || this.#requests.size >= maxRequests) return onAnswer(undefined);
-    const id = ++this.#nextId;
+    const { isOpen, calls } = this.#connection;
+    if (!isOpen || calls.size >= maxRequests) return onAnswer(undefined);
     const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
-    this.#requests.set(id, { onAnswer, timeout });
-    const text = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params === "" ? "[]" : params}}`;
-    this.#socket.send(text);
-  }
-
-  #message(bytes: Buffer): void {
-    if (this.#isClosed) return;
-    const end = skipValue(bytes, skipSpace(bytes, 0, bytes.length), bytes.length, 0, "strict");
-    if (end === malformed || skipSpace(bytes, end, bytes.length) !== bytes.length) {
-      return this.#lose("not JSON");
-    }
-    const answer = splitResponse(bytes);
-    if (answer === undefined) return this.#notification(bytes);
-    const request = this.#requests.get(answer.id);
-    if (request === undefined) return;
-    this.#requests.delete(answer.id);
-    request.timeout[Symbol.dispose]();
-    request.onAnswer({ kind: answer.kind, text: bytes.toString("utf8", answer.start, answer.end) });
+    this.#connection.send(new FeedCall(method, params, timeout, onAnswer));
   }
 
   #notification(bytes: Buffer): void {
     const id = memberAt(bytes, ["params", "subscription"]);
     const result = memberAt(bytes, ["params", "result"]);
     if (id === undefined || result === undefined) return this.#lose("not a notification");
-    const now = this.#clock.monotonic();
-    if (now - this.#rateSince >= 1000) {
-      this.#rateSince = now;
-      this.#rateCount = 0;
-    }
     const maxRate =
       (this.#limits.baseRate ?? defaultBaseRate) + ratePerSubscription * this.#receivers.size;
-    if (++this.#rateCount > maxRate) return this.#lose("too many notifications");
+    if (this.#rate.isAbove(maxRate)) return this.#lose("too many notifications");
     this.#receivers.get(id)?.(result);
   }
 
@@ -189,13 +202,7 @@ export class FeedConnection {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#receivers.clear();
-    void this.#socket.close();
     this.#resolveOpened(false);
-    const waiting = [...this.#requests.values()];
-    this.#requests.clear();
-    for (const { onAnswer, timeout } of waiting) {
-      timeout[Symbol.dispose]();
-      onAnswer(undefined);
-    }
+    void this.#connection.close(failures.closing);
   }
 }

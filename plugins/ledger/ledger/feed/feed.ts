@@ -15,7 +15,12 @@ import type { PoolConfig } from "../options.ts";
 import { maxWaitMs } from "../height-waits.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import { blockNumber } from "../pool/probe.ts";
-import type { FeedAnswer, FeedConnection, FeedLimits } from "./feed-connection.ts";
+import {
+  feedLimits,
+  type FeedAnswer,
+  type FeedConnection,
+  type FeedLimits,
+} from "./feed-connection.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { keysOf, StorageSubscriptions } from "./storage-subscriptions.ts";
 import type { FeedMethod, FeedMethods } from "./subscription-methods.ts";
@@ -23,7 +28,6 @@ import { Topic, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
 const unusedMs = 5_000;
-const maxMessageBytes = 16 * 1_048_576;
 
 const newChain = "the chain has changed or started again";
 const invalidParams =
@@ -64,11 +68,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#deps = deps;
     this.subscribing = methods.subscribing;
     this.unsubscribing = methods.unsubscribing;
-    this.#limits = {
-      connectMs: upstream.connectMs,
-      answerMs: upstream.headersMs + upstream.idleMs,
-      messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
-    };
+    this.#limits = feedLimits(upstream);
     this.#metrics = feedMetrics(upstream.name, metrics);
     this.#connection = new SharedConnection({
       ...deps,

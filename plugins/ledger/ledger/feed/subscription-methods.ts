@@ -4,6 +4,7 @@
  */
 import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
+import { createPricedMethods } from "../priced-methods.ts";
 
 /**
  * Kinds of subscriptions, by what a new subscriber gets:
@@ -17,69 +18,57 @@ import type { PoolConfig } from "../options.ts";
  */
 export type SubscriptionKind = "heads" | "allHeads" | "finalized" | "value" | "events" | "storage";
 
-interface KnownSubscription {
-  /** Names of the method that nodes accept. The first is the one of the whitelist. */
-  readonly names: readonly [string, ...string[]];
-  readonly unsubscribe: readonly [string, ...string[]];
-  readonly notification: string;
-  readonly kind: SubscriptionKind;
-}
-
-/** decisions.md section 14. */
-const openMilliCu = 1000;
-const notificationMilliCu = 100;
-
-const known: readonly KnownSubscription[] = [
-  {
-    names: ["chain_subscribeNewHeads", "chain_subscribeNewHead", "subscribe_newHead"],
-    unsubscribe: ["chain_unsubscribeNewHeads", "chain_unsubscribeNewHead", "unsubscribe_newHead"],
-    notification: "chain_newHead",
-    kind: "heads",
-  },
-  {
-    names: ["chain_subscribeAllHeads"],
-    unsubscribe: ["chain_unsubscribeAllHeads"],
-    notification: "chain_allHead",
-    kind: "allHeads",
-  },
-  {
-    names: ["chain_subscribeFinalizedHeads", "chain_subscribeFinalisedHeads"],
-    unsubscribe: ["chain_unsubscribeFinalizedHeads", "chain_unsubscribeFinalisedHeads"],
-    notification: "chain_finalizedHead",
-    kind: "finalized",
-  },
-  {
-    names: ["state_subscribeRuntimeVersion", "chain_subscribeRuntimeVersion"],
-    unsubscribe: ["state_unsubscribeRuntimeVersion", "chain_unsubscribeRuntimeVersion"],
-    notification: "state_runtimeVersion",
-    kind: "value",
-  },
-  {
-    names: ["state_subscribeStorage"],
-    unsubscribe: ["state_unsubscribeStorage"],
-    notification: "state_storage",
-    kind: "storage",
-  },
-  {
-    names: ["grandpa_subscribeJustifications"],
-    unsubscribe: ["grandpa_unsubscribeJustifications"],
-    notification: "grandpa_justifications",
-    kind: "events",
-  },
-  {
-    names: ["beefy_subscribeJustifications"],
-    unsubscribe: ["beefy_unsubscribeJustifications"],
-    notification: "beefy_justifications",
-    kind: "events",
-  },
-];
-
 /** A subscription method with the members that only the ledger needs. */
 export interface FeedMethod extends SubscriptionMethod {
+  /** Names of the method that nodes accept. The first is the one of the whitelist. */
+  readonly names: readonly string[];
   readonly kind: SubscriptionKind;
   /** The node's name of the unsubscribing method. */
   readonly unsubscribe: string;
 }
+
+/** `names`: see `FeedMethod`. The prices are those of decisions.md section 14. */
+function createMethod(
+  kind: SubscriptionKind,
+  notification: string,
+  names: readonly [string, ...string[]],
+): FeedMethod {
+  const [name] = names;
+  const unsubscribe = unsubscribing(name);
+  return {
+    name,
+    names,
+    notification,
+    kind,
+    unsubscribe,
+    openMilliCu: 1000,
+    notificationMilliCu: 100,
+  };
+}
+
+function unsubscribing(name: string): string {
+  return name.replace("subscribe", "unsubscribe");
+}
+
+const known: readonly FeedMethod[] = [
+  createMethod("heads", "chain_newHead", [
+    "chain_subscribeNewHeads",
+    "chain_subscribeNewHead",
+    "subscribe_newHead",
+  ]),
+  createMethod("allHeads", "chain_allHead", ["chain_subscribeAllHeads"]),
+  createMethod("finalized", "chain_finalizedHead", [
+    "chain_subscribeFinalizedHeads",
+    "chain_subscribeFinalisedHeads",
+  ]),
+  createMethod("value", "state_runtimeVersion", [
+    "state_subscribeRuntimeVersion",
+    "chain_subscribeRuntimeVersion",
+  ]),
+  createMethod("storage", "state_storage", ["state_subscribeStorage"]),
+  createMethod("events", "grandpa_justifications", ["grandpa_subscribeJustifications"]),
+  createMethod("events", "beefy_justifications", ["beefy_subscribeJustifications"]),
+];
 
 export interface FeedMethods {
   readonly subscribing: ReadonlyMap<string, FeedMethod>;
@@ -87,28 +76,15 @@ export interface FeedMethods {
 }
 
 /** Returns true for a method that opens a subscription. Such methods are not in the whitelist. */
-export function isSubscription(name: string): boolean {
-  return known.some(({ names }) => names[0] === name);
+export function isSubscription(method: string): boolean {
+  return known.some(({ name }) => name === method);
 }
 
 /** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
-export function createFeedMethods({ methods }: Pick<PoolConfig, "methods">): FeedMethods {
-  const subscribing = new Map<string, FeedMethod>();
-  const unsubscribing = new Map<string, FeedMethod>();
-  for (const { names, unsubscribe, notification, kind } of known) {
-    const [name] = names;
-    const change = methods[name];
-    if (change === false) continue;
-    const method: FeedMethod = {
-      name,
-      notification,
-      kind,
-      unsubscribe: unsubscribe[0],
-      openMilliCu: change?.cuMilli ?? openMilliCu,
-      notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
-    };
-    for (const each of names) subscribing.set(each, method);
-    for (const each of unsubscribe) unsubscribing.set(each, method);
-  }
-  return { subscribing, unsubscribing };
+export function createFeedMethods(upstream: Pick<PoolConfig, "methods">): FeedMethods {
+  const { methods, ending } = createPricedMethods(known, upstream.methods, ({ names }) => ({
+    opening: names,
+    ending: names.map(unsubscribing),
+  }));
+  return { subscribing: methods, unsubscribing: ending };
 }

@@ -1,10 +1,14 @@
 /** The methods of the group `chainHead_v1`. Source: the JSON-RPC interface specification; prices: decisions.md section 14. */
 import type { FollowMethod, FollowMethods } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
+import { withPrices } from "../priced-methods.ts";
 
-const followMethod = "chainHead_v1_follow";
-const openMilliCu = 1000;
-const notificationMilliCu = 100;
+const followMethod = {
+  name: "chainHead_v1_follow",
+  notification: "chainHead_v1_followEvent",
+  openMilliCu: 1000,
+  notificationMilliCu: 100,
+};
 
 /** Prices in milli-CU. They are those of the comparable reads; storage is priced per item. */
 const prices = {
@@ -18,7 +22,7 @@ const prices = {
 export const followNames: readonly string[] = [
   ...Object.keys(prices),
   "chainHead_v1_continue",
-  followMethod,
+  followMethod.name,
   "chainHead_v1_stopOperation",
   "chainHead_v1_unfollow",
   "chainHead_v1_unpin",
@@ -32,19 +36,14 @@ export function isFollowMethod(name: string): boolean {
 export function createFollowMethods({
   methods,
 }: Pick<PoolConfig, "methods">): FollowMethods | undefined {
-  const change = methods[followMethod];
-  if (change === false) return undefined;
+  const follow = withPrices(followMethod, methods);
+  if (follow === undefined) return undefined;
   const priced = (name: keyof typeof prices): FollowMethod => {
     const own = methods[name];
     return { name, cuMilli: (own === false ? undefined : own?.cuMilli) ?? prices[name] };
   };
   return {
-    follow: {
-      name: followMethod,
-      notification: "chainHead_v1_followEvent",
-      openMilliCu: change?.cuMilli ?? openMilliCu,
-      notificationMilliCu: change?.notificationCuMilli ?? notificationMilliCu,
-    },
+    follow,
     header: priced("chainHead_v1_header"),
     body: priced("chainHead_v1_body"),
     storage: priced("chainHead_v1_storage"),

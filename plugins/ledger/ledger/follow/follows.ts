@@ -5,7 +5,7 @@
 import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import type { AnswerCache } from "../cache.ts";
-import type { FeedAnswer, FeedConnection } from "../feed/feed-connection.ts";
+import { feedLimits, type FeedAnswer, type FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import { maxWaitMs } from "../height-waits.ts";
 import { parseOrUndefined } from "../json-part.ts";
@@ -16,7 +16,6 @@ import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
 /** A follow without clients is kept for this time, because a client often follows again. */
 const unusedMs = 5_000;
-const maxMessageBytes = 16 * 1_048_576;
 
 export interface FollowsDeps {
   readonly upstream: Pick<
@@ -59,16 +58,12 @@ export class Follows implements LedgerFollows {
     this.#deps = deps;
     this.methods = deps.methods;
     this.#metrics = followMetrics(upstream.name, metrics);
-    this.#answerMs = upstream.headersMs + upstream.idleMs;
+    const limits = feedLimits(upstream);
+    this.#answerMs = limits.answerMs;
     this.#connection = new SharedConnection({
       ...deps,
-      limits: {
-        connectMs: upstream.connectMs,
-        answerMs: this.#answerMs,
-        messageBytes: Math.min(upstream.answerBytes, maxMessageBytes),
-        // Each follow limits its own events. Those of operations are not limited, because the gateway requests them.
-        baseRate: Infinity,
-      },
+      // Each follow limits its own events. Those of operations are not limited, because the gateway requests them.
+      limits: { ...limits, baseRate: Infinity },
       lostMessage: "the follows end, because their node is lost",
       onLost: () => this.#onLost(),
       isMissing: (head) => [...this.#shared.keys()].some((follow) => follow.isMissing(head)),

@@ -5,6 +5,7 @@ import type {
   FollowOperation,
   OperationListener,
 } from "sluice-gateway/services";
+import { EventRate } from "../feed/event-rate.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { HeightWaits } from "../height-waits.ts";
 import { memberAt } from "../json-part.ts";
@@ -61,8 +62,7 @@ export class SharedFollow implements FollowOwner {
   #unpinning: string[] = [];
   readonly #headers = new Map<string, Promise<HeaderAnswer>>();
   #hasEnded = false;
-  #rateSince = 0;
-  #rateCount = 0;
+  readonly #rate: EventRate;
   /** Time of the monotonic clock when the node last sent an event, other than those of operations. */
   #eventAt: number;
 
@@ -70,6 +70,7 @@ export class SharedFollow implements FollowOwner {
     this.#id = id;
     this.#link = link;
     this.#heights = new HeightWaits(link.clock);
+    this.#rate = new EventRate(link.clock);
     this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
     this.#operations = new Operations({
@@ -117,7 +118,7 @@ export class SharedFollow implements FollowOwner {
     const event = memberAt(result, ["event"])?.slice(1, -1) ?? "";
     if (event === "stop") return this.#link.onBroken("the node stopped the follow");
     if (event.startsWith("operation") && this.#operations.receive(event, result)) return;
-    if (this.#isFlooded()) return this.#link.onBroken("too many events");
+    if (this.#rate.isAbove(maxEventRate)) return this.#link.onBroken("too many events");
     // An event of an operation that has been stopped.
     if (event.startsWith("operation")) return;
     this.#eventAt = this.#link.clock.monotonic();
@@ -218,15 +219,6 @@ export class SharedFollow implements FollowOwner {
 
   #begin(): void {
     for (const client of this.#clients) client.begin();
-  }
-
-  #isFlooded(): boolean {
-    const now = this.#link.clock.monotonic();
-    if (now - this.#rateSince >= 1000) {
-      this.#rateSince = now;
-      this.#rateCount = 0;
-    }
-    return ++this.#rateCount > maxEventRate;
   }
 
   /** Stops the clients that hold a block for too long. */

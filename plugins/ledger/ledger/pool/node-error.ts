@@ -1,5 +1,6 @@
 /** Decides by a node's error whether the same read may succeed on another node. */
 import { isObject } from "sluice-gateway/internal/toolkit";
+import { parseOrUndefined } from "../json-part.ts";
 
 /** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;
@@ -38,9 +39,5 @@ export function isBusy(error: unknown): boolean {
 /** Parses a short JSON value of a node. Undefined if it is long or is not JSON. */
 export function readSmallJson(bytes: Buffer, start: number, end: number): unknown {
   if (end - start > readBytes) return undefined;
-  try {
-    return JSON.parse(bytes.toString("utf8", start, end));
-  } catch {
-    return undefined;
-  }
+  return parseOrUndefined(bytes.toString("utf8", start, end));
 }

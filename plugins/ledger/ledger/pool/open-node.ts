@@ -30,8 +30,6 @@ export interface NodeOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP. */
-  readonly batching: boolean;
 }
 
 /** Returns one node per URL, in the order of the configuration. */
@@ -45,32 +43,25 @@ export function openNodes(options: NodeOptions): readonly PooledNode[] {
 }
 
 function openNode(options: NodeOptions, url: URL, index: number, label: string): PooledNode {
-  const { upstream, clock, log, batching } = options;
+  const { upstream, clock, log } = options;
   const { connectMs, headersMs, idleMs, answerBytes } = upstream;
   const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock, log };
   const metrics = nodeMetrics(options.metrics, upstream.name, label);
   const probeTimeoutMs = Math.min(upstream.probeTimeoutMs, headersMs);
   // A Substrate node serves both at one port.
   const socketUrl = new URL(url.href.replace(/^http/, "ws"));
+  let client: NodeClient;
+  let probeClient: NodeClient;
   if (url.protocol === "ws:" || url.protocol === "wss:") {
-    const client = new WsClient({ ...limits, connections: 1 });
-    return new PooledNode({
-      index,
-      label,
-      url: socketUrl,
-      client,
-      probeClient: client,
-      metrics,
-      clock,
-      probeTimeoutMs,
-    });
+    client = probeClient = new WsClient({ ...limits, connections: 1 });
+  } else {
+    // One of the connections is reserved for probes, so that a node that is busy with calls does not appear to be
+    // unreachable.
+    const connections = Math.max(1, upstream.connections - 1);
+    client = new BatchingClient(new HttpClient({ ...limits, connections }), clock);
+    // Its connection must be free again when a probe has timed out.
+    probeClient = new HttpClient({ ...limits, headersMs: probeTimeoutMs, connections: 1 });
   }
-  // One of the connections is reserved for probes, so that a node that is busy with calls does not appear to be
-  // unreachable.
-  const http = new HttpClient({ ...limits, connections: Math.max(1, upstream.connections - 1) });
-  const client: NodeClient = batching ? new BatchingClient(http, clock) : http;
-  // Its connection must be free again when a probe has timed out.
-  const probeClient = new HttpClient({ ...limits, headersMs: probeTimeoutMs, connections: 1 });
   return new PooledNode({
     index,
     label,

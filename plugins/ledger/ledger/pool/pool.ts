@@ -32,8 +32,6 @@ export interface PoolOptions {
   readonly metrics: Metrics;
   /** The threads that serve. Undefined if there is one. */
   readonly threads?: Threads | undefined;
-  /** True if the cheap calls of one turn of the event loop are sent as one batch over HTTP (default true). */
-  readonly batching?: boolean;
 }
 
 export interface OpenPool extends NodePool {
@@ -61,8 +59,8 @@ class Pool implements OpenPool, AttemptListener {
   readonly #sampler = roundRobin(1);
   #chain = 0;
 
-  constructor({ upstream, clock, log, metrics, threads, batching = true }: PoolOptions) {
-    const nodes = openNodes({ upstream, clock, log, metrics, batching });
+  constructor({ upstream, clock, log, metrics, threads }: PoolOptions) {
+    const nodes = openNodes({ upstream, clock, log, metrics });
     const isAlone = nodes.length === 1;
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);

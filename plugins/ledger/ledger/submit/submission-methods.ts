@@ -4,27 +4,33 @@
  */
 import type { SubmissionMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
+import { createPricedMethods, type PricedMethods } from "../priced-methods.ts";
 
 /** The method that submits without a watch, so it does not need a connection of its own. */
 export const submitMethod = "author_submitExtrinsic";
 export const submitMilliCu = 10_000;
 
-const known: readonly Pick<SubmissionMethod, "name" | "kind" | "endMethod" | "notification">[] = [
+const prices = { openMilliCu: submitMilliCu, notificationMilliCu: 0 };
+
+const known: readonly SubmissionMethod[] = [
   {
     name: "author_submitAndWatchExtrinsic",
     kind: "legacy",
+    ...prices,
     endMethod: "author_unwatchExtrinsic",
     notification: "author_extrinsicUpdate",
   },
   {
     name: "transactionWatch_v1_submitAndWatch",
     kind: "watch",
+    ...prices,
     endMethod: "transactionWatch_v1_unwatch",
     notification: "transactionWatch_v1_watchEvent",
   },
   {
     name: "transaction_v1_broadcast",
     kind: "broadcast",
+    ...prices,
     endMethod: "transaction_v1_stop",
     notification: "",
   },
@@ -35,25 +41,12 @@ export function isSubmission(name: string): boolean {
   return name === submitMethod || known.some((method) => method.name === name);
 }
 
-export interface SubmissionMethods {
-  readonly methods: ReadonlyMap<string, SubmissionMethod>;
-  readonly ending: ReadonlyMap<string, SubmissionMethod>;
-}
-
 /** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
-export function createSubmissionMethods(changes: PoolConfig["methods"]): SubmissionMethods {
-  const methods = new Map<string, SubmissionMethod>();
-  const ending = new Map<string, SubmissionMethod>();
-  for (const each of known) {
-    const change = changes[each.name];
-    if (change === false) continue;
-    const method: SubmissionMethod = {
-      ...each,
-      openMilliCu: change?.cuMilli ?? submitMilliCu,
-      notificationMilliCu: change?.notificationCuMilli ?? 0,
-    };
-    methods.set(method.name, method);
-    ending.set(method.endMethod, method);
-  }
-  return { methods, ending };
+export function createSubmissionMethods(
+  changes: PoolConfig["methods"],
+): PricedMethods<SubmissionMethod> {
+  return createPricedMethods(known, changes, ({ name, endMethod }) => ({
+    opening: [name],
+    ending: [endMethod],
+  }));
 }

@@ -15,7 +15,7 @@ import { OwnSubscription } from "../feed/own-subscription.ts";
 import { parseOrUndefined } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
-import { createSubmissionMethods, type SubmissionMethods } from "./submission-methods.ts";
+import { createSubmissionMethods } from "./submission-methods.ts";
 
 /** Maximum number of submissions per connection. A node broadcasts at most 16 extrinsics for one connection. */
 const maxPerLink = 16;
@@ -40,8 +40,8 @@ export interface SubmissionsDeps {
 }
 
 export class Submissions implements LedgerSubmissions {
-  readonly methods: SubmissionMethods["methods"];
-  readonly ending: SubmissionMethods["ending"];
+  readonly methods: LedgerSubmissions["methods"];
+  readonly ending: LedgerSubmissions["ending"];
   readonly #links: NodeLinks;
 
   constructor({ upstream, pool, clock, log }: SubmissionsDeps) {

@@ -36,10 +36,7 @@ export interface PoolUnderTest extends AsyncDisposable {
 
 export const PROBE_MS = 5_000;
 
-export function startPool(
-  urls: readonly string[],
-  over: Partial<NodesConfig> & { readonly batching?: boolean } = {},
-): PoolUnderTest {
+export function startPool(urls: readonly string[], over: Partial<NodesConfig> = {}): PoolUnderTest {
   const clock = manualClock();
   const lines: LogLine[] = [];
   const { values, ...metrics } = readableMetrics();
@@ -67,7 +64,7 @@ export function startPool(
     hedging: false,
     ...over,
   };
-  const pool = openPool({ upstream, clock, log, metrics, batching: over.batching ?? false });
+  const pool = openPool({ upstream, clock, log, metrics });
   const send = (wanted: Partial<NodeRequest> = {}): RecordedRequest => {
     const asked = recordRequest(wanted);
     pool.send(asked);

@@ -144,7 +144,7 @@ test("a call whose answer was too large is not retried", async () => {
   assert.equal(a.asked.length + b.asked.length, 1);
 });
 
-test("cheap calls are batched if the pool batches", async () => {
+test("cheap calls are batched", async () => {
   const bodies: string[] = [];
   await using node = await startNode((received) => {
     bodies.push(received.body);
@@ -153,7 +153,7 @@ test("cheap calls are batched if the pool batches", async () => {
     const body = received.body.startsWith("[") ? `[${answers.join(",")}]` : answers.join();
     received.socket.write(response(body));
   });
-  await using under = startPool([node.url], { batching: true });
+  await using under = startPool([node.url]);
   await under.pool.firstProbe;
   const before = bodies.length;
   const calls = Array.from({ length: 5 }, () => under.outcome({ method: "x", cheap: true }));
