@@ -4,7 +4,6 @@
  */
 import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
-/** A method with its price. */
 export interface FollowMethod {
   readonly name: string;
   readonly cuMilli: number;
@@ -89,6 +88,6 @@ export type OpenedFollow =
 export interface LedgerFollows {
   /** Undefined if pipeline.yaml has removed `chainHead_v1_follow`. */
   readonly methods: FollowMethods | undefined;
-  /** Opens a follow. Never rejects. */
+  /** Never rejects. */
   open(withRuntime: boolean): Promise<OpenedFollow>;
 }

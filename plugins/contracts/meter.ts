@@ -68,7 +68,6 @@ export interface MeterUnavailable {
   readonly reason?: string;
 }
 
-/** The request that credit is reserved for. */
 export interface ReservedFor {
   readonly requestId: string;
   readonly surface: string;

@@ -122,7 +122,7 @@ export function readSection(name: string, section: LocatedEntry, faults: Fault[]
   return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
 
-/** Creates one use of a plugin. `source`: the mapping of its options. */
+/** `source`: the mapping of its options. */
 export function pluginUse(name: string, at: Position, source?: LocatedMap): PluginUse {
   if (source === undefined) return { name, at, options: {}, positionOf: () => at };
   return {

@@ -75,7 +75,6 @@ export function coversAllPaths(earlier: string, later: string): boolean {
   });
 }
 
-/** Returns whether a condition's path matches every path of a route. */
 function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
@@ -139,7 +138,6 @@ export function withHead(methods: readonly string[]): readonly string[] {
   return methods.includes("GET") && !methods.includes("HEAD") ? [...methods, "HEAD"] : methods;
 }
 
-/** Returns whether no path of a route matches a condition's path. */
 export function pathNeverMatches(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);

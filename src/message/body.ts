@@ -128,7 +128,7 @@ class ChunkList {
     this.#filled += chunk.copy(this.#block, this.#filled);
   }
 
-  /** Returns all chunks as one. `bytes`: their total length. */
+  /** `bytes`: total length of the chunks. */
   join(bytes: number): Buffer {
     this.#closeBlock();
     return Buffer.concat(this.#chunks, bytes);

@@ -106,7 +106,7 @@ export class ChangeFeed {
   }
 }
 
-/** Returns the number of the newest change. 0 if there is none. */
+/** Returns 0 if there is no change. */
 async function newestChange(query: RunSql): Promise<number> {
   const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
   return number(row ?? {}, "newest");

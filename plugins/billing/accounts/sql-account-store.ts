@@ -36,7 +36,7 @@ export interface SqlAccountStore extends AccountStore {
 /** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
 const maxDoubted = 5;
 
-/** Opens the accounts. All existing changes count as read. Rejects with StoreError. */
+/** All existing changes count as read. Rejects with StoreError. */
 export async function openAccountStore(options: AccountStoreOptions): Promise<SqlAccountStore> {
   const { sql, isShared } = options;
   const { query } = sql;

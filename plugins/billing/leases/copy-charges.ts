@@ -33,7 +33,6 @@ const keepMonths = `
   ON CONFLICT (id) DO UPDATE SET version = known.version + 1, fixed = known.fixed || (
     SELECT coalesce(jsonb_agg(month), '[]') FROM jsonb_array_elements(excluded.fixed) AS each (month)
     WHERE NOT known.fixed @> jsonb_build_array(jsonb_build_object('start', month -> 'start')))`;
-/** Maximum number of charges in a batch. */
 const batchCharges = 1_000;
 
 /**

@@ -56,7 +56,7 @@ export class LeaseSet {
     this.#touched.push(lease);
   }
 
-  /** Changes all leases. This is rare. */
+  /** This is rare. */
   touchAll(change: (lease: Lease) => void): void {
     for (const lease of this.#leases.values()) {
       change(lease);

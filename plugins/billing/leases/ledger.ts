@@ -27,7 +27,6 @@ export interface KeyLimits {
   readonly monthMilliCu: number;
 }
 
-/** The limits of a workspace. */
 export interface WorkspaceLimits {
   readonly kind: "workspace";
   /** Per calendar month. */
@@ -162,7 +161,6 @@ export interface ChargeDetails {
   readonly line: ChargeLine;
 }
 
-/** A batch of charges. */
 export interface PostBatch {
   /** Numbers of the first and the last charge. The charges of a replica are numbered from 1 without gaps. */
   readonly first: number;
@@ -181,7 +179,6 @@ export interface PostReply extends Standing {
 
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
-  /** Adds a replica. */
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is running, and returns the epochs that it must answer. */
   feed(replica: number): Awaitable<FeedReply>;

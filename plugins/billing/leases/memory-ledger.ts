@@ -40,7 +40,6 @@ interface ReplicaRow {
 export interface ScopeRow extends ScopeState {
   /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
-  /** The windows of a key. */
   readonly day: RollingWindow;
   readonly month: RollingWindow;
   /** The charges of a workspace: milli-CU by the start of the month. */

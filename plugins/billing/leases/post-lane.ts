@@ -25,7 +25,6 @@ export class PostLane {
   /** Settled reservations whose charges were never sent, oldest first. */
   #queue: Queued[] = [];
   #queuedCharges = 0;
-  /** The batch in flight. */
   #sent: Batch | undefined;
   /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];

@@ -81,7 +81,6 @@ export class LedgerReplica {
     return this.#state === "gone";
   }
 
-  /** Number of charges that wait to be posted. */
   get queuedCharges(): number {
     return this.#lane.queuedCharges;
   }

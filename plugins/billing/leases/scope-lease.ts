@@ -33,7 +33,6 @@ interface Statement {
   readonly epoch: number;
   /** Number of waiting reservations. */
   readonly needs: number;
-  /** True if it ended the lease. */
   readonly isEnd: boolean;
   /** True if the limits or the month have changed since then. */
   isOutdated: boolean;

@@ -63,7 +63,6 @@ interface ThreadPost {
 interface Batch {
   readonly settled: LeasedReservation[];
   readonly posts: ThreadPost[];
-  /** Number of charges. */
   rows: number;
   /** Monotonic time of the first one in milliseconds. */
   readonly since: number;
@@ -117,7 +116,6 @@ export class ChargeBatches {
   #commit: Commit | undefined;
   /** Ends with the state `writing`. */
   #written = resolved;
-  /** Number of charges of the last commit. */
   #lastRows = 0;
   /** Number of those that came from threads. */
   #lastPosted = 0;

@@ -19,7 +19,6 @@ interface Asked {
   readonly values: readonly unknown[];
 }
 
-/** Returns the ledger of the main thread. */
 export function ledgerOfMain(threads: Threads): CreditLedger {
   // Only `serveLedger` answers these calls, with the result of the same method.
   const ask =
@@ -37,7 +36,6 @@ export function ledgerOfMain(threads: Threads): CreditLedger {
   };
 }
 
-/** A batch that is being written. */
 interface Writing {
   readonly last: number;
   readonly done: Promise<PostReply>;

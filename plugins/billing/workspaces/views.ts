@@ -106,7 +106,7 @@ export function words<T extends string>(
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** Returns the reply to a result. `body`: returns the body of the 200. */
+/** `body`: returns the body of the 200. */
 export function replyTo<T>(
   answer: WorkspaceAnswer<T>,
   body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),

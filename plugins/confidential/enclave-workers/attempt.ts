@@ -243,8 +243,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#complete();
   }
 
-  // The end of the attempt.
-
   #complete(): void {
     if (this.#hasEnded) return;
     const { streamed } = this.#call.request;
@@ -270,7 +268,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#session?.link.close();
   }
 
-  /** Restarts the timeout for the next frame. */
   #restartTimeout(): void {
     this.#deadline?.[Symbol.dispose]();
     if (this.#hasEnded) return;

@@ -32,7 +32,7 @@ export type RefusalCode =
   | "UPSTREAM_FAILED"
   | "TIMEOUT";
 
-/** Reads a request. `bytes`: the data of all its frames. */
+/** `bytes`: the data of all frames of the request. */
 export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | Refusal {
   const parameters = readJsonObject(bytes, maxRequestBytes);
   if (parameters === undefined) return invalid("the request is not a JSON object");

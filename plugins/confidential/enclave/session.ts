@@ -149,8 +149,6 @@ class Session implements EnclaveSession {
     this.#endIfIdle();
   }
 
-  // The handshake.
-
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
     const established = await establish(bytes, hello, this.#deps, this.#leaving.signal);
     if (isFault(established)) return this.#fail(established);
@@ -161,8 +159,6 @@ class Session implements EnclaveSession {
     this.#timers.begin(established.keyset.notAfter * 1000 - reportMarginMs);
     this.#peer.text(established.attestation);
   }
-
-  // Requests.
 
   #collect({ header, data }: OpenedFrame): void {
     if (!this.#arriving.append(data)) {
@@ -249,8 +245,6 @@ class Session implements EnclaveSession {
       })
       .catch((error: unknown) => this.#onException(error));
   }
-
-  // The end of the session.
 
   #isClosed(): boolean {
     return this.#state === "closed";

@@ -58,7 +58,7 @@ export interface ErrorFrame {
 
 export type TextFrame = AttestationFrame | ReportFrame | DoneFrame | ErrorFrame;
 
-/** Reads a text frame. An unknown or malformed frame is a fault. `bytes`: the frame as received. */
+/** An unknown or malformed frame is a fault. `bytes`: the frame as received. */
 export function readTextFrame(bytes: Uint8Array): TextFrame | Fault {
   const object = readJsonObject(bytes, maxTextBytes);
   const type = object?.["type"];

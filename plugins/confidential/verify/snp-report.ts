@@ -39,10 +39,7 @@ const signatureAt = 0x2a0;
 const scalarSlot = 72;
 const scalarBytes = 48;
 
-/**
- * Reads a report. Undefined unless the bytes are exactly one report of a known version, and the bytes that are not
- * signed are zero.
- */
+/** Undefined unless the bytes are exactly one report of a known version, and the bytes that are not signed are zero. */
 export function readSnpReport(bytes: Bytes): SnpReport | undefined {
   if (bytes.length !== reportBytes) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

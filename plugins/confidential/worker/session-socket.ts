@@ -23,7 +23,7 @@ export interface SessionSocket {
   terminate(): void;
 }
 
-/** Opens a session on the WebSocket. `onClose`: called when the connection has closed. */
+/** `onClose`: called when the connection has closed. */
 export function serveSession(
   webSocket: WebSocket,
   socket: Socket,

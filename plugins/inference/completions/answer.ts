@@ -34,7 +34,6 @@ export const maxRequestBytes = 10 * 1024 * 1024;
 interface CompletionDeps {
   readonly networks: Networks;
   readonly clock: Clock;
-  /** Called with the names of the members of a request that are ignored. */
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
@@ -52,7 +51,7 @@ export function completionSurface(
   };
 }
 
-/** Answers a request. Returns undefined after a stream, or if the client has disconnected. */
+/** Returns undefined after a stream, or if the client has disconnected. */
 function answer(
   api: CompletionApi,
   x: Exchange,
@@ -75,7 +74,6 @@ function answer(
   );
 }
 
-/** The parts of a valid body. */
 interface ReadBody<T> {
   readonly body: Json;
   /** Undefined if no network lists the model. */
@@ -171,7 +169,6 @@ function complete(completion: Completion, body: Buffer, offer: Offer): Promise<R
   });
 }
 
-/** A completion in one piece. */
 class WholeCompletion extends CompletionReader {
   // Not called, because the answer is in one piece.
   onChoice(): void {}

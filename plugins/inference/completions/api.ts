@@ -7,7 +7,6 @@ import type { CompletionError } from "./errors.ts";
 import type { NativeApi } from "./native-request.ts";
 import type { CompletionRequest } from "./request.ts";
 
-/** An API in which clients ask for completions. */
 export interface CompletionApi {
   /** The method in charges, such as `chat.completions`. */
   readonly method: string;
@@ -62,7 +61,6 @@ export interface Completion extends CompletionParts {
   brokenBy: string | undefined;
 }
 
-/** Renders the answer to one request. */
 export interface AnswerRenderer {
   /** Headers of the answer in addition to those of its content: a flat list. Default: none. */
   readonly headers?: readonly string[];

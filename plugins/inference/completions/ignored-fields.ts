@@ -11,7 +11,6 @@ const nameForm = /^[A-Za-z0-9_.-]{1,40}$/;
 /** Maximum number of names that a client has chosen. */
 const maxChosen = 15;
 
-/** Collects the names of what is ignored in a request. */
 export class IgnoredNames {
   readonly #names = new Set<string>();
   /** Number of names that the client has chosen. */

@@ -24,7 +24,6 @@ export interface Message extends Json {
   readonly content: string | readonly Part[] | null;
 }
 
-/** The size of a prompt. */
 export interface PromptSize {
   /** Number of UTF-8 bytes that the model reads as text. */
   textBytes: number;

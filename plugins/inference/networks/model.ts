@@ -104,7 +104,7 @@ export class Model implements NetworkModel {
     return this.activeWorkers > 1 && this.#network.config.affinity === "session";
   }
 
-  /** Returns a worker that has not been tried. Undefined if all have been tried. */
+  /** Undefined if all have been tried. */
   choose(tried: readonly Worker[], session?: string): Worker | undefined {
     const { workers } = this;
     if (session !== undefined && this.usesSessions) {

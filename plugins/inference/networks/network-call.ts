@@ -216,8 +216,6 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     return true;
   }
 
-  // End of the call.
-
   #end(why: Parameters<ServingNetwork["callMetrics"]["ended"]>[2]): void {
     this.#hasEnded = true;
     this.network.callMetrics.ended(this.modelId, this.#since, why);

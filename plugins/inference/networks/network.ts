@@ -115,7 +115,6 @@ export class Network implements ServingNetwork {
     return this.isPriced && this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
   }
 
-  /** Returns the current price at a coefficient. */
   priceAt(coefficient: number): Price {
     if (this.#rate.usd !== this.#pricedRate) {
       this.#pricedRate = this.#rate.usd;

@@ -33,9 +33,7 @@ export interface ServingNetwork extends OpenNetwork {
   readonly callMetrics: CallMetrics;
   /** False while the configured rate is not known. No worker is offered then. */
   readonly isPriced: boolean;
-  /** Counts a failed attempt by cause. */
   readonly countFailure: (failure: UpstreamFailure) => void;
-  /** The workers of sessions. */
   readonly affinity: Affinity;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };

@@ -30,7 +30,6 @@ export interface WorkerAnswer {
   readonly finishReason: string | undefined;
 }
 
-/** Maximum size of one event. */
 const maxEventBytes = 1024 * 1024;
 
 /** The chunk that was read last. All answers share it, because chunks are read one at a time. */

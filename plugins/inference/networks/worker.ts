@@ -16,7 +16,6 @@ const ejectionPolicy: EjectionPolicy = {
 export interface WorkerDeps {
   readonly load: WorkerLoad;
   readonly clock: Clock;
-  /** Called when the worker is ejected and when it is readmitted. */
   readonly onEjectionChange: (worker: Worker) => void;
 }
 

@@ -43,7 +43,6 @@ const program = threadModule("src/commands/gateway-thread");
 const maxMissedBeats = 10;
 /** Time limit of a start, which imports the plugins and waits for their backends. */
 const startLimitMs = 60_000;
-/** Time limit of the preparation of a reload. */
 const prepareLimitMs = 30_000;
 /** Time until a thread that ended soon after its start, or could not start, is replaced. */
 const retryMs = 1_000;
@@ -92,7 +91,6 @@ export class ThreadPool implements Listener, OtherMetrics {
   readonly #stack = new DisposableStack();
   /** The counters of the threads that have ended. */
   #past: readonly FamilyDump[] = [];
-  /** The threads that have been asked to prepare a generation. */
   #prepared: readonly Thread[] = [];
   #current: Generation;
   #file: PipelineFile;

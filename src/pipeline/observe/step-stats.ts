@@ -71,7 +71,7 @@ export class RouteStepStats {
     return new Float64Array(this.#steps.length).fill(-1);
   }
 
-  /** Counts a timed exchange that has ended. Entries below 0 were not reached. */
+  /** Entries below 0 were not reached. */
   ended(times: Float64Array): void {
     for (let depth = 0; depth < times.length; depth++) {
       const ms = times[depth] ?? -1;
@@ -102,7 +102,6 @@ export class RouteStepStats {
     this.#metrics.errors.with({ route: this.#route, step: step.name }).add(1);
   }
 
-  /** Counts a hook that has exceeded its time limit. */
   timedOut(depth: number, phase: string): void {
     const step = this.at(depth);
     step.timeouts++;
@@ -131,7 +130,6 @@ export class RouteStepStats {
   }
 }
 
-/** The parts of an exchange that are needed to time it. */
 interface Timed {
   readonly record: { readonly times: Float64Array | undefined };
   readonly runtime: { readonly clock: Pick<Clock, "monotonic"> };
@@ -155,7 +153,6 @@ export function stopTimer({ record, runtime }: Timed, depth: number, since: numb
 export class TimeHistogram {
   readonly #counts = new Float64Array(buckets);
   count = 0;
-  /** Milliseconds. */
   sumMs = 0;
 
   observe(ms: number): void {

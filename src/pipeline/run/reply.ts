@@ -15,7 +15,7 @@ import { countFailure } from "./step-failures.ts";
 
 type Body = Reply["body"] | Reply["pieces"];
 
-/** Sends a reply of the surface. Never throws. */
+/** Never throws. */
 export function replyFromSurface(x: LiveExchange, reply: Reply): void {
   send(x, reply, x.record.repliedDepth === undefined ? "surface" : "step");
 }

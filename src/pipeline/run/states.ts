@@ -62,7 +62,7 @@ export class ExchangeState {
     this.setReportedOutcome(outcome);
   }
 
-  /** Marks the exchange as failed. Returns false if it already was. */
+  /** Returns false if the exchange had failed already. */
   markFailed(): boolean {
     if (this.#hasFailed) return false;
     this.#hasFailed = true;
@@ -85,7 +85,7 @@ export class ExchangeState {
     return true;
   }
 
-  /** Marks the exchange as settled. Returns false if it already was. */
+  /** Returns false if the exchange was settled already. */
   protected markSettled(): boolean {
     if (this.hasSettled) return false;
     this.#state = "settled";

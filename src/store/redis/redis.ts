@@ -121,7 +121,7 @@ export class RedisConnection implements Redis {
     }
   }
 
-  /** Closes the connection. Commands that wait for their answer fail. */
+  /** Commands that wait for their answer fail. */
   close(): void {
     this.#isUp = false;
     this.#probes[Symbol.dispose]();

@@ -15,13 +15,11 @@ export interface BatchRange {
 
 export interface BatchHead {
   readonly count: number;
-  /** Id of the first charge. */
   readonly first: string;
   /** Position after the last charge. */
   readonly last: string;
   /** Time of the oldest charge, in milliseconds since 1970. */
   readonly since: number;
-  /** True if there are more charges. */
   readonly more: boolean;
 }
 

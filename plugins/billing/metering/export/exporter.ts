@@ -98,7 +98,7 @@ export class Exporter {
     metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 
-  /** Delivers one batch. Resolves to the wait before the next one in milliseconds. */
+  /** Resolves to the wait before the next batch in milliseconds. */
   async #turn(): Promise<number> {
     const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;

@@ -272,7 +272,7 @@ export class ArchiveReads implements LedgerArchive {
   }
 }
 
-/** Returns the name of an event. Empty if the text is not an event. */
+/** Empty if the text is not an event. */
 function eventOf(result: string): string {
   const event = parseOrUndefined(memberAt(result, ["event"]));
   return typeof event === "string" ? event : "";

@@ -118,7 +118,7 @@ export class WsClient implements NodeClient {
     call.onAnswer(answer.kind, bytes, answer.start, answer.end);
   }
 
-  /** Replaces the connection. It reconnects at once if this connection had given an answer, else after a delay. */
+  /** Reconnects at once if this connection had given an answer, else after a delay. */
   #dropped(socket: NodeSocket, failure: Failure): void {
     if (this.#socket !== socket) return;
     const connected = this.#state === "open";

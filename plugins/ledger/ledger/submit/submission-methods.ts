@@ -30,7 +30,6 @@ const known: readonly Pick<SubmissionMethod, "name" | "kind" | "endMethod" | "no
   },
 ];
 
-/** Returns true for a method that submits extrinsics. */
 export function isSubmission(name: string): boolean {
   return name === submitMethod || known.some((method) => method.name === name);
 }
