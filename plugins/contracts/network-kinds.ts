@@ -152,7 +152,7 @@ export interface PartialAnswer {
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
-  readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
+  readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
   /** Called with a choice in borrowed bytes. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */

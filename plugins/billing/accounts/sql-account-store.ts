@@ -58,7 +58,7 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
     loadHashes,
     findByHash: (hash) => keys.find(hash),
     changed: (newest) => keys.follow(() => changed(newest)),
-    seenChange: () => feed.seen,
+    seenChange: () => feed.lastChange,
     hashOf: (keyId) => hashOf(query, keyId),
     followers: async () => (isShared ? readFollowers(query) : undefined),
     saveUse: (uses) => saveUse(query, uses),

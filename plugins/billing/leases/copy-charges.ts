@@ -12,7 +12,7 @@ import {
 import { periodOf, addDrawn, type Drawn } from "./months.ts";
 import { readUsage } from "../metering/read-usage.ts";
 import { chargeColumns, storableJson, type UsageRow } from "../metering/charge-text.ts";
-import type { Standing } from "./ledger.ts";
+import type { ReplicaStatus } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
 
 const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
@@ -69,7 +69,7 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
     const values = [number(replica, "id"), end + 1, upTo, `[${rows.join(",")}]`];
     const [row = {}] = await run(statement, values);
     // Only the function in schema.ts writes the reply.
-    if ((row["reply"] as Standing).posted !== upTo) {
+    if ((row["reply"] as ReplicaStatus).posted !== upTo) {
       throw postgresError(
         "SLUICE_STORE_IN_USE",
         "another process copies the charges of this data folder",

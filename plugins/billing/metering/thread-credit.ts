@@ -52,16 +52,16 @@ export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalL
       return await link.post(request);
     } catch {
       const { replica } = request;
-      return { ...ledger.standing(replica), isLost: true };
+      return { ...ledger.status(replica), isLost: true };
     }
   };
   const post = (request: PostRequest): Promise<PostReply> | PostReply => {
     const { replica, first, last } = request;
-    const { state, posted } = ledger.standing(replica);
+    const { state, posted } = ledger.status(replica);
     const before = writing.get(replica);
     // The thread has sent the batch again, because the disk is slow.
     if (before !== undefined && first <= before.last && posted < before.last) return before.done;
-    if (state !== "live" || posted !== first - 1) return ledger.standing(replica);
+    if (state !== "live" || posted !== first - 1) return ledger.status(replica);
     const done = write(request).finally(() => {
       if (writing.get(replica)?.done === done) writing.delete(replica);
     });

@@ -75,7 +75,7 @@ export function queryOf<R extends Readers>(
     if ("mustBe" in read) return { wrong: `${name} must be ${read.mustBe}` };
     values[name] = read.value;
   }
-  // Each value comes from the reader of its name.
+  // Safe cast: `readers` returns the type of each name.
   return { values: values as Values<R> };
 }
 

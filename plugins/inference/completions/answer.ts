@@ -16,7 +16,7 @@ import { andThen, isObject } from "sluice-gateway/internal/toolkit";
 import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
-import type { Completion, CompletionApi, CompletionParts } from "./api.ts";
+import type { Completion, CompletionApi, AcceptedCompletion } from "./api.ts";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import { createCompletion, noteCompletion, settle } from "./completion.ts";
@@ -123,7 +123,7 @@ export function unlistedError(
 }
 
 function reserve(
-  accepted: CompletionParts,
+  accepted: AcceptedCompletion,
   networks: Networks,
   offer: Offer | undefined,
   body: Buffer,

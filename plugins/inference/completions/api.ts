@@ -37,7 +37,7 @@ export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
 }
 
 /** An accepted request, and how its API renders the answer. */
-export interface CompletionParts {
+export interface AcceptedCompletion {
   readonly x: Exchange;
   readonly api: CompletionApi;
   readonly renderer: AnswerRenderer;
@@ -45,7 +45,7 @@ export interface CompletionParts {
   readonly clock: Clock;
 }
 
-export interface Completion extends CompletionParts {
+export interface Completion extends AcceptedCompletion {
   readonly charge: Charge;
   /** The prefix of the API and a UUID. */
   readonly id: string;

@@ -29,7 +29,7 @@ export interface NetworkDeps {
 
 export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
-  readonly parts: NetworkDeps;
+  readonly deps: NetworkDeps;
   readonly callMetrics: CallMetrics;
   /** False while the configured rate is not known. No worker is offered then. */
   readonly isPriced: boolean;
