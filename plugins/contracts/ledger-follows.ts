@@ -68,7 +68,7 @@ export interface ClientOperation {
  */
 export interface ClientFollow extends ClientSubscription {
   hasPinned(hash: string): boolean;
-  /** Unpins these distinct blocks. Returns false, and unpins none, if one of them is not pinned. */
+  /** Returns false, and unpins none, if one of the blocks is not pinned. */
   unpin(hashes: readonly string[]): boolean;
   /** Returns the node's answer as JSON text. Undefined if the node is lost. Never rejects. */
   header(

@@ -135,7 +135,7 @@ export function pluginUse(name: string, at: Position, source?: LocatedMap): Plug
   };
 }
 
-/** Reads the value of `to:`. Returns undefined if it cannot be read. */
+/** Returns undefined if `to:` cannot be read. */
 export function readSurface(node: Located | undefined, faults: Fault[]): PluginUse | undefined {
   if (node === undefined || (node.kind === "scalar" && node.broken)) return undefined;
   if (node.kind === "map") return readPlugin(node, [], faults);

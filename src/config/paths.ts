@@ -1,7 +1,7 @@
 /** Checks and compares the path patterns of routes and conditions. */
 import type { Condition, RouteConfig } from "./config.ts";
 
-/** Returns a description of the problem with a route's path. Undefined if the path is valid. */
+/** Undefined if the path is valid. */
 export function pathProblem(path: string): string | undefined {
   if (!path.startsWith("/")) return 'it does not start with "/"';
   if (/[?#]/.test(path)) return "it contains a query or a fragment";

@@ -25,8 +25,8 @@ export interface Replicas {
    */
   receive(topic: string, receive: (value: unknown) => Awaitable<unknown>): Disposable;
   /**
-   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that
-   * has sent a heartbeat in the last ten minutes and has not been stopped. Rejects with StoreError.
+   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that has
+   * sent a heartbeat in the last ten minutes and has not been stopped. Rejects with StoreError.
    */
   ask(topic: string, value: unknown): Promise<readonly ReplicaAnswer[]>;
 }

@@ -26,7 +26,6 @@ interface RpcResponse {
     readonly data?: { readonly errorCode: string; readonly details?: Record<string, unknown> };
   };
 }
-/** The parts of the error in an answer. */
 function errorOf(json: unknown): RpcResponse["error"] {
   return (json as RpcResponse).error;
 }

@@ -55,7 +55,7 @@ export interface StoreChanges {
 
 /** The gateways that read the changes of a store from other processes. */
 export interface Followers {
-  /** Number of the newest change. 0 if there is none. */
+  /** 0 if there is no change. */
   readonly newestChange: number;
   readonly followers: readonly Follower[];
 }

@@ -220,7 +220,7 @@ export class AccountsService implements Callers {
     return this.#overrides.get(network) ?? noOverrides;
   }
 
-  /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
+  /** If the plans differ, every principal is created again. */
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }

@@ -61,7 +61,7 @@ export async function readHashes(run: RunSql): Promise<KnownHashes> {
   }
 }
 
-/** Writes the times of last use. Keys that are missing, because a backup was restored, are left out. */
+/** Keys that are missing, because a backup was restored, are left out. */
 export async function saveUse(run: RunSql, uses: readonly KeyUse[]): Promise<void> {
   const latest = new Map<string, number>();
   for (const { keyId, usedAt } of uses) {

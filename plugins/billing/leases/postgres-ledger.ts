@@ -1,8 +1,8 @@
 /**
  * The ledger in PostgreSQL. The decisions about credit are made in authority.ts, and only `sluice.credit_post` can add
- * charges. Every message is one statement, except feeds, which the looks carry, and a lease request, which is two: one reads the scopes, and the other
- * one writes the decisions for those that have not changed in the meantime. So no lock is held while a gateway thinks.
- * Every method rejects with DatabaseFailure.
+ * charges. Every message is one statement, with two exceptions: the looks carry the feeds, and a lease request is two
+ * statements. The first one reads the scopes, and the second one writes the decisions for the scopes that have not
+ * changed in the meantime. So no lock is held while a gateway thinks. Every method rejects with DatabaseFailure.
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/internal/store";

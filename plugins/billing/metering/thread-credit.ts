@@ -9,7 +9,7 @@ import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import type { LocalLink } from "./local-link.ts";
 
 const name = "credit";
-/** Tells the threads that one of them waits for credit that others hold, so that they do not wait for their next feed. */
+/** Notifies the threads when one of them waits for credit of others, so that they do not wait for their next feed. */
 export const epochsTopic = "epochs";
 
 type Method = keyof CreditLedger;

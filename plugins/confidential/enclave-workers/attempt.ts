@@ -38,7 +38,6 @@ export interface OwnSession extends OpenEnclave {
 /** Opens the sessions of attempts. */
 export interface OwnSessions {
   readonly deps: EnclaveDeps;
-  /** Address of the worker. */
   readonly url: string;
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }

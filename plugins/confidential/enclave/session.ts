@@ -121,9 +121,7 @@ class Session implements EnclaveSession {
     );
   }
 
-  /**
-   * Handles a text frame after `hello`. Only a cancel is allowed, with which a relay ends an answer without a reader.
-   */
+  /** Handles a text frame after `hello`. Only a cancel is allowed; a relay ends answers without a reader with it. */
   #laterText(bytes: Uint8Array): void {
     const rid = readCancelFrame(bytes);
     if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));

@@ -109,7 +109,7 @@ function readError(object: JsonObject): ErrorFrame {
   return { kind: "error", code: isStreamCode(code) ? code : undefined };
 }
 
-/** Reads OpenAI's `usage`. Missing details count as 0. */
+/** Missing details count as 0. */
 function readUsage(usage: JsonObject): DoneUsage | undefined {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
   const cached = readDetail(usage["prompt_tokens_details"], "cached_tokens");

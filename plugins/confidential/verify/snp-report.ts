@@ -89,7 +89,7 @@ const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;
 
-/** Returns the reason why the guest policy is not accepted. Undefined if it is accepted. */
+/** Undefined if the guest policy is accepted. */
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
   if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";

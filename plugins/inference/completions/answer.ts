@@ -111,7 +111,7 @@ export function readBody<T>(
   }
 }
 
-/** Returns the error for a model without an offer. `network`: as in the path of the route. */
+/** `network`: as in the path of the route. */
 export function unlistedError(
   networks: Networks,
   model: string,

@@ -64,7 +64,7 @@ export interface Completion extends AcceptedCompletion {
 export interface AnswerRenderer {
   /** Headers of the answer in addition to those of its content: a flat list. Default: none. */
   readonly headers?: readonly string[];
-  /** Returns the JSON of an answer in one piece. `message`: undefined if the worker sent none. */
+  /** `message`: undefined if the worker sent none. */
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string;
   /**
    * Returns the JSON of the answer to a request that names an API of workers, in pieces. `native`: the answer as in

@@ -62,7 +62,7 @@ export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Rep
   return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
 }
 
-/** Returns a function that counts the ignored fields of a request by name. `names`: the names that are counted. */
+/** `names`: the names that are counted. */
 export function ignoredCounter(
   metrics: Metrics,
   names: readonly string[],

@@ -15,7 +15,6 @@ interface ImagePart {
   readonly image_url: unknown;
 }
 
-/** A part of the content of a message. */
 export type Part = TextPart | ImagePart;
 
 /** A message as the worker gets it. */

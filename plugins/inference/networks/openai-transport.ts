@@ -19,8 +19,8 @@ import { baseOf, requestFields } from "./request-head.ts";
 const probeMs = 2_000;
 
 /**
- * Time after which an idle connection is closed. It is shorter than the 5 s after which uvicorn, which serves most
- * models, closes it.
+ * Time after which an idle connection is closed. Most models are served by uvicorn, which closes an idle connection after
+ * 5 s, so this time is shorter.
  */
 const unusedMs = 4_000;
 
@@ -40,7 +40,7 @@ export class OpenaiTransport implements Transport {
   readonly #deps: TransportDeps;
   /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();
-  /** Clients whose routes are closed and whose last answers have not ended. */
+  /** Clients without routes that still have answers to receive. */
   readonly #closing = new Set<Promise<void>>();
   /** The header lines that every request to a worker has, and their names. */
   readonly #lines: string;

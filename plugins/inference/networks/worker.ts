@@ -64,7 +64,6 @@ export class Worker implements NetworkWorker, Backend {
     this.#deps.onEjectionChange(this);
   }
 
-  /** True if the worker may get requests. */
   get isAvailable(): boolean {
     return this.listed.state !== "draining" && this.route.admitted;
   }

@@ -188,7 +188,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     );
   }
 
-  /** Prepares the generation of the main thread in all threads. After a fault, no thread serves it. */
+  /** After a fault, no thread serves the generation. */
   async prepare({ generation, faults: own }: Provisioned): Promise<Provisioned> {
     if (generation === undefined) return { generation, faults: own };
     const { threads } = this.#options;
@@ -271,7 +271,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     if (faults.length > 0) throw new StartError(faults);
   }
 
-  /** Starts a thread with the current file. Resolves with the faults when it serves or has ended. */
+  /** Resolves with the faults when the thread serves or has ended. */
   async #start(): Promise<readonly Fault[]> {
     const { threads, start, clock, log } = this.#options;
     const index = this.#freeIndex();

@@ -76,7 +76,7 @@ export class MainThreads extends Messages implements Threads {
     });
   }
 
-  /** Fails the calls to the thread, and tells those who hold something for it. */
+  /** Fails the calls to the thread, and notifies those who hold something for it. */
   disconnect(index: number): void {
     this.#ports.get(index)?.close();
     this.#ports.delete(index);

@@ -168,7 +168,7 @@ export class RouteStats {
     this.#open.gauge.set(--this.#open.count);
   }
 
-  /** Counts an exchange that has ended. `status`: 0 if no head was sent. */
+  /** `status`: 0 if no head was sent. */
   settled(
     method: string,
     status: number,

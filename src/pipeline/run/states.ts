@@ -69,7 +69,7 @@ export class ExchangeState {
     return true;
   }
 
-  /** Sets the outcome that the answer reports about itself. Undefined leaves it as it is. */
+  /** Undefined leaves the outcome as it is. */
   setReportedOutcome(outcome: FailedOutcome | undefined): void {
     this.#answerOutcome = outcome ?? this.#answerOutcome;
   }

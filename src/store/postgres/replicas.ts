@@ -136,7 +136,7 @@ export class PostgresReplicas implements Replicas {
     this.#seal = createMessageSeal(options.seal);
   }
 
-  /** Adds this gateway to the list. Rejects with StoreError. */
+  /** Rejects with StoreError. */
   static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
     const replicas = new PostgresReplicas(options);
     const { clock, session } = options;
@@ -203,7 +203,7 @@ export class PostgresReplicas implements Replicas {
     this.#settings = settings;
   }
 
-  /** Removes this gateway from the list. Never rejects. */
+  /** Never rejects. */
   async close(): Promise<void> {
     this.#watch?.[Symbol.dispose]();
     this.#sweeper?.[Symbol.dispose]();
@@ -284,7 +284,7 @@ export class PostgresReplicas implements Replicas {
     this.#isHealthy = false;
   }
 
-  /** Reads the messages to this gateway. Never rejects. */
+  /** Never rejects. */
   async #read(): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;

@@ -9,7 +9,6 @@ import { transferredResult } from "sluice-gateway/internal/compute";
 export interface BatchRange {
   /** Position of the delivery. Undefined if nothing was delivered. */
   readonly after: string | undefined;
-  /** Maximum number of events. */
   readonly limit: number;
 }
 

@@ -17,7 +17,6 @@ export interface ExporterDeps {
   read(range: BatchRange): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
-  /** Maximum number of events in one batch. */
   readonly batch: number;
   /** Time between two reads of a journal that has no new charges (milliseconds). */
   readonly everyMs: number;

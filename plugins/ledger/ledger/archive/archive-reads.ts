@@ -259,7 +259,7 @@ export class ArchiveReads implements LedgerArchive {
     if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends the reads whose node is silent although the read is not paused, and those whose client does not read. */
+  /** Ends reads that are not paused and get nothing from their node, and reads of clients that do not read. */
   #endSilent(): void {
     const now = this.#clock.monotonic();
     for (const { source, pausedAt, activeAt, subscription } of this.#reads) {

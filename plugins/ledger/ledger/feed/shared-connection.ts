@@ -21,7 +21,6 @@ export interface SharedConnectionDeps {
   readonly log: Log;
   readonly limits: FeedLimits;
   readonly lostMessage: string;
-  /** Called when the node is lost and the connection is closed. */
   readonly onLost: () => void;
   /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;

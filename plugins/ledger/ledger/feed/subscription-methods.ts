@@ -86,7 +86,7 @@ export interface FeedMethods {
   readonly unsubscribing: ReadonlyMap<string, FeedMethod>;
 }
 
-/** Returns true for a method that opens a subscription. Such methods are not in the whitelist. */
+/** Such methods are not in the whitelist. */
 export function isSubscription(name: string): boolean {
   return known.some(({ names }) => names[0] === name);
 }

@@ -16,7 +16,7 @@ import { startPool, type PoolUnderTest } from "./pool/nodes.ts";
 const lastBlock = 114;
 /** A node that has so many blocks less than another one is not used. */
 const maxLag = 6;
-/** Time in which every client must hear of a block that all nodes have. */
+/** Time in which every client must receive a block that all nodes have. */
 const maxWaitSeconds = 120;
 
 interface Event {
@@ -244,7 +244,7 @@ const steps = fc.array(
 const away = fc.constantFrom(0, 0, 0, 1, 2, 7);
 const count = fc.integer({ min: 2, max: 3 });
 
-test("in random histories, no client hears of a finalized block below one that was known before, and none waits for ever", async () => {
+test("in random histories, no client gets a finalized block below one that was known before, and none waits for ever", async () => {
   await fc.assert(
     fc.asyncProperty(count, away, steps, async (nodeCount, mask, history) => {
       const nodes = await Promise.all(Array.from({ length: nodeCount }, () => ChainNode.start()));

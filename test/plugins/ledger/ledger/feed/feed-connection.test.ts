@@ -40,7 +40,7 @@ async function connect() {
   return { clock, lost, connection, node, calls, called };
 }
 
-/** Subscribes with this id of the node as JSON text. Returns what the subscription hears. */
+/** Subscribes with this id of the node as JSON text. Returns what the subscription receives. */
 async function subscribe(
   { connection, node, calls, called }: Awaited<ReturnType<typeof connect>>,
   id: string,

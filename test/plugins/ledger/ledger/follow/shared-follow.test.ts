@@ -23,7 +23,7 @@ function setUp() {
     onFinalized: (block) => void announced.push(block),
     onChange() {},
   });
-  /** Adds a client, and returns what it hears. */
+  /** Adds a client, and returns what it receives. */
   const join = (): string[] => {
     const received: string[] = [];
     follow.join().start({
