@@ -58,7 +58,7 @@ export class IdempotentAttempt {
     return this.#whileHeld(taken.slot, surface);
   }
 
-  /** The following chunks are the response of the surface. */
+  /** Called when the surface starts to stream. The following chunks are its response. */
   streams(head: ResponseHead): void {
     if (this.#slot !== undefined) this.#stream = new CapturedStream(head);
   }
@@ -76,7 +76,7 @@ export class IdempotentAttempt {
     return slot.store(response).then(() => {});
   }
 
-  /** Releases the slot if no response was stored. */
+  /** Called when the exchange has ended. Releases the slot if no response was stored. */
   release(): Awaitable<void> {
     this.#isOver = true;
     const slot = this.#slot;

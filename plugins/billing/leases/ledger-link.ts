@@ -78,7 +78,7 @@ export class LedgerLink implements CreditLink {
     ];
   }
 
-  /** Rejects with the failure of the ledger. */
+  /** Registers, and starts to exchange messages. Rejects with the failure of the ledger. */
   async start(): Promise<void> {
     // The first turn registers, and the second one is the first feed.
     for (let turn = 0; turn < 2; turn++) {

@@ -103,7 +103,7 @@ function cursor(bytes: Bytes): Cursor {
   };
 }
 
-/** Undefined unless it is a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain. */
+/** Undefined unless the bytes are a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain. */
 export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   const from = cursor(bytes);
   const version = from.number(2);

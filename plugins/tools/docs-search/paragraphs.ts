@@ -126,7 +126,7 @@ function inlineText(token: Token): string {
   return "text" in inline ? decode(inline.text) : "";
 }
 
-/** A tag that is never closed ends the text. */
+/** Removes tags and comments from HTML in one pass. A tag that is never closed ends the text. */
 function withoutTags(html: string): string {
   let text = "";
   let at = 0;

@@ -41,7 +41,7 @@ export function paramHeadersOf(
   );
 }
 
-/** Undefined if all headers match. */
+/** Returns the first header that differs from the input. Undefined if all match. */
 export function paramMismatch(
   wanted: readonly ParamHeader[],
   headers: Readonly<IncomingHttpHeaders>,

@@ -16,7 +16,7 @@ const memberInHeader: Readonly<Record<string, string>> = {
   "resources/read": "uri",
 };
 
-/** Undefined if there is no problem. `params._meta` must name a revision. */
+/** Returns the first problem (HTTP 400). Undefined if there is none. `params._meta` must name a revision. */
 export function statelessProblem(
   headers: Readonly<IncomingHttpHeaders>,
   method: string,

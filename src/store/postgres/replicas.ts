@@ -136,7 +136,7 @@ export class PostgresReplicas implements Replicas {
     this.#seal = createMessageSeal(options.seal);
   }
 
-  /** Rejects with StoreError. */
+  /** Adds this gateway to the list. Rejects with StoreError. */
   static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
     const replicas = new PostgresReplicas(options);
     const { clock, session } = options;
@@ -203,7 +203,7 @@ export class PostgresReplicas implements Replicas {
     this.#settings = settings;
   }
 
-  /** Never rejects. */
+  /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
     this.#watch?.[Symbol.dispose]();
     this.#sweeper?.[Symbol.dispose]();

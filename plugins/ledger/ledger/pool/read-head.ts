@@ -21,7 +21,7 @@ export interface HeadReadDeps {
   readonly probe: () => Promise<void>;
 }
 
-/** Never rejects. */
+/** Ends the request. Never rejects. */
 export async function readHead(request: NodeRequest, deps: HeadReadDeps): Promise<void> {
   const { reference, clock } = deps;
   const deadline = clock.monotonic() + maxWaitMs;
