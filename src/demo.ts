@@ -22,7 +22,7 @@ export interface Demo {
 export interface DemoGateway {
   readonly config: Config;
   readonly url: string;
-  /** Returns a service of the running generation. Undefined if it does not run. */
+  /** Undefined if the service does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
 }
 
@@ -39,7 +39,6 @@ export interface DemoSetUp {
   readonly gateway: DemoGateway;
   /** Undefined if no module creates keys. */
   readonly key: DemoKey | undefined;
-  /** The variables that the demos have set. */
   readonly demoEnv: Environment;
 }
 

@@ -50,7 +50,6 @@ export interface Module {
   readonly sharedSettings?: (
     sections: Readonly<Record<string, unknown>>,
   ) => Readonly<Record<string, unknown>>;
-  /** The codes that the module adds to the catalogues of errors. */
   readonly errors?: ModuleErrors;
   /** Names of response fields in lower case that only this gateway may set. They are removed from answers of upstreams. */
   readonly ownFields?: readonly string[];
@@ -58,7 +57,6 @@ export interface Module {
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
   /** The subcommands that the module adds to `sluice store`. */
   readonly store?: () => Promise<StoreSubcommands>;
-  /** The part of `sluice init` that belongs to the module. */
   readonly init?: () => Promise<InitParts>;
   /** The part of `sluice dev` that belongs to the module. */
   readonly demo?: () => Promise<Demo>;
@@ -95,7 +93,7 @@ export type FirstSteps = (
 
 /** The running gateway, as far as the first steps need it. */
 export interface StartedGateway {
-  /** Returns a service of the running generation. Undefined if it does not run. */
+  /** Undefined if the service does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
 }
 

@@ -16,7 +16,6 @@ export class StartError extends Error {
     this.faults = faults;
   }
 
-  /** Converts any error thrown at the start of the gateway to a StartError. */
   static from(error: unknown, config: Config): StartError {
     return error instanceof StartError ? error : new StartError([faultOf(error, config)]);
   }

@@ -1,4 +1,3 @@
-/** Logs for tests. */
 import type { Log } from "../src/plugin.ts";
 
 export const silentLog: Log = {

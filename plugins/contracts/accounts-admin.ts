@@ -149,7 +149,6 @@ export type KeyJson = {
  * promise is rejected.
  */
 export interface AccountsAdmin {
-  /** Capabilities of a new key by default. */
   readonly defaultCapabilities: readonly Capability[];
   /** Returns the terms of a plan that are in force now. */
   plan(name: PlanName): Plan;

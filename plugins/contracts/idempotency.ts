@@ -1,7 +1,6 @@
 /** `idempotency` of the service `accounts`: a request that is sent several times runs once. */
 import type { Awaitable } from "sluice-gateway/plugin";
 
-/** A request with an idempotency key. */
 export interface IdempotentRequest {
   /** The API key, or the user of the dashboard, that sent the request. Each has its own idempotency keys. */
   readonly apiKeyId: string;

@@ -19,7 +19,6 @@ export interface ArchiveMethod extends SubscriptionMethod {
 export interface ArchiveRequest {
   /** The block, in lower case with 0x. */
   readonly hash: string;
-  /** Number of items. */
   readonly items: number;
   /** All parameters as JSON text of an array. */
   readonly params: string;

@@ -26,7 +26,6 @@ export type LedgerAnswer =
 /** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
 export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
 
-/** Answers calls of node methods. */
 export interface LedgerCalls {
   /**
    * Returns a method for the gateway's own calls, whether it is whitelisted or not: every known read, and

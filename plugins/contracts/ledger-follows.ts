@@ -4,7 +4,6 @@
  */
 import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
-/** A method with its price. */
 export interface FollowMethod {
   readonly name: string;
   readonly cuMilli: number;
@@ -69,7 +68,7 @@ export interface ClientOperation {
  */
 export interface ClientFollow extends ClientSubscription {
   hasPinned(hash: string): boolean;
-  /** Unpins these distinct blocks. Returns false, and unpins none, if one of them is not pinned. */
+  /** Returns false, and unpins none, if one of the blocks is not pinned. */
   unpin(hashes: readonly string[]): boolean;
   /** Returns the node's answer as JSON text. Undefined if the node is lost. Never rejects. */
   header(
@@ -89,6 +88,6 @@ export type OpenedFollow =
 export interface LedgerFollows {
   /** Undefined if pipeline.yaml has removed `chainHead_v1_follow`. */
   readonly methods: FollowMethods | undefined;
-  /** Opens a follow. Never rejects. */
+  /** Never rejects. */
   open(withRuntime: boolean): Promise<OpenedFollow>;
 }

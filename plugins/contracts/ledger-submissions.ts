@@ -11,7 +11,6 @@ export interface SubmissionMethod extends SubscriptionMethod {
    * `transaction_v1_broadcast`, which has no notifications.
    */
   readonly kind: "legacy" | "watch" | "broadcast";
-  /** Name of the method that ends the submission. */
   readonly endMethod: string;
 }
 

@@ -28,7 +28,6 @@ export interface NotificationListener {
   onEnd(reason?: SubscriptionEndReason): void;
 }
 
-/** A subscription of one client. */
 export interface ClientSubscription {
   /**
    * Starts the notifications. The first one is the one that a node sends to a new subscriber. Call it at most once.
@@ -55,7 +54,6 @@ export type OpenedOwnSubscription<S extends ClientSubscription = ClientSubscript
   /** No node answered. An extrinsic may have been submitted. */
   | { readonly kind: "failed" };
 
-/** The ids of the key and the workspace of a client. */
 export interface SubscriptionOpener {
   readonly key: string;
   readonly workspace: string;

@@ -24,7 +24,6 @@ export interface Ledgers {
   decoder(upstream: string): Decoder | undefined;
 }
 
-/** One node of a pool. */
 export interface LedgerNode {
   /** Host and port, without credentials, and different for each node of the pool. */
   readonly name: string;

@@ -57,7 +57,7 @@ export interface Reservation {
    * if its cost is not a whole number of milli-CU. Never throws.
    */
   settle(lines: readonly ChargeLine[], more?: readonly Reservation[]): Promise<void>;
-  /** Releases the reservation without a charge. Does nothing after `settle`. */
+  /** Does nothing after `settle`. */
   release(): void;
 }
 
@@ -68,7 +68,6 @@ export interface MeterUnavailable {
   readonly reason?: string;
 }
 
-/** The request that credit is reserved for. */
 export interface ReservedFor {
   readonly requestId: string;
   readonly surface: string;

@@ -65,7 +65,6 @@ export interface NetworkConfig {
   readonly affinity: "session" | "none";
 }
 
-/** The workers and prices of a network. */
 export interface NetworkStatus {
   /** Undefined if the network does not state a price. */
   readonly prices: TokenPrices | undefined;
@@ -94,7 +93,6 @@ export interface NetworkKind {
 /** `busy` counts as active; a draining worker gets no new requests. */
 export type WorkerState = "active" | "busy" | "draining";
 
-/** A worker as its network lists it. */
 export interface ListedWorker {
   readonly id: string;
   readonly model: string;
@@ -131,7 +129,6 @@ export interface WorkerRoute {
   close(): void;
 }
 
-/** A worker as an attempt sees it. */
 export interface AttemptedWorker {
   readonly id: string;
   /** Counts the requests in flight. */
@@ -155,7 +152,7 @@ export interface PartialAnswer {
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
-  readonly network: { readonly config: NetworkConfig; readonly parts: { readonly log: Log } };
+  readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
   /** Called with a choice in borrowed bytes. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */
@@ -189,17 +186,15 @@ export interface RunningAttempt {
   abort(): void;
 }
 
-/** A worker of an open network. */
 export interface NetworkWorker extends AttemptedWorker {
   readonly route: WorkerRoute;
 }
 
-/** A model of an open network, with its workers. */
 export interface NetworkModel extends Offer {
   readonly entry: ModelEntry;
   /** The workers that may get requests. */
   readonly workers: readonly NetworkWorker[];
-  /** Returns a worker that has not been tried. Undefined if all have been tried. `session`: as in the request. */
+  /** Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;
   priceOf(worker: NetworkWorker): Price;
   /** Returns the current price of the model at a coefficient, which is given in thousandths. */

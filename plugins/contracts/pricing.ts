@@ -46,7 +46,7 @@ export interface TokenCounts {
 /** A price that was read at one moment. Costs are in milli-CU, and 0 if the price or the rate is missing. */
 export interface Price {
   readonly pricing: Pricing;
-  /** Returns the cost of tokens. A part that is larger than its whole counts as 0. */
+  /** A part that is larger than its whole counts as 0. */
   costMilliCu(tokens: TokenCounts): number;
   /** Returns the maximum cost of so many tokens of any class. */
   maxMilliCu(promptTokens: number, completionTokens: number): number;

@@ -85,7 +85,6 @@ export function toolFailure(
   return { ok: false, code, message, ...(details !== undefined && { details }) };
 }
 
-/** The outcome of one call. */
 export type ToolOutcome =
   | {
       readonly ok: true;
@@ -104,7 +103,6 @@ export type ToolOutcome =
     }
   | (ToolFailure & { readonly tool: string; readonly latencyMs: number });
 
-/** Returns the report of a call that has ended. */
 export function toolReport(outcome: ToolOutcome): CallReport {
   const { tool: name } = outcome;
   if (outcome.ok) return { kind: "tool", name, isListed: true };

@@ -64,7 +64,6 @@ export interface Spend {
   readonly total: SpendAmounts;
   /** The largest groups in descending order. */
   readonly groups: readonly SpendGroup[];
-  /** Number of all groups. */
   readonly groupCount: number;
   /** A day, or an hour if the query requested hours and the range is short enough. */
   readonly stepMs: number;

@@ -3,7 +3,7 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Returns true if a member is missing or null. Clients send null for members that they do not set. */
+/** Clients send null for members that they do not set. */
 export function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }

@@ -13,7 +13,7 @@ export function pointerKeys(pointer: string): string[] {
     .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
-/** Returns the JSON Pointer in a URL's fragment (section 6). Undefined if there is none. */
+/** Undefined if the fragment has no JSON Pointer (section 6). */
 export function fragmentPointer(url: string): string | undefined {
   const hash = url.indexOf("#/");
   if (hash === -1) return undefined;

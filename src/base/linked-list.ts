@@ -27,7 +27,7 @@ export class LinkedList<T extends Linked<T>> {
     this.#youngest = member;
   }
 
-  /** Removes a member. Does nothing if it is not in the list. */
+  /** Does nothing if the member is not in the list. */
   remove(member: T): void {
     const { previous, next } = member;
     if (previous === undefined && this.oldest !== member) return;

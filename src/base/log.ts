@@ -15,7 +15,7 @@ export interface ProcessLog extends Log {
   readonly fatal: LogLine;
 }
 
-/** Opens a log. Throws if pino does not know the level. */
+/** Throws if pino does not know the level. */
 export function createLog({ level, destination }: LogOptions): ProcessLog {
   return pino(
     {

@@ -12,10 +12,9 @@ import { checkJsonSchema } from "./json-schema.ts";
  */
 const maxSchemas = 64;
 
-/** Returns the validator of a schema. Throws an Error if the schema is not valid. */
+/** Throws an Error if the schema is not valid. */
 export type SchemaCompiler = <T = unknown>(schema: JsonSchema) => Validator<T>;
 
-/** The schemas that a compiler has compiled. */
 export interface CompilerRecord {
   readonly options: CompilerOptions;
   readonly schemas: Map<string, JsonSchema>;

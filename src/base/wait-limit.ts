@@ -44,7 +44,7 @@ export class WaitLimit<T extends WaitingAs<T> = Waiting> {
     this.#timer ??= this.#clock.after(this.limitMs, this.#expire);
   }
 
-  /** Ends a wait. Does nothing if it has ended or expired. */
+  /** Does nothing if the wait has ended or expired. */
   end(waiting: T): void {
     this.#waiting.remove(waiting);
   }

@@ -2,7 +2,6 @@
 import type { ModuleCommand } from "../module.ts";
 import type { Command } from "./command.ts";
 
-/** Options that every command has. */
 export const commonOptions = {
   config: { type: "string" },
   "env-file": { type: "string" },

@@ -9,7 +9,7 @@ export async function loadDemos(): Promise<readonly Demo[]> {
   return Promise.all(demos.map((load) => load()));
 }
 
-/** Starts the demos of all modules. Returns them and the environment variables that they set. */
+/** Returns the demos and the environment variables that they set. */
 export async function startDemos(
   env: Environment,
   started: AsyncDisposableStack,

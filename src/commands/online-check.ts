@@ -23,7 +23,7 @@ import { checkTables, openCommandDatabase } from "./database.ts";
 /** Maximum difference between the clocks of a gateway and its database. A larger one is reported. */
 const maxOffsetMs = 1_000;
 
-/** Checks the database. Returns no faults without `store.postgres`. Never rejects. */
+/** Returns no faults without `store.postgres`. Never rejects. */
 export async function onlineFaults(
   config: Config,
   clock: Pick<Clock, "now">,

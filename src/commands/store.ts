@@ -43,7 +43,6 @@ const migrate: Subcommand = {
     }),
 };
 
-/** Returns the command with the subcommands of the modules. */
 export async function storeCommand(): Promise<Command> {
   const added = await Promise.all((await shippedModules()).store.map((load) => load()));
   const all = {

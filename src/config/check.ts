@@ -80,7 +80,7 @@ export function checkPlugins(
   return { config: whole, startable: startablePart(whole, (use) => !broken.has(use)), faults };
 }
 
-/** Returns the entries of the section `upstreams`. An entry that could not be read has no `urls`. */
+/** An entry that could not be read has no `urls`. */
 function upstreamsOf({ keysOf, sections }: Config): ReadonlyMap<string, unknown> {
   const section = sections["upstreams"];
   const entries = new Map<string, unknown>(Object.entries(isObject(section) ? section : {}));

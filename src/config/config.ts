@@ -93,7 +93,6 @@ export interface ServerConfig {
   /** Maximum number of open connections. */
   readonly connections: number;
   readonly keepAliveMs: number;
-  /** Number of threads that serve requests. */
   readonly threads: number;
   /** Serve ordinary requests without node:http. */
   readonly fastPath: boolean;
@@ -108,7 +107,7 @@ export interface Config {
    * the nearest enclosing key, or the top of the file.
    */
   keyAt(pointer: string): Position;
-  /** Returns the section that contains a position. Undefined if the position is before the first section. */
+  /** Undefined if the position is before the first section. */
   sectionOf(at: Position): string | undefined;
   readonly environment: Environment;
   readonly server: ServerConfig;

@@ -43,12 +43,11 @@ export function yamlError(text: string): string | undefined {
   return parseDocument(text).errors[0]?.message.split("\n")[0];
 }
 
-/** Returns whether the mapping at the path has the key. */
 export function hasKey(text: string, path: readonly string[], key: string): boolean {
   return parseDocument(text).hasIn([...path, key]);
 }
 
-/** Returns the value at the path, or undefined if there is none. */
+/** Returns undefined if there is no value at the path. */
 export function valueAt(text: string, path: readonly string[]): unknown {
   const value: unknown = parseDocument(text).toJS();
   return path.reduce<unknown>((found, key) => (isObject(found) ? found[key] : undefined), value);

@@ -122,7 +122,7 @@ export function readSection(name: string, section: LocatedEntry, faults: Fault[]
   return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
 
-/** Creates one use of a plugin. `source`: the mapping of its options. */
+/** `source`: the mapping of its options. */
 export function pluginUse(name: string, at: Position, source?: LocatedMap): PluginUse {
   if (source === undefined) return { name, at, options: {}, positionOf: () => at };
   return {
@@ -135,7 +135,7 @@ export function pluginUse(name: string, at: Position, source?: LocatedMap): Plug
   };
 }
 
-/** Reads the value of `to:`. Returns undefined if it cannot be read. */
+/** Returns undefined if `to:` cannot be read. */
 export function readSurface(node: Located | undefined, faults: Fault[]): PluginUse | undefined {
   if (node === undefined || (node.kind === "scalar" && node.broken)) return undefined;
   if (node.kind === "map") return readPlugin(node, [], faults);

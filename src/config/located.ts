@@ -42,7 +42,7 @@ export interface LocatedMap {
 
 export type Located = LocatedScalar | LocatedList | LocatedMap;
 
-/** Returns the plain value. `__proto__` is an ordinary key. */
+/** `__proto__` is an ordinary key. */
 export function plainValue(node: Located): unknown {
   if (node.kind === "scalar") return node.value;
   if (node.kind === "list") return node.items.map(plainValue);
@@ -51,7 +51,6 @@ export function plainValue(node: Located): unknown {
   );
 }
 
-/** Returns whether all parts of the node could be read. */
 export function isFullyRead(node: Located): boolean {
   if (node.kind === "scalar") return !node.broken;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);

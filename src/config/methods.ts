@@ -7,7 +7,7 @@ import { nearest } from "./nearest.ts";
 /** A gateway does not route CONNECT and TRACE. */
 const routable = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
 
-/** Checks a list of methods. `any`: additional allowed values, `*` for routes. */
+/** `any`: additional allowed values, `*` for routes. */
 export function methodFaults(node: Located | undefined, any: readonly string[] = []): Fault[] {
   if (node?.kind !== "list") return [];
   const allowed = new Set([...routable, ...any]);

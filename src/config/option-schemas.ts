@@ -1,7 +1,7 @@
 /** Builds the schemas of options that occur in several sections. */
 import type { JsonSchema } from "../plugin.ts";
 
-/** Returns the schema of an integer. `bounds`: the minimum and the maximum. */
+/** `bounds`: the minimum and the maximum. */
 export function integerSchema(
   fallback: number,
   bounds: readonly [number, number],

@@ -1,7 +1,7 @@
 /** Checks and compares the path patterns of routes and conditions. */
 import type { Condition, RouteConfig } from "./config.ts";
 
-/** Returns a description of the problem with a route's path. Undefined if the path is valid. */
+/** Undefined if the path is valid. */
 export function pathProblem(path: string): string | undefined {
   if (!path.startsWith("/")) return 'it does not start with "/"';
   if (/[?#]/.test(path)) return "it contains a query or a fragment";
@@ -75,7 +75,6 @@ export function coversAllPaths(earlier: string, later: string): boolean {
   });
 }
 
-/** Returns whether a condition's path matches every path of a route. */
 function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);
@@ -139,7 +138,6 @@ export function withHead(methods: readonly string[]): readonly string[] {
   return methods.includes("GET") && !methods.includes("HEAD") ? [...methods, "HEAD"] : methods;
 }
 
-/** Returns whether no path of a route matches a condition's path. */
 export function pathNeverMatches(conditionPath: string, routePath: string): boolean {
   const { segments, open } = parse(routePath);
   const firstName = segments.findIndex(isName);

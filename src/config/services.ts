@@ -6,14 +6,12 @@ import { nearest } from "./nearest.ts";
 import { gatewaySections } from "./schema.ts";
 import { sectionsOf } from "./sections.ts";
 
-/** The services that the gateway itself provides. */
 const builtInServices = ["gateway", "routes", "tools"] as const;
 
 export function isBuiltIn(name: string): boolean {
   return (builtInServices as readonly string[]).includes(name);
 }
 
-/** Returns the names of all services that a plugin may use. */
 export function servicesOf(plugin: Pick<Plugin, "uses" | "usesIfInstalled">): readonly string[] {
   return [...(plugin.uses ?? []), ...(plugin.usesIfInstalled ?? [])];
 }

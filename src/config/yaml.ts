@@ -24,7 +24,6 @@ interface ReadState {
   readonly document: Document;
   readonly env: Environment;
   readonly faults: Fault[];
-  /** Converts an offset in the text to a position. */
   readonly position: (offset: number) => Position;
   /** Collections that enclose the current node. An alias to one of them would be an endless recursion. */
   readonly around: Set<Node>;

@@ -28,9 +28,7 @@ export interface CallReporter {
   called(report: CallReport): void;
 }
 
-/** All calls of one exchange. */
 export interface ReportedCalls {
-  /** Number of calls. */
   readonly items: number;
   /** Number of calls that were refused or failed. */
   readonly failed: number;

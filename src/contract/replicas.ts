@@ -25,8 +25,8 @@ export interface Replicas {
    */
   receive(topic: string, receive: (value: unknown) => Awaitable<unknown>): Disposable;
   /**
-   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that the
-   * database has heard from in the last ten minutes and that has not been stopped. Rejects with StoreError.
+   * Asks all other gateways and waits for their answers for at most a second. Returns one entry per gateway that has
+   * sent a heartbeat in the last ten minutes and has not been stopped. Rejects with StoreError.
    */
   ask(topic: string, value: unknown): Promise<readonly ReplicaAnswer[]>;
 }
@@ -37,7 +37,7 @@ export interface ReplicaAnswer {
   readonly name: string;
   /** The version of Sluice that it runs. */
   readonly version: string;
-  /** Time since the database last heard from it, in milliseconds. */
+  /** Time since its last heartbeat, in milliseconds. */
   readonly heardMsAgo: number;
   /**
    * Undefined if it has not answered in time: it was killed, is disconnected or busy, or runs a release without this

@@ -7,7 +7,6 @@ import type { JsonSchema } from "./json.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Awaitable } from "./phase.ts";
 
-/** The hooks of a service. */
 export interface ServiceHooks<Provided> {
   /** The object that `host.use` returns to other plugins. */
   readonly service: Provided;

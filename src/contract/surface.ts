@@ -6,7 +6,6 @@ import type { OptionsOf, OptionsSchema } from "./options-of.ts";
 import type { Awaitable } from "./phase.ts";
 import type { Refused, Reply } from "./reply.ts";
 
-/** The hooks of a surface. */
 export interface SurfaceHooks {
   /**
    * If present, the core reads the whole body first. `bytes`: maximum size. `types`: the accepted media types; others

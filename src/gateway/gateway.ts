@@ -201,7 +201,7 @@ async function assemble(
   };
 }
 
-/** Starts the threads that serve. Their module, which loads the inspector, is imported only if it is used. */
+/** The module of the threads loads the inspector, so it is imported only if it is used. */
 async function openPool(
   threads: MainThreads,
   options: StartOptions & { readonly clock: Clock; readonly log: Log },

@@ -145,7 +145,7 @@ async function openStore(
   return { seal, postgres, redis, sql, session, replicas };
 }
 
-/** Opens the tables in the data folder. Rejects with StoreError. */
+/** Rejects with StoreError. */
 async function openState(
   dataDir: string,
   clock: Clock,
@@ -163,7 +163,6 @@ interface StoreDeps {
   readonly metrics: Metrics;
 }
 
-/** Time limit of a look. */
 const lookLimitMs = 2_000;
 
 interface PostgresStore {

@@ -44,7 +44,7 @@ const backlog = 511;
 /** Scrapers often ask once per minute, and keep their connection until then. */
 const keepAliveMs = 72_000;
 
-/** Opens the listener. Rejects with a `ListenError` if the system refuses the address. */
+/** Rejects with a `ListenError` if the system refuses the address. */
 export async function startAdmin(options: AdminOptions): Promise<Admin> {
   const { host, port, log } = options;
   const handlers = handlersOf(options);
@@ -110,7 +110,7 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
   ]);
 }
 
-/** Answers a request. No handler reads a body. Requests below `/<name>` go to the service with that name. */
+/** No handler reads a body. Requests below `/<name>` go to the service with that name. */
 function answer(
   request: IncomingMessage,
   response: ServerResponse,

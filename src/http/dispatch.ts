@@ -203,7 +203,6 @@ export const unknownExpectation = refuse("GATEWAY_INVALID_PARAMS", {
   message: "unknown expectation",
 });
 
-/** The part of a response that writes a whole answer. */
 type ReplyTarget = Pick<ClientResponse, "writeHead" | "end">;
 
 /** Sends an answer of the listener itself. No steps run, so the request id is set here. */

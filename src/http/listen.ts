@@ -54,7 +54,7 @@ export interface Listener {
 /** Maximum number of connections that wait to be accepted. */
 const backlog = 4096;
 
-/** Binds the port. Rejects with a `ListenError` if the system refuses it. */
+/** Rejects with a `ListenError` if the system refuses the port. */
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const { server: config, log } = options;
   const runtime = openRuntime(options);
@@ -152,7 +152,6 @@ function httpServer(
 /** Minimum time between two log lines about refused connections, of which there can be thousands per second. */
 const refusalLogMs = 60_000;
 
-/** Name of the shared count of open connections. */
 export const openConnections = "gateway: open connections";
 
 /** Closes the connections that a thread accepts although all threads together have the maximum number. */

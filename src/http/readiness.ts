@@ -36,23 +36,23 @@ const watchMs = 1_000;
 
 /** Reports the readiness, and since when each backend has its state. */
 export class ReadinessWatch implements Disposable {
-  readonly #parts: () => ReadinessDeps;
+  readonly #deps: () => ReadinessDeps;
   readonly #clock: Clock;
   readonly #timer: Disposable;
   #seen = new Map<string, BackendReport>();
 
-  constructor(parts: () => ReadinessDeps, clock: Clock) {
-    this.#parts = parts;
+  constructor(deps: () => ReadinessDeps, clock: Clock) {
+    this.#deps = deps;
     this.#clock = clock;
     this.#timer = clock.every(watchMs, () => this.report());
   }
 
   report(): Readiness {
-    const parts = this.#parts();
-    const backends = parts.backends ?? backendsOf(parts.generation);
+    const deps = this.#deps();
+    const backends = deps.backends ?? backendsOf(deps.generation);
     const seen = new Map(backends.map((backend) => [backend.title, this.#reportOf(backend)]));
     this.#seen = seen;
-    return { ...readinessOf(parts, backends), backends: Object.fromEntries(seen) };
+    return { ...readinessOf(deps, backends), backends: Object.fromEntries(seen) };
   }
 
   #reportOf({ title, ready, cause }: BackendStatus): BackendReport {
@@ -69,8 +69,8 @@ export class ReadinessWatch implements Disposable {
 }
 
 /** Returns the readiness without the times. */
-export function readiness(parts: ReadinessDeps): Readiness {
-  return readinessOf(parts, backendsOf(parts.generation));
+export function readiness(deps: ReadinessDeps): Readiness {
+  return readinessOf(deps, backendsOf(deps.generation));
 }
 
 /**
@@ -153,7 +153,7 @@ function reportOf(report: () => unknown): unknown {
   return undefined;
 }
 
-/** Returns the backends of all services. What a service reports in another form is left out. */
+/** What a service reports in another form is left out. */
 export function backendsOf({ services }: Pick<Generation, "services">): BackendStatus[] {
   return [...services.values()].flatMap((service) => {
     const reported = reportOf(() => service.backends?.());

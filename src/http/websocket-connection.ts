@@ -37,7 +37,6 @@ export class LiveConnection implements Connection {
     this.#socket.uncork();
   };
 
-  /** `onEnded`: called when the connection has ended. */
   constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, onEnded: () => void) {
     this.#x = x;
     this.caller = callerId(x);
@@ -116,7 +115,7 @@ export class LiveConnection implements Connection {
     this.#closing ??= this.#x.runtime.clock.after(closeMs, () => this.terminate());
   }
 
-  /** Pings the client. Terminates the connection if the client has not answered the last ping. */
+  /** Terminates the connection if the client has not answered the last ping. */
   ping(): void {
     // The pong would not be read while the connection is paused.
     if (this.#isPaused) return;

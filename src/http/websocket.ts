@@ -47,7 +47,7 @@ interface UpgradeRequest {
   readonly head: Buffer;
 }
 
-/** All WebSockets of the listener. Dispose to stop the pings. */
+/** Dispose to stop the pings. */
 export class WebSockets implements Disposable {
   readonly #open = new Set<LiveConnection>();
   readonly #servers = new Map<number, WebSocketServer>();

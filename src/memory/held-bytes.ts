@@ -16,7 +16,6 @@ import type { ExceededLimit } from "./unfinished-bytes.ts";
 /** `body` and `message` arrive; `request` has arrived and waits for its backend; `answer` waits for its reader. */
 export type HeldKind = "body" | "message" | "answer" | MemoryUse;
 
-/** The share of the bound that one caller may hold. */
 const callerShare = 0.5;
 
 interface Owner {

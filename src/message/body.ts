@@ -110,7 +110,7 @@ class BodyReader<Owner> {
 /** Smaller chunks are copied into blocks of this size. */
 const blockBytes = 4_096;
 
-/** The chunks of a body. A client can send chunks of one byte, for each of which a Buffer costs 200 bytes. */
+/** The chunks of a body. A client can send chunks of one byte, and a Buffer for each would cost 200 bytes. */
 class ChunkList {
   readonly #chunks: Buffer[] = [];
   /** The block that is being filled, which follows the chunks. */
@@ -128,7 +128,7 @@ class ChunkList {
     this.#filled += chunk.copy(this.#block, this.#filled);
   }
 
-  /** Returns all chunks as one. `bytes`: their total length. */
+  /** `bytes`: total length of the chunks. */
   join(bytes: number): Buffer {
     this.#closeBlock();
     return Buffer.concat(this.#chunks, bytes);

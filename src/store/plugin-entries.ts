@@ -24,7 +24,6 @@ export const noEntries: PluginEntries = {
   list: () => Promise.resolve([]),
 };
 
-/** Returns the storage of the plugin with this name. */
 export function storageOf(plugin: string, entries: PluginEntries): PluginStorage {
   return {
     async get(key) {

@@ -30,7 +30,7 @@ export function optionalText(row: Row, column: string): string | undefined {
   return row[column] === null ? undefined : text(row, column);
 }
 
-/** Returns one of the words in `words`. Throws if the text is another one. */
+/** Throws if the text is none of `words`. */
 export function oneOf<T extends string>(row: Row, column: string, words: readonly T[]): T {
   const value = text(row, column);
   const word = words.find((each) => each === value);

@@ -36,7 +36,8 @@ export function createSession(query: RunSql, clock: Clock): Session & Disposable
       failure = error;
     }
     for (const [place, watch] of asked.entries()) {
-      if (watches.has(watch)) tell(watch, row && columnsOf(row, watch, place), startedAt, failure);
+      if (watches.has(watch))
+        notify(watch, row && columnsOf(row, watch, place), startedAt, failure);
     }
     if (row === undefined) throw failure;
   };
@@ -69,7 +70,7 @@ export function createSession(query: RunSql, clock: Clock): Session & Disposable
 }
 
 /** A failure of one watch does not affect the others. */
-function tell(watch: Watch, row: SqlRow | undefined, startedAt: number, failure: unknown): void {
+function notify(watch: Watch, row: SqlRow | undefined, startedAt: number, failure: unknown): void {
   if (row === undefined) return watch.failed(failure);
   try {
     watch.seen(row, startedAt);

@@ -1,4 +1,3 @@
-/** Jobs for the tests of the pool. */
 import { transferredResult } from "../../src/compute/pool.ts";
 
 export interface TestJob {

@@ -18,7 +18,6 @@ import { createDatabase, runSql } from "../store/servers.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { silentLog } from "../test-log.ts";
 
-/** A running gateway. */
 export interface ContractGateway {
   readonly accounts: Accounts;
   readonly metering: Metering;
@@ -90,7 +89,6 @@ routes:
 
 /** The differences between the stores. */
 interface StoreOfGateways {
-  /** Names of the gateways. */
   readonly names: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** Called before the first gateway starts, and each time that the clock has moved. */

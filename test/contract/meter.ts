@@ -16,7 +16,6 @@ import { about, agentOf, line, principalOf } from "../plugins/billing/metering/p
 
 export type ContractMeter = Omit<Metering, "usage" | "outageMs">;
 
-/** A charge that is recorded. */
 export interface RecordedCharge {
   readonly requestId: string;
   readonly surface: string;

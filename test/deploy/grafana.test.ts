@@ -27,7 +27,6 @@ const expressions = [
   ...rules.map(({ expr }) => expr),
 ];
 
-/** Returns the names of the metrics in an expression. */
 function metricsIn(expression: string): string[] {
   const names = expression.match(/\b(sluice|gen_ai|process|nodejs)_\w+(?=[{[) =]|$)/g) ?? [];
   // Labels of the generative AI metrics have the same prefix.

@@ -19,7 +19,7 @@ const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => voi
     void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"jsonrpc"'),
   "is no HTTP server": (socket) => void socket.write("220 mail.example ESMTP\r\n"),
   "answers a web page": (socket) => void socket.write(answer("<html>secret upstream page</html>")),
-  "answers JSON that is no answer": (socket) => void socket.write(answer('{"hello":"world"}')),
+  "answers JSON that is not an answer": (socket) => void socket.write(answer('{"hello":"world"}')),
   "answers half of its JSON": (socket) => void socket.write(answer('{"jsonrpc":"2.0","id":1,"res')),
   "answers another call": (socket, id) =>
     void socket.write(answer(`{"jsonrpc":"2.0","id":${id + 1000},"result":"0x00"}`)),

@@ -11,7 +11,6 @@ export interface Event {
 
 export interface Sink extends AsyncDisposable {
   readonly url: string;
-  /** The batches that were received. */
   readonly batches: readonly (readonly Event[])[];
   /** `answers`: false to keep requests without an answer. */
   readonly mode: { answers: boolean };

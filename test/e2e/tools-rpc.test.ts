@@ -26,7 +26,6 @@ interface RpcResponse {
     readonly data?: { readonly errorCode: string; readonly details?: Record<string, unknown> };
   };
 }
-/** The parts of the error in an answer. */
 function errorOf(json: unknown): RpcResponse["error"] {
   return (json as RpcResponse).error;
 }
@@ -314,8 +313,8 @@ describe("a write tool", () => {
     const key = await able();
     const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
     assert.deepEqual([asked.status, asked.text], [204, ""]);
-    const heard = await send(gateway, call("write", { to: "n" }), { key });
-    const confirmation_token = errorOf(heard.json()).data?.details?.["confirmation_token"];
+    const asking = await send(gateway, call("write", { to: "n" }), { key });
+    const confirmation_token = errorOf(asking.json()).data?.details?.["confirmation_token"];
     const written = seen.writes.length;
     const done = await send(gateway, call("write", { to: "n", confirmation_token }, ""), { key });
     assert.deepEqual([done.status, done.text, done.headers["x-used-cu-milli"]], [204, "", "1000"]);

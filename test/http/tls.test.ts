@@ -71,7 +71,6 @@ const year2027 = Date.UTC(2027, 0, 15);
 interface Following extends Disposable {
   /** The certificates that the listener was given after its start. */
   readonly used: string[];
-  /** The lines that were logged. */
   readonly lines: string[];
   /** Values of the metrics: whether a reload failed, and when the certificate in use expires. */
   metrics(): { readonly failed: number | undefined; readonly expires: number | undefined };

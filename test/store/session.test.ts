@@ -20,35 +20,35 @@ function setUp() {
     statements.push({ text, values, answer: (row) => resolve([row]), fail: reject });
     return promise;
   }, clock);
-  const told: unknown[] = [];
+  const notified: unknown[] = [];
   const watch = (name: string, more: Partial<Watch> = {}): Disposable =>
     session.watch({
       columns: { newest: `(SELECT max(${name}) FROM things WHERE id = $1)` },
       values: () => [name],
-      seen: ({ newest }) => void told.push(`${name} ${String(newest)}`),
-      failed: (error) => void told.push(`${name} ${String(error)}`),
+      seen: ({ newest }) => void notified.push(`${name} ${String(newest)}`),
+      failed: (error) => void notified.push(`${name} ${String(error)}`),
       ...more,
     });
   const pass = async (): Promise<void> => {
     clock.advance(250);
     await turn();
   };
-  return { session, statements, told, watch, pass };
+  return { session, statements, notified, watch, pass };
 }
 
 test("a failure is passed to every watch, and the next look works again", async () => {
-  const { session, statements, told, watch, pass } = setUp();
+  const { session, statements, notified, watch, pass } = setUp();
   watch("a");
   watch("b", { seen: () => assert.fail("no row") });
   const looked = assert.rejects(session.look(), /away/);
   await turn();
   statements[0]?.fail(new Error("away"));
   await looked;
-  assert.deepEqual(told, ["a Error: away", "b Error: away"]);
+  assert.deepEqual(notified, ["a Error: away", "b Error: away"]);
   await pass();
   statements[1]?.answer({ now: 1, of_0_newest: 7 });
   await turn();
-  assert.deepEqual(told.slice(2), ["a 7", "b AssertionError [ERR_ASSERTION]: no row"]);
+  assert.deepEqual(notified.slice(2), ["a 7", "b AssertionError [ERR_ASSERTION]: no row"]);
 });
 
 test("a look starts after the call, also if another one is under way", async () => {

@@ -62,8 +62,8 @@ test("a good step breaks no rule", async () => {
   );
 });
 
-test("the threads of the rule share memory, and the instances that run hear each other", async () => {
-  const heard = new Set<string>();
+test("the threads of the rule share memory, and the instances that run receive the messages of each other", async () => {
+  const received = new Set<string>();
   const plugin = defineSurface({
     name: "sharing-surface",
     description: "Counts requests in all threads.",
@@ -71,7 +71,7 @@ test("the threads of the rule share memory, and the instances that run hear each
       const count = new Int32Array(threads?.memory("count", 4) ?? new SharedArrayBuffer(4));
       let state = "running";
       const receiving = threads?.receive("asked", (_value, from) => {
-        heard.add(`${from} to ${threads.index}, ${state}`);
+        received.add(`${from} to ${threads.index}, ${state}`);
       });
       return {
         answer() {
@@ -87,5 +87,5 @@ test("the threads of the rule share memory, and the instances that run hear each
   });
   assert.deepEqual(await judge(plugin, { only: ["threads"] }), [{ rule: "threads", problems: [] }]);
   const expected = ["1 to 0", "1 to 2", "2 to 0", "2 to 1"].map((each) => `${each}, running`);
-  assert.deepEqual(heard, new Set(expected));
+  assert.deepEqual(received, new Set(expected));
 });

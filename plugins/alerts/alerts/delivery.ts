@@ -51,7 +51,7 @@ export class Delivery {
     this.#next();
   }
 
-  /** Queues an alert. If the queue is full, the alert is discarded and logged. Never throws. */
+  /** If the queue is full, the alert is discarded and logged. Never throws. */
   add(type: string, body: string): void {
     const { log, metrics } = this.#deps;
     if (this.#waiting.length >= maxWaiting) {

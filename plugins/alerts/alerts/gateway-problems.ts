@@ -132,7 +132,7 @@ export interface DiskSpace {
   readonly totalBytes: number;
 }
 
-/** Returns the space of the file system of a folder. Undefined if it cannot be read, for example without the folder. */
+/** Undefined if the folder cannot be read, for example because it is missing. */
 export async function diskSpace(folder: string): Promise<DiskSpace | undefined> {
   try {
     const { bavail, blocks, bsize } = await statfs(folder);

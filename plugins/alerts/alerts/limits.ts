@@ -21,7 +21,6 @@ const sliceMs = 5;
 /** Maximum number of keys with charges of today or yesterday that are checked: those with the largest charges. */
 const maxKeys = 10_000;
 
-/** One limit, and how much of it is used. */
 interface LimitUse {
   readonly scope: "plan" | "30d" | "24h";
   readonly workspaceId: string;

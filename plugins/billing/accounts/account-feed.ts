@@ -15,7 +15,6 @@ export interface AccountFeedDeps {
   readonly apply: (changes: StoreChanges) => void;
 }
 
-/** The result of a look at the store. */
 interface Look {
   /** Number of the newest change. */
   readonly newest: number;
@@ -32,7 +31,6 @@ export class AccountFeed {
   #count = 0;
   /** Monotonic time at which the last successful read started. */
   #readAt: number;
-  /** The read in flight. */
   #running: Promise<void> | undefined;
   /** The read that follows the one in flight. */
   #next: Promise<void> | undefined;

@@ -55,7 +55,7 @@ export interface StoreChanges {
 
 /** The gateways that read the changes of a store from other processes. */
 export interface Followers {
-  /** Number of the newest change. 0 if there is none. */
+  /** 0 if there is no change. */
   readonly newestChange: number;
   readonly followers: readonly Follower[];
 }
@@ -106,7 +106,6 @@ export interface ChangePage {
 export interface AccountStore {
   /** Returns the key whose text has this SHA-256 (lower-case hex). */
   findByHash(hash: string): Promise<StoredKey | undefined>;
-  /** Returns the hash of the key with this id. */
   hashOf(keyId: string): Promise<string | undefined>;
   /**
    * Returns what has changed since the store was opened, or since the last call. `newest`: the number of the newest

@@ -85,12 +85,11 @@ export class AccountsService implements Callers {
   #overrides: Overrides;
   /** True if the last write did not include all times of last use. */
   #useLeft = false;
-  /** The write in flight. */
   #saving: Promise<void> | undefined;
   #lookups = 0;
   #isClosed = false;
 
-  /** Opens the accounts of a store. Rejects with a StoreError if the store cannot be used. */
+  /** Rejects with a StoreError if the store cannot be used. */
   static async open(options: AccountsOptions): Promise<AccountsService> {
     return new AccountsService(options, await options.store.overrides());
   }
@@ -216,17 +215,16 @@ export class AccountsService implements Callers {
     return this.#feed.refresh();
   }
 
-  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
+  /** The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride> {
     return this.#overrides.get(network) ?? noOverrides;
   }
 
-  /** Sets the plans of a reloaded pipeline.yaml. If they differ, every principal is created again. */
+  /** If the plans differ, every principal is created again. */
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }
 
-  /** Returns the terms of a plan that are in force. */
   plan(name: PlanName): Plan {
     return { name, ...this.#keys.plans[name] };
   }

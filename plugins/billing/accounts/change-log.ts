@@ -68,45 +68,45 @@ const nothing: StoreChanges = { keys: [], overrides: undefined, hasLostChanges: 
 
 export class ChangeFeed {
   readonly #query: RunSql;
-  #seen = 0;
+  #lastChange = 0;
 
   constructor(query: RunSql) {
     this.#query = query;
   }
 
   /** Number of the last change that `changed` has returned. */
-  get seen(): number {
-    return this.#seen;
+  get lastChange(): number {
+    return this.#lastChange;
   }
 
   /** Marks all existing changes as read, so that `changed` does not return them. */
   async skip(): Promise<void> {
-    this.#seen = await newestChange(this.#query);
+    this.#lastChange = await newestChange(this.#query);
   }
 
   /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
   async changed(known?: number): Promise<StoreChanges> {
-    if (known === this.#seen) return nothing;
-    const [row = {}] = await this.#query(readNewest, [this.#seen]);
+    if (known === this.#lastChange) return nothing;
+    const [row = {}] = await this.#query(readNewest, [this.#lastChange]);
     const newest = optionalNumber(row, "newest") ?? 0;
-    if (newest < this.#seen) {
+    if (newest < this.#lastChange) {
       const overrides = await readOverrides(this.#query);
       await this.skip();
       return { keys: [], overrides, hasLostChanges: true };
     }
-    if (newest === this.#seen) return nothing;
+    if (newest === this.#lastChange) return nothing;
     const overridesAt = optionalNumber(row, "overrides") ?? 0;
     const changes = {
-      keys: await keysChangedAfter(this.#query, this.#seen),
-      overrides: overridesAt > this.#seen ? await readOverrides(this.#query) : undefined,
+      keys: await keysChangedAfter(this.#query, this.#lastChange),
+      overrides: overridesAt > this.#lastChange ? await readOverrides(this.#query) : undefined,
       hasLostChanges: false,
     };
-    this.#seen = newest;
+    this.#lastChange = newest;
     return changes;
   }
 }
 
-/** Returns the number of the newest change. 0 if there is none. */
+/** Returns 0 if there is no change. */
 async function newestChange(query: RunSql): Promise<number> {
   const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
   return number(row ?? {}, "newest");

@@ -50,7 +50,6 @@ const maxWorkspaces = 10_000;
 export class ClaimedCallers {
   readonly #deps: ClaimedCallersDeps;
   readonly #workspaces = new BoundedMap<string, KnownWorkspace>(maxWorkspaces);
-  /** The reads in flight. */
   readonly #reads = new Map<string, Promise<Workspace | undefined>>();
   readonly #principals = new WeakMap<CallerClaims, MadePrincipal>();
   readonly #claims = new WeakMap<KeyPrincipal, CallerClaims>();
@@ -70,7 +69,7 @@ export class ClaimedCallers {
     );
   }
 
-  /** Returns the claims of which a principal was made. Undefined for the principal of an API key. */
+  /** Undefined for the principal of an API key. */
   claimsOf(principal: KeyPrincipal): CallerClaims | undefined {
     return this.#claims.get(principal);
   }

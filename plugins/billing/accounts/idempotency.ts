@@ -144,7 +144,7 @@ export class LeasedSlots implements Idempotency {
     this.#sweepAgain = this.#clock.after(sweepAgainMs, () => void this.#sweep());
   }
 
-  /** Runs `work`. Logs `complaint` and returns `otherwise` if the store cannot be used. */
+  /** Logs `complaint` and returns `otherwise` if the store cannot be used. */
   async #orElse<T>(work: () => Promise<T>, otherwise: T, complaint: string): Promise<T> {
     try {
       return await work();

@@ -56,7 +56,6 @@ export function keyJson(key: KeyRecord, now: number): KeyJson {
   });
 }
 
-/** Returns the JSON of a change. */
 export function changeJson(change: Change): ChangeJson {
   return omitUndefined({
     id: change.id,
@@ -86,7 +85,7 @@ function time(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
-/** Removes the members that are undefined. They are optional in T. */
+/** The members that are removed are optional in T. */
 function omitUndefined<T extends object>(members: T): T {
   return Object.fromEntries(
     Object.entries(members).filter(([, value]) => value !== undefined),

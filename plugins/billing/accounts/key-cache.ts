@@ -28,7 +28,6 @@ const maxEvicted = 10_000;
  * Caches usable keys and unknown hashes. Both parts are bounded. An evicted key can be read from the database again.
  */
 export class KeyCache {
-  /** The plans that are in force. */
   plans: Plans;
   readonly #known: BoundedMap<string, KeyEntry>;
   /** The callers with hashes that do not belong to a usable key: unknown and revoked ones. */
@@ -75,10 +74,7 @@ export class KeyCache {
     return entry;
   }
 
-  /**
-   * Updates a key that may have changed. If it has not, its principal stays the same object. A key that is not cached
-   * is not added.
-   */
+  /** If the key has not changed, its principal stays the same object. A key that is not cached is not added. */
   update(stored: StoredKey, now: number): void {
     this.#unknown.delete(stored.hash);
     const before = this.#known.peek(stored.hash);
@@ -101,7 +97,7 @@ export class KeyCache {
     Object.assign(entry, principalAt(entry.key, entry.workspace, this.plans, now));
   }
 
-  /** Sets the plans. If they are unchanged, principals stay the same objects. */
+  /** If the plans are unchanged, principals stay the same objects. */
   setPlans(plans: Plans, now: number): void {
     if (isDeepStrictEqual(plans, this.plans)) return;
     this.plans = plans;

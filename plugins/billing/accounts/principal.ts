@@ -70,7 +70,6 @@ export function principalAt(
   };
 }
 
-/** Capabilities of a new key by default. */
 export const defaultCapabilities: readonly Capability[] = [
   "ledger:read",
   "platform:read",

@@ -183,7 +183,6 @@ export async function insertRow(run: RunSql, table: string, columns: Columns): P
   await run(statement, Object.values(columns));
 }
 
-/** Updates the row with this id. */
 export async function updateRow(
   run: RunSql,
   table: string,
@@ -210,7 +209,6 @@ export class Search {
     return this.#conditions.length === 0 ? "" : `WHERE ${this.#conditions.join(" AND ")}`;
   }
 
-  /** Returns the parameter of a value. */
   mark(value: unknown): string {
     return `$${this.#values.push(value)}`;
   }

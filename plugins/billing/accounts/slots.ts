@@ -28,7 +28,6 @@ export interface SlotStore {
   finish(owner: string, response: StoredResponse): Promise<boolean>;
   /** Deletes the slot of this owner, if it still has it. A repeated request runs again. */
   release(owner: string): Promise<void>;
-  /** Renews the leases of these owners. */
   renew(owners: readonly string[]): Promise<void>;
   /** Deletes up to `max` expired slots. Returns their number. */
   sweep(max: number): Promise<number>;

@@ -36,7 +36,7 @@ export interface SqlAccountStore extends AccountStore {
 /** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
 const maxDoubted = 5;
 
-/** Opens the accounts. All existing changes count as read. Rejects with StoreError. */
+/** All existing changes count as read. Rejects with StoreError. */
 export async function openAccountStore(options: AccountStoreOptions): Promise<SqlAccountStore> {
   const { sql, isShared } = options;
   const { query } = sql;
@@ -58,7 +58,7 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
     loadHashes,
     findByHash: (hash) => keys.find(hash),
     changed: (newest) => keys.follow(() => changed(newest)),
-    seenChange: () => feed.seen,
+    seenChange: () => feed.lastChange,
     hashOf: (keyId) => hashOf(query, keyId),
     followers: async () => (isShared ? readFollowers(query) : undefined),
     saveUse: (uses) => saveUse(query, uses),

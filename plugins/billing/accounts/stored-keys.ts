@@ -13,7 +13,6 @@ const selectStoredKeys = `SELECT keys.*,
     ${workspaceColumnNames.map((name) => `workspaces.${name} AS of_workspace_${name}`).join(", ")}
   FROM sluice.keys JOIN sluice.workspaces ON workspaces.id = keys.workspace_id`;
 
-/** Number of keys whose hashes are read per statement. */
 const hashesPerRead = 10_000;
 /** Maximum number of times of last use per statement. */
 const usesPerWrite = 1_000;
@@ -48,7 +47,6 @@ export async function hashOf(run: RunSql, keyId: string): Promise<string | undef
   return row && text(row, "hash");
 }
 
-/** Reads the hashes of all keys. */
 export async function readHashes(run: RunSql): Promise<KnownHashes> {
   const known = new KnownHashes();
   for (let after = ""; ;) {
@@ -63,7 +61,7 @@ export async function readHashes(run: RunSql): Promise<KnownHashes> {
   }
 }
 
-/** Writes the times of last use. Keys that are missing, because a backup was restored, are left out. */
+/** Keys that are missing, because a backup was restored, are left out. */
 export async function saveUse(run: RunSql, uses: readonly KeyUse[]): Promise<void> {
   const latest = new Map<string, number>();
   for (const { keyId, usedAt } of uses) {
@@ -118,7 +116,6 @@ function bitOf(hash: string, probe: number): number {
   return Number.parseInt(hash.slice(probe * 8, probe * 8 + 8), 16) % bits;
 }
 
-/** Reads the keys with these hashes. */
 export type ReadKeys = (hashes: readonly string[]) => Promise<readonly StoredKey[]>;
 
 /** Maximum number of hashes per statement. */

@@ -38,10 +38,10 @@ type Answer<T> = WorkspaceAnswer<T>;
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
-export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
-  const { store, clock, log } = parts;
+export function createWorkspaces(deps: WorkspacesDeps): Workspaces {
+  const { store, clock, log } = deps;
   const show = async (workspace: Workspace): Promise<WorkspaceJson> =>
-    workspaceJson(workspace, await parts.purchasedLeft(workspace), clock.now());
+    workspaceJson(workspace, await deps.purchasedLeft(workspace), clock.now());
 
   /** Returns the result of a change. The change joins a transaction that the caller has opened. */
   const change = async <T extends object, R>(
@@ -95,7 +95,7 @@ export function createWorkspaces(parts: WorkspacesDeps): Workspaces {
       read(id, async () => (await store.changes({ ...page, workspaceId: id })).map(changeJson)),
     async usage(id, query, signal) {
       const found = await read(id, () => Promise.resolve());
-      return found.kind === "done" ? usageReport(parts, id, query, signal) : found;
+      return found.kind === "done" ? usageReport(deps, id, query, signal) : found;
     },
   };
 }

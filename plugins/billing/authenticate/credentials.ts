@@ -21,7 +21,6 @@ const forms: ReadonlyMap<string, SubprotocolForm> = new Map([
   ["confidential-stream", { prefix: "confidential.auth.", allowsKeys: true }],
   ["ledger-ws", { prefix: "ledger.auth.", allowsKeys: false }],
 ]);
-/** Prefix of every API key. */
 const keyPrefix = "gateway_";
 
 /** Headers of other APIs in which a key can be sent. The log redacts them (src/base/redact.ts). */

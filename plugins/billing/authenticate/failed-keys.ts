@@ -47,7 +47,7 @@ export class FailedKeys {
     return 0;
   }
 
-  /** Counts one failed key. Resolves when the store has answered. If the store fails, no address is blocked. */
+  /** Resolves when the store has answered. If the store fails, no address is blocked. */
   async count(address: string): Promise<void> {
     const now = this.#clock.monotonic();
     if (now - this.#windowStart >= this.#limiter.duration * 1000) this.#nextWindow(now);

@@ -69,7 +69,7 @@ export default defineStep<Options>({
   },
 });
 
-/** Returns the capabilities of which the key must have one. Undefined if any key is accepted. */
+/** Returns the accepted capabilities. The key needs at least one. Undefined if any key is accepted. */
 function acceptedCapabilities(require: Options["require"]): readonly Capability[] | undefined {
   if (require === "key") return undefined;
   // Keys with platform:admin may also use the workspace routes (decisions.md section 10). The capability implies no

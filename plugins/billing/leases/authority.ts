@@ -42,12 +42,9 @@ export interface Used {
 /** Everything that a decision depends on, read at one instant. */
 export interface ScopeView {
   readonly scope: ScopeState;
-  /** The lease of the replica that asks. */
   readonly own: LeaseRow | undefined;
-  /** The leases of all other replicas. */
   readonly others: readonly LeaseRow[];
   readonly used: Used;
-  /** Number of live replicas. */
   readonly live: number;
   /** True if no other replica can ever need the credit, so that the replica is granted all of it. */
   readonly isOnlyHolder: boolean;
@@ -56,7 +53,7 @@ export interface ScopeView {
 
 export interface Decision {
   readonly scope: ScopeState;
-  /** The new lease of the replica. Undefined if it has ended. */
+  /** Undefined if the lease has ended. */
   readonly lease: LeaseRow | undefined;
   readonly granted: Omit<Granted, "reached">;
   /** The first need that was not granted. 0 if all were. */

@@ -12,7 +12,7 @@ import {
 import { periodOf, addDrawn, type Drawn } from "./months.ts";
 import { readUsage } from "../metering/read-usage.ts";
 import { chargeColumns, storableJson, type UsageRow } from "../metering/charge-text.ts";
-import type { Standing } from "./ledger.ts";
+import type { ReplicaStatus } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
 
 const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
@@ -33,7 +33,6 @@ const keepMonths = `
   ON CONFLICT (id) DO UPDATE SET version = known.version + 1, fixed = known.fixed || (
     SELECT coalesce(jsonb_agg(month), '[]') FROM jsonb_array_elements(excluded.fixed) AS each (month)
     WHERE NOT known.fixed @> jsonb_build_array(jsonb_build_object('start', month -> 'start')))`;
-/** Maximum number of charges in a batch. */
 const batchCharges = 1_000;
 
 /**
@@ -70,7 +69,7 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
     const values = [number(replica, "id"), end + 1, upTo, `[${rows.join(",")}]`];
     const [row = {}] = await run(statement, values);
     // Only the function in schema.ts writes the reply.
-    if ((row["reply"] as Standing).posted !== upTo) {
+    if ((row["reply"] as ReplicaStatus).posted !== upTo) {
       throw postgresError(
         "SLUICE_STORE_IN_USE",
         "another process copies the charges of this data folder",

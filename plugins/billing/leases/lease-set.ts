@@ -56,7 +56,7 @@ export class LeaseSet {
     this.#touched.push(lease);
   }
 
-  /** Changes all leases. This is rare. */
+  /** Rarely called, because it visits every lease. */
   touchAll(change: (lease: Lease) => void): void {
     for (const lease of this.#leases.values()) {
       change(lease);

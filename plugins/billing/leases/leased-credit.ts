@@ -119,7 +119,6 @@ export class LeasedCredit {
     if (to.state === "waiting") this.#tryToOpen(to);
   }
 
-  /** Called when the charges of a reservation have been posted. */
   posted(reservation: LeasedReservation): void {
     reservation.state = "posted";
     for (const scope of reservation.scopes) scope.unposted--;

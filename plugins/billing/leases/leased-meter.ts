@@ -48,7 +48,6 @@ export interface CreditLink {
   close(): Promise<void>;
 }
 
-/** The objects that a meter and its reservations share. */
 export interface LeasedMeterDeps {
   readonly link: CreditLink;
   readonly metrics: Pick<ChargeMetrics, "cut">;
@@ -186,7 +185,6 @@ class MeterReservation implements Reservation {
   /** The result of `settle`. */
   #recorded: Promise<void> = resolved;
 
-  /** `credit`: an open reservation. */
   constructor(deps: LeasedMeterDeps, credit: LeasedReservation, about: ReservedFor) {
     this.#deps = deps;
     this.#credit = credit;

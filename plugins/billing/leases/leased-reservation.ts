@@ -42,7 +42,6 @@ export type LeasedState =
   | "released"
   | "lost";
 
-/** The lease of one scope. */
 export type Lease = ScopeLease<LeasedReservation>;
 
 /** A reservation. Only LeasedCredit and its owner write to it. */

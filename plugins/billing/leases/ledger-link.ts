@@ -4,7 +4,13 @@
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
-import type { ChargeDetails, CreditLedger, PostReply, PostRequest, Standing } from "./ledger.ts";
+import type {
+  ChargeDetails,
+  CreditLedger,
+  PostReply,
+  PostRequest,
+  ReplicaStatus,
+} from "./ledger.ts";
 import type { Account, LeasedReservation } from "./leased-reservation.ts";
 import type { LeaseMetrics } from "../metering/metrics.ts";
 import { notRecorded, type CreditLink } from "./leased-meter.ts";
@@ -186,22 +192,22 @@ export class LedgerLink implements CreditLink {
 
   #receive(message: Message, reply: Reply): void {
     const { metrics, log, place } = this.#deps;
-    const { seen } = this.#replica;
-    const before = { ...seen };
+    const { counters } = this.#replica;
+    const before = { ...counters };
     this.#replica.receive(this.#now(), reply);
-    metrics.recalls.add(seen.epochs - before.epochs);
-    metrics.wentBack.add(seen.wentBack - before.wentBack);
-    metrics.fenced.add(seen.fenced - before.fenced);
-    if (seen.fenced > before.fenced) {
+    metrics.recalls.add(counters.epochs - before.epochs);
+    metrics.wentBack.add(counters.wentBack - before.wentBack);
+    metrics.fenced.add(counters.fenced - before.fenced);
+    if (counters.fenced > before.fenced) {
       log.warn({}, `${place} had no message from this gateway, and gave its credit to others`);
     }
-    if (seen.wentBack > before.wentBack) {
+    if (counters.wentBack > before.wentBack) {
       log.warn({}, `${place} has lost charges that it had committed: sending them again`);
     }
     if (this.#failures >= 3) log.info({}, `${place} answers again`);
     this.#failures = 0;
     if (message.kind === "feed") {
-      const { time } = reply.reply as Standing;
+      const { time } = reply.reply as ReplicaStatus;
       this.#compareClocks(time - this.#clock.now());
     }
   }

@@ -27,7 +27,6 @@ export interface KeyLimits {
   readonly monthMilliCu: number;
 }
 
-/** The limits of a workspace. */
 export interface WorkspaceLimits {
   readonly kind: "workspace";
   /** Per calendar month. */
@@ -57,7 +56,7 @@ export type ReplicaMode = "settled" | "async";
 export type ReplicaState = "live" | "fenced" | "gone" | "unknown";
 
 /** The members that all replies have. Times are in milliseconds since 1970 of the ledger's clock. */
-export interface Standing {
+export interface ReplicaStatus {
   readonly state: ReplicaState;
   /** Number of the last charge that was accepted from the replica. */
   readonly posted: number;
@@ -66,12 +65,12 @@ export interface Standing {
   readonly time: number;
 }
 
-export interface Registered extends Standing {
+export interface Registered extends ReplicaStatus {
   /** The number that all further messages of this replica state. */
   readonly replica: number;
 }
 
-export interface FeedReply extends Standing {
+export interface FeedReply extends ReplicaStatus {
   /** Scopes in which the replica holds credit and has not answered the current epoch yet. */
   readonly epochs: readonly { readonly scope: string; readonly epoch: number }[];
 }
@@ -137,7 +136,7 @@ export interface LeaseRequest {
   readonly wants: readonly Want[];
 }
 
-export interface LeaseReply extends Standing {
+export interface LeaseReply extends ReplicaStatus {
   /** Undefined if the request was ignored: a later one was accepted before, or the replica is fenced. */
   readonly granted: readonly Granted[] | undefined;
 }
@@ -162,7 +161,6 @@ export interface ChargeDetails {
   readonly line: ChargeLine;
 }
 
-/** A batch of charges. */
 export interface PostBatch {
   /** Numbers of the first and the last charge. The charges of a replica are numbered from 1 without gaps. */
   readonly first: number;
@@ -174,14 +172,13 @@ export interface PostRequest extends PostBatch {
   readonly replica: number;
 }
 
-export interface PostReply extends Standing {
+export interface PostReply extends ReplicaStatus {
   /** True if the batch was not accepted and never will be. Its numbers are free again. */
   readonly isLost?: boolean;
 }
 
 /** The authority for the credit of all replicas. */
 export interface CreditLedger {
-  /** Adds a replica. */
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is running, and returns the epochs that it must answer. */
   feed(replica: number): Awaitable<FeedReply>;
@@ -191,5 +188,5 @@ export interface CreditLedger {
   /** Fences the replicas that have been silent for too long, and returns their numbers. `replica`: the caller. */
   fence(replica: number): Awaitable<readonly number[]>;
   /** Ends a replica that has posted all its charges. The credit that it holds is free again. */
-  leave(replica: number): Awaitable<Standing>;
+  leave(replica: number): Awaitable<ReplicaStatus>;
 }

@@ -14,7 +14,7 @@ import type {
   Registered,
   ReplicaMode,
   ReplicaState,
-  Standing,
+  ReplicaStatus,
   Want,
 } from "./ledger.ts";
 import {
@@ -40,7 +40,6 @@ interface ReplicaRow {
 export interface ScopeRow extends ScopeState {
   /** Keys are the numbers of replicas. */
   readonly leases: Map<number, LeaseRow>;
-  /** The windows of a key. */
   readonly day: RollingWindow;
   readonly month: RollingWindow;
   /** The charges of a workspace: milli-CU by the start of the month. */
@@ -79,12 +78,12 @@ export class MemoryLedger implements CreditLedger {
     const times = { registeredAt: now, lastMessageAt: now };
     const row: ReplicaRow = { name, mode, ...times, state: "live", posted: 0, leaseNo: 0 };
     this.replicas.set(replica, row);
-    return { replica, ...this.#standing(row) };
+    return { replica, ...this.#statusOf(row) };
   }
 
   feed(replica: number): FeedReply {
     const row = this.replicas.get(replica);
-    if (row === undefined || !this.#touch(row)) return { ...this.#standing(row), epochs: [] };
+    if (row === undefined || !this.#touch(row)) return { ...this.#statusOf(row), epochs: [] };
     const epochs: { scope: string; epoch: number }[] = [];
     for (const [scope, { epoch, leases }] of this.scopes) {
       const lease = leases.get(replica);
@@ -92,13 +91,13 @@ export class MemoryLedger implements CreditLedger {
         epochs.push({ scope, epoch });
       }
     }
-    return { ...this.#standing(row), epochs };
+    return { ...this.#statusOf(row), epochs };
   }
 
-  post({ replica, first, last, charges }: PostRequest): Standing {
+  post({ replica, first, last, charges }: PostRequest): ReplicaStatus {
     const row = this.replicas.get(replica);
     if (row === undefined || row.posted !== first - 1 || !this.#touch(row)) {
-      return this.#standing(row);
+      return this.#statusOf(row);
     }
     row.posted = last;
     const now = this.#now();
@@ -108,7 +107,7 @@ export class MemoryLedger implements CreditLedger {
       const month = isOfMonth ? start : periodOf(Math.min(charge.time, now)).start;
       this.#record(replica, charge, this.#isAlone ? charge.time : now, month);
     }
-    return this.#standing(row);
+    return this.#statusOf(row);
   }
 
   /**
@@ -130,11 +129,11 @@ export class MemoryLedger implements CreditLedger {
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {
     const row = this.replicas.get(replica);
     if (row === undefined || row.leaseNo >= leaseNo || !this.#touch(row)) {
-      return { ...this.#standing(row), granted: undefined };
+      return { ...this.#statusOf(row), granted: undefined };
     }
     row.leaseNo = leaseNo;
     const granted = wants.map((want) => this.#grant(replica, want));
-    return { ...this.#standing(row), granted };
+    return { ...this.#statusOf(row), granted };
   }
 
   #grant(replica: number, want: Want): Granted {
@@ -166,8 +165,8 @@ export class MemoryLedger implements CreditLedger {
   fence(replica: number): readonly number[] {
     const now = this.#now();
     const caller = this.replicas.get(replica);
-    const heardSince = Math.max(this.#startedAt, caller?.registeredAt ?? now);
-    if (caller?.state !== "live" || now - heardSince < silenceMs) return [];
+    const listeningSince = Math.max(this.#startedAt, caller?.registeredAt ?? now);
+    if (caller?.state !== "live" || now - listeningSince < silenceMs) return [];
     const fenced: number[] = [];
     for (const [each, row] of this.replicas) {
       if (row.state !== "live" || now - row.lastMessageAt <= silenceMs) continue;
@@ -177,10 +176,10 @@ export class MemoryLedger implements CreditLedger {
     return fenced.toSorted((left, right) => left - right);
   }
 
-  leave(replica: number): Standing {
+  leave(replica: number): ReplicaStatus {
     const row = this.replicas.get(replica);
     if (row !== undefined && this.#touch(row)) this.#end(replica, row, "gone");
-    return this.#standing(row);
+    return this.#statusOf(row);
   }
 
   /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
@@ -229,11 +228,11 @@ export class MemoryLedger implements CreditLedger {
     return scope;
   }
 
-  standing(replica: number): Standing {
-    return this.#standing(this.replicas.get(replica));
+  status(replica: number): ReplicaStatus {
+    return this.#statusOf(this.replicas.get(replica));
   }
 
-  #standing(row: ReplicaRow | undefined): Standing {
+  #statusOf(row: ReplicaRow | undefined): ReplicaStatus {
     const { state, posted, leaseNo } = row ?? { state: "unknown", posted: 0, leaseNo: 0 };
     return { state, posted, leaseNo, time: this.#now() };
   }

@@ -18,16 +18,13 @@ export interface FixedMonth extends Drawn {
   readonly start: number;
 }
 
-/** The current month of a workspace. */
 export interface CurrentMonth {
   readonly start: number;
   readonly end: number;
   readonly sumMilliCu: number;
   /** Drawn from the purchased credit in all earlier months. Purchased credit does not expire. */
   readonly purchasedBeforeMilliCu: number;
-  /** All earlier months. */
   readonly fixed: readonly FixedMonth[];
-  /** Limits with which it is divided. */
   readonly limits: WorkspaceLimits;
 }
 
@@ -89,12 +86,11 @@ export function currentMonth(
   return { start, end, sumMilliCu, purchasedBeforeMilliCu, fixed: [...known.values()], limits };
 }
 
-/** Returns the division of the current month. */
 export function drawnIn({ sumMilliCu, limits, purchasedBeforeMilliCu }: CurrentMonth): Drawn {
   return drawn(sumMilliCu, limits, purchasedBeforeMilliCu);
 }
 
-/** Returns what is left of purchased credit, `purchasedMilliCu` in all. */
+/** `purchasedMilliCu`: all purchases. */
 export function purchasedLeftIn(month: CurrentMonth, purchasedMilliCu: number): number {
   const { purchasedBeforeMilliCu, limits } = month;
   const now = drawnIn({ ...month, limits: { ...limits, purchasedMilliCu } }).purchasedMilliCu;

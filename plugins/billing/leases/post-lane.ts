@@ -2,7 +2,7 @@
  * Sends the charges of a replica to the ledger in numbered batches, one at a time. A batch whose reply is missing is
  * sent again with the same numbers, so the ledger accepts it once.
  */
-import type { LeasedCharge, PostBatch, Standing } from "./ledger.ts";
+import type { LeasedCharge, PostBatch, ReplicaStatus } from "./ledger.ts";
 import type { LeasedReservation } from "./leased-reservation.ts";
 
 interface Batch extends PostBatch {
@@ -25,7 +25,6 @@ export class PostLane {
   /** Settled reservations whose charges were never sent, oldest first. */
   #queue: Queued[] = [];
   #queuedCharges = 0;
-  /** The batch in flight. */
   #sent: Batch | undefined;
   /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];
@@ -109,7 +108,7 @@ export class PostLane {
    * Handles the reply to the batch in flight, and returns the reservations whose charges are posted. Returns undefined if the
    * ledger has lost batches that are no longer kept.
    */
-  receive(now: number, { posted }: Standing): readonly LeasedReservation[] | undefined {
+  receive(now: number, { posted }: ReplicaStatus): readonly LeasedReservation[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
     this.#sent = undefined;

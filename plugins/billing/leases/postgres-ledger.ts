@@ -1,8 +1,8 @@
 /**
  * The ledger in PostgreSQL. The decisions about credit are made in authority.ts, and only `sluice.credit_post` can add
- * charges. Every message is one statement, except feeds, which the looks carry, and a lease request, which is two: one reads the scopes, and the other
- * one writes the decisions for those that have not changed in the meantime. So no lock is held while a gateway thinks.
- * Every method rejects with DatabaseFailure.
+ * charges. Every message is one statement, with two exceptions: the looks carry the feeds, and a lease request is two
+ * statements. The first one reads the scopes, and the second one writes the decisions for the scopes that have not
+ * changed in the meantime. So no lock is held while a gateway thinks. Every method rejects with DatabaseFailure.
  */
 import type { Postgres, Session } from "sluice-gateway/plugin";
 import { number, text, type Row } from "sluice-gateway/internal/store";
@@ -24,7 +24,7 @@ import type {
   LeaseRequest,
   PostRequest,
   ReplicaState,
-  Standing,
+  ReplicaStatus,
   Want,
   WorkspaceLimits,
 } from "./ledger.ts";
@@ -37,11 +37,11 @@ const statementMs = 2_000;
 const maxDecisions = 20;
 
 /**
- * The standing of a replica after a statement. `changed`: a common table expression that has a row if the statement has
+ * The status of a replica after a statement. `changed`: a common table expression that has a row if the statement has
  * found the replica live and has changed its row. `state`: its new state. `isIgnored`: true if it may be live
  * nevertheless. Otherwise it has been fenced since the statement began.
  */
-const standingAfter = (changed: string, state = "live", isIgnored = "false"): string => `
+const statusAfter = (changed: string, state = "live", isIgnored = "false"): string => `
   CASE WHEN EXISTS (SELECT FROM ${changed}) THEN '${state}'
     WHEN r.state = 'live' AND NOT ${isIgnored} THEN 'fenced' ELSE coalesce(r.state, 'unknown') END AS state,
   coalesce(r.posted, 0) AS posted, coalesce(r.lease_no, 0) AS lease_no, sluice.now_ms() AS time`;
@@ -60,10 +60,10 @@ const leave = `
   ), freed AS (
     DELETE FROM sluice.leases WHERE replica IN (SELECT id FROM gone)
   )
-  SELECT ${standingAfter("gone", "gone")} FROM ${replicaOf}`;
+  SELECT ${statusAfter("gone", "gone")} FROM ${replicaOf}`;
 
 const write = `${writeLeases}
-  SELECT ${standingAfter("mine", "live", "r.lease_no >= $2")}, EXISTS (SELECT FROM mine) AS is_accepted,
+  SELECT ${statusAfter("mine", "live", "r.lease_no >= $2")}, EXISTS (SELECT FROM mine) AS is_accepted,
     (SELECT coalesce(jsonb_agg(id), '[]') FROM done) AS done
   FROM ${replicaOf}`;
 
@@ -81,7 +81,7 @@ export function createPostgresLedger(
   return {
     async register(name, mode) {
       const [row = {}] = await database.query("register", register, [name, version, mode]);
-      return { ...standingOf(row), replica: number(row, "id") };
+      return { ...statusOf(row), replica: number(row, "id") };
     },
     ...joinLooks(session),
     lease: (request) => lease(onLeases, request),
@@ -91,16 +91,16 @@ export function createPostgresLedger(
       const statement = "SELECT sluice.credit_post($1, $2, $3, $4) AS reply";
       const [row] = await onPosts.query("post", statement, values);
       // Only the function in schema.ts writes the reply.
-      return row?.["reply"] as Standing;
+      return row?.["reply"] as ReplicaStatus;
     },
     async leave(replica) {
       const [row = {}] = await database.query("register", leave, [replica]);
-      return standingOf(row);
+      return statusOf(row);
     },
   };
 }
 
-function standingOf(row: Row): Standing {
+function statusOf(row: Row): ReplicaStatus {
   return {
     // Only this file writes the column.
     state: text(row, "state") as ReplicaState,
@@ -127,15 +127,15 @@ async function lease(
     const decided = await decide(database, replica, rest);
     const values = [replica, leaseNo, JSON.stringify(decided.map(rowOfLease)), round > 0];
     const [row = {}] = await database.query("lease", write, values);
-    const standing = standingOf(row);
-    if (row["is_accepted"] !== true) return { ...standing, granted: undefined };
+    const status = statusOf(row);
+    if (row["is_accepted"] !== true) return { ...status, granted: undefined };
     // Only the statement above writes it.
     const written = new Set(row["done"] as readonly string[]);
     done.push(...decided.filter(({ want }) => written.has(want.scope)));
     rest = rest.filter(({ scope }) => !written.has(scope));
     if (rest.length === 0) {
       const granted = await replies(database, done);
-      return { ...standing, leaseNo, granted };
+      return { ...status, leaseNo, granted };
     }
   }
   throw new Error("other gateways have changed the same scopes all the time");

@@ -7,7 +7,7 @@ import type {
   PostRequest,
   Registered,
   ReplicaMode,
-  Standing,
+  ReplicaStatus,
 } from "./ledger.ts";
 
 /** A message of a replica. `no`: number of the message, which the reply repeats. */
@@ -27,7 +27,7 @@ export type Reply = { readonly no: number } & (
   | { readonly kind: "feed"; readonly reply: FeedReply }
   | { readonly kind: "lease"; readonly reply: LeaseReply }
   | { readonly kind: "post"; readonly reply: PostReply }
-  | { readonly kind: "leave"; readonly reply: Standing }
+  | { readonly kind: "leave"; readonly reply: ReplicaStatus }
   | { readonly kind: "fence"; readonly reply: readonly number[] }
 );
 

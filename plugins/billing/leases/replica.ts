@@ -22,7 +22,7 @@ const unsentMs = 5_000;
 /** Maximum number of charges that wait to be posted. */
 const maxQueued = 50_000;
 /** After a message with more charges or scopes, the next one of its kind waits, so that batches are large. */
-const few = 3;
+const smallBatch = 3;
 const batchMs = 5;
 /** Posted charges are kept for this time, because a failover of the ledger may lose them. */
 const keptMs = 60_000;
@@ -58,7 +58,7 @@ export class LedgerReplica {
   /** Time of the call in progress. */
   #now = 0;
   /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
-  readonly seen = { fenced: 0, epochs: 0, wentBack: 0 };
+  readonly counters = { fenced: 0, epochs: 0, wentBack: 0 };
 
   /** `isInProcess`: true if the ledger is in this process: messages are cheap, and it never loses a commit. */
   constructor(name: string, mode: ReplicaMode, isInProcess = false) {
@@ -81,7 +81,6 @@ export class LedgerReplica {
     return this.#state === "gone";
   }
 
-  /** Number of charges that wait to be posted. */
   get queuedCharges(): number {
     return this.#lane.queuedCharges;
   }
@@ -164,14 +163,14 @@ export class LedgerReplica {
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
-      if (wants.length > few) this.#inFlight.wait("lease", now + this.#batchMs);
+      if (wants.length > smallBatch) this.#inFlight.wait("lease", now + this.#batchMs);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
     const batch = this.#inFlight.maySend("post", now) ? this.#lane.request() : undefined;
     if (batch !== undefined) {
       const { first, last, charges } = batch;
       const no = this.#send("post", now);
-      if (charges.length > few) this.#inFlight.wait("post", now + this.#batchMs);
+      if (charges.length > smallBatch) this.#inFlight.wait("post", now + this.#batchMs);
       messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
     const isDone =
@@ -224,7 +223,7 @@ export class LedgerReplica {
     const hasLost =
       reply.leaseNo < Math.min(sent.leaseNo, this.#leaseNo) ||
       reply.posted < Math.min(sent.posted, this.#posted);
-    if (hasLost) this.seen.wentBack++;
+    if (hasLost) this.counters.wentBack++;
     if (reply.leaseNo < sent.leaseNo) this.#credit.stateAgain();
     this.#leaseNo = reply.leaseNo;
     if (kind === "post" && reply.isLost === true) {
@@ -240,7 +239,7 @@ export class LedgerReplica {
     if (kind === "lease") this.#credit.receive(now, reply.granted);
     if (kind !== "feed") return;
     this.#lastFeedAt = now;
-    this.seen.epochs += reply.epochs.length;
+    this.counters.epochs += reply.epochs.length;
     this.#credit.sawEpochs(reply.epochs);
   }
 
@@ -249,7 +248,7 @@ export class LedgerReplica {
    * be accepted, so they must be reserved again.
    */
   #startAgain(now: number, posted: number): void {
-    this.seen.fenced++;
+    this.counters.fenced++;
     this.#replica = undefined;
     this.#inFlight.clear();
     const settled = this.#lane.restart(posted);

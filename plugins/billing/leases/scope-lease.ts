@@ -33,7 +33,6 @@ interface Statement {
   readonly epoch: number;
   /** Number of waiting reservations. */
   readonly needs: number;
-  /** True if it ended the lease. */
   readonly isEnd: boolean;
   /** True if the limits or the month have changed since then. */
   isOutdated: boolean;
@@ -41,7 +40,7 @@ interface Statement {
 
 const noStatement = (): Statement => ({ epoch: 0, needs: 0, isEnd: true, isOutdated: false });
 
-/** `Waiting`: a reservation, of which a lease needs only the price. */
+/** `Waiting`: the type of reservations. Only the price is used here. */
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   #state: State = "new";

@@ -28,7 +28,6 @@ import { replyTo, unavailable, type Reserver } from "./reserve.ts";
 /** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
 
-/** The objects that all exchanges of one step share. */
 export interface ExchangeChargeDeps {
   readonly reserver: Reserver;
   readonly commits: CommitReplies;

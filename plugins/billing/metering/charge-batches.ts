@@ -8,7 +8,12 @@ import type { ReservedFor } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import type { LeasedCredit } from "../leases/leased-credit.ts";
 import type { LeasedReservation } from "../leases/leased-reservation.ts";
-import type { LeasedCharge, PostRequest, Standing, WorkspaceLimits } from "../leases/ledger.ts";
+import type {
+  LeasedCharge,
+  PostRequest,
+  ReplicaStatus,
+  WorkspaceLimits,
+} from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import { notRecorded } from "../leases/leased-meter.ts";
 import type { Journal } from "./journal.ts";
@@ -55,7 +60,7 @@ type State = "idle" | "writing" | "kept" | "ending" | "closed";
 /** Charges of a thread that serves (`server.threads`). */
 interface ThreadPost {
   readonly request: PostRequest;
-  readonly resolve: (standing: Standing) => void;
+  readonly resolve: (status: ReplicaStatus) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -63,7 +68,6 @@ interface ThreadPost {
 interface Batch {
   readonly settled: LeasedReservation[];
   readonly posts: ThreadPost[];
-  /** Number of charges. */
   rows: number;
   /** Monotonic time of the first one in milliseconds. */
   readonly since: number;
@@ -117,7 +121,6 @@ export class ChargeBatches {
   #commit: Commit | undefined;
   /** Ends with the state `writing`. */
   #written = resolved;
-  /** Number of charges of the last commit. */
   #lastRows = 0;
   /** Number of those that came from threads. */
   #lastPosted = 0;
@@ -187,8 +190,8 @@ export class ChargeBatches {
    * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are on
    * disk. Rejects if they never will be.
    */
-  post(given: PostRequest): Promise<Standing> {
-    const { promise, resolve, reject } = Promise.withResolvers<Standing>();
+  post(given: PostRequest): Promise<ReplicaStatus> {
+    const { promise, resolve, reject } = Promise.withResolvers<ReplicaStatus>();
     const time = this.#deps.time.now();
     const request = { ...given, charges: given.charges.map((charge) => ({ ...charge, time })) };
     this.#next ??= newBatch(this.#deps.clock.monotonic());

@@ -7,7 +7,6 @@
  */
 export const placesPerCommit = 100_000;
 
-/** The parts of the id of a charge. */
 export interface ChargeId {
   readonly journal: string;
   readonly commit: number;

@@ -110,10 +110,7 @@ export class JournalFile implements Disposable {
     return { expired: open.length };
   }
 
-  /**
-   * Appends `records` as one commit, which is on disk when the method returns. Throws, without a change, if it cannot
-   * be written.
-   */
+  /** The commit is on disk when the method returns. Throws, without a change, if it cannot be written. */
   append(records: Buffer): void {
     const group = this.#read(records);
     const minute = Math.floor(group.last / dayWindow.stepMs);

@@ -44,12 +44,11 @@ export function openJournalReader(dataDir: string): DatabaseSync {
   }
 }
 
-/** Returns the unique id of a journal. */
 export function journalUid(db: DatabaseSync): string {
   return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
-/** Returns the number of the newest commit. 0 if there is none. */
+/** Returns 0 if there is no commit. */
 export function newestCommit(db: DatabaseSync): number {
   return number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
 }

@@ -25,7 +25,6 @@ export class Journal {
   readonly #control: Int32Array;
   /** The records of the next commit. They may be changed while none is in flight. */
   readonly records: SharedArrayBuffer;
-  /** The commit in flight. */
   #commit: PromiseWithResolvers<void> | undefined;
   /** Called when the journal can be written again after a failure, and when its thread has ended. */
   onChange: (() => void) | undefined;

@@ -6,7 +6,12 @@
 import type { ReservedFor } from "sluice-gateway/services";
 import { LeasedCredit } from "../leases/leased-credit.ts";
 import type { Account, Lease, LeasedReservation } from "../leases/leased-reservation.ts";
-import type { ChargeDetails, PostRequest, Standing, WorkspaceLimits } from "../leases/ledger.ts";
+import type {
+  ChargeDetails,
+  PostRequest,
+  ReplicaStatus,
+  WorkspaceLimits,
+} from "../leases/ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/leased-meter.ts";
 import { ChargeBatches, type ChargeBatchesDeps, type Recorded } from "./charge-batches.ts";
 import { placesPerCommit } from "./charge-number.ts";
@@ -123,7 +128,7 @@ export class LocalLink implements CreditLink {
   }
 
   /** Writes the charges of a thread that serves: see `ChargeBatches.post`. */
-  async post(request: PostRequest): Promise<Standing> {
+  async post(request: PostRequest): Promise<ReplicaStatus> {
     await this.#correcting;
     this.#batches.startMonth(this.#deps.time.now());
     return this.#batches.post(request);

@@ -49,7 +49,6 @@ export function meterMetrics(metrics: Metrics) {
   };
 }
 
-/** The metrics of every meter. */
 export type ChargeMetrics = ReturnType<typeof chargeMetrics>;
 
 function chargeMetrics(metrics: Metrics) {
@@ -67,7 +66,6 @@ function chargeMetrics(metrics: Metrics) {
   };
 }
 
-/** Returns functions that register metrics without labels. */
 export function withoutLabels(metrics: Metrics) {
   return {
     gauge: (name: string, help: string): Gauge => metrics.gauge(name, help).with({}),

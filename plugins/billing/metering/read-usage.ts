@@ -23,7 +23,6 @@ export interface UsageRange {
   readonly after?: string | undefined;
 }
 
-/** The position before the first charge. */
 const beforeFirst = { commit: 1, place: -1 };
 
 /**

@@ -125,7 +125,7 @@ export class RecordEncoder {
     this.rows++;
   }
 
-  /** Makes room for the next record. Throws RangeError if the memory can grow no more. */
+  /** Throws RangeError if the memory can grow no more. */
   #makeRoom(): void {
     const { length } = this.#target.bytes;
     if (this.bytes + maxBytes <= length) return;

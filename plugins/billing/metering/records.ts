@@ -217,7 +217,7 @@ export class RecordCursor {
     this.#end = to;
   }
 
-  /** Moves to the next record. Returns false at the end. Throws if the bytes are not a valid record. */
+  /** Returns false at the end. Throws if the bytes are not a valid record. */
   next(): boolean {
     while (this.#next < this.#end) {
       const start = this.#next;
@@ -254,7 +254,7 @@ export class RecordCursor {
     return (this.flags & estimatedFlag) !== 0;
   }
 
-  /** Number of the route of a charge. 0 if it is unknown. */
+  /** 0 if the route is unknown. */
   get route(): number {
     if ((this.flags & routeFlag) === 0) return 0;
     return this.view.getUint32(this.#next - routeBytes, true);
@@ -284,7 +284,6 @@ export class RecordCursor {
     return false;
   }
 
-  /** Returns the text that starts at `offset`. */
   text(offset: number): string {
     const from = this.start + offset;
     const length = this.view.getUint16(this.start + at.textBytes, true);

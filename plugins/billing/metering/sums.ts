@@ -123,7 +123,6 @@ export class Sums {
     if (intent !== 0) this.#intents.delete(intent);
   }
 
-  /** Returns the amounts of the sum with these names. */
   #sumOf(names: Names, tag: string): number[] {
     let hash: number | string = 0;
     if (tag !== "") hash = names.join(" ");
@@ -201,7 +200,6 @@ export class Sums {
   }
 }
 
-/** Adds the charge at the cursor to its minute. */
 export function addToMinute(minutes: Steps, cursor: RecordCursor): void {
   const step = Math.floor(cursor.float(at.charge.time) / dayWindow.stepMs);
   addToStep(minutes, step, cursor.uint(at.charge.key), cursor.costMilliCu);
@@ -216,7 +214,6 @@ function addToStep(steps: Steps, step: number, key: number, amountMilliCu: numbe
   keys.set(key, (keys.get(key) ?? 0) + amountMilliCu);
 }
 
-/** Adds to the sums of the months of workspaces. */
 function writeMonths(db: DatabaseSync, sums: readonly HourSum[]): void {
   const months = new Map<string, readonly [month: number, workspace: number, draws: number[]]>();
   for (const { names, amounts: added } of sums) {

@@ -9,7 +9,7 @@ import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import type { LocalLink } from "./local-link.ts";
 
 const name = "credit";
-/** Tells the threads that one of them waits for credit that others hold, so that they do not wait for their next feed. */
+/** Notifies the threads when one of them waits for credit of others, so that they do not wait for their next feed. */
 export const epochsTopic = "epochs";
 
 type Method = keyof CreditLedger;
@@ -19,7 +19,6 @@ interface Asked {
   readonly values: readonly unknown[];
 }
 
-/** Returns the ledger of the main thread. */
 export function ledgerOfMain(threads: Threads): CreditLedger {
   // Only `serveLedger` answers these calls, with the result of the same method.
   const ask =
@@ -37,7 +36,6 @@ export function ledgerOfMain(threads: Threads): CreditLedger {
   };
 }
 
-/** A batch that is being written. */
 interface Writing {
   readonly last: number;
   readonly done: Promise<PostReply>;
@@ -54,16 +52,16 @@ export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalL
       return await link.post(request);
     } catch {
       const { replica } = request;
-      return { ...ledger.standing(replica), isLost: true };
+      return { ...ledger.status(replica), isLost: true };
     }
   };
   const post = (request: PostRequest): Promise<PostReply> | PostReply => {
     const { replica, first, last } = request;
-    const { state, posted } = ledger.standing(replica);
+    const { state, posted } = ledger.status(replica);
     const before = writing.get(replica);
     // The thread has sent the batch again, because the disk is slow.
     if (before !== undefined && first <= before.last && posted < before.last) return before.done;
-    if (state !== "live" || posted !== first - 1) return ledger.standing(replica);
+    if (state !== "live" || posted !== first - 1) return ledger.status(replica);
     const done = write(request).finally(() => {
       if (writing.get(replica)?.done === done) writing.delete(replica);
     });

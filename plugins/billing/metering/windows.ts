@@ -38,7 +38,7 @@ export class RollingWindow {
     this.#shape = shape;
   }
 
-  /** Returns the sum at `now` (milliseconds since 1970). */
+  /** `now`: milliseconds since 1970. */
   sum(now: number): number {
     this.#evict(Math.floor(now / this.#shape.stepMs));
     return this.#sum;

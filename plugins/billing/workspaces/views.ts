@@ -75,7 +75,7 @@ export function queryOf<R extends Readers>(
     if ("mustBe" in read) return { wrong: `${name} must be ${read.mustBe}` };
     values[name] = read.value;
   }
-  // Each value comes from the reader of its name.
+  // Safe cast: `readers` returns the type of each name.
   return { values: values as Values<R> };
 }
 
@@ -106,7 +106,7 @@ export function words<T extends string>(
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** Returns the reply to a result. `body`: returns the body of the 200. */
+/** `body`: returns the body of the 200. */
 export function replyTo<T>(
   answer: WorkspaceAnswer<T>,
   body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),

@@ -62,7 +62,7 @@ export function recomputeCost(
   return price.costMilliCu(countsOf(report.tokens));
 }
 
-/** Parses the pricing of a `done` frame. `value`: parsed JSON. Undefined if it is missing or invalid. */
+/** `value`: parsed JSON. Undefined if the pricing is missing or invalid. */
 export function readPricing(value: unknown): StreamPricing | undefined {
   if (!isObject(value)) return undefined;
   const { network, tokenUsdRate, asOf } = value;

@@ -2,7 +2,7 @@
 import type { Delta } from "./answer.ts";
 
 export interface DeltaQueue extends AsyncIterable<Delta> {
-  /** Adds a delta. `bytes`: its size, for `unreadBytes`. */
+  /** `bytes`: size of the delta, for `unreadBytes`. */
   push(delta: Delta, bytes: number): void;
   /** Ends the iteration after the queued deltas. */
   end(): void;

@@ -18,7 +18,7 @@ export interface FinalFrame {
   readonly contextExceeded: FinalAnswer["contextExceeded"];
 }
 
-/** Returns the final answer. Called when the last frame and `done` have arrived. */
+/** Called when the last frame and `done` have arrived. */
 export async function createFinalAnswer(
   open: OpenSession,
   settings: Settings,

@@ -50,7 +50,7 @@ export interface EvidenceCache {
 /** Maximum number of entries. Evidence has 5 to 40 KB, and a `hello` lists at most 64 digests. */
 const maxEvidence = 32;
 
-/** Creates an empty memory. `serials`: storage for policy serial numbers; kept in memory by default. */
+/** `serials`: storage for policy serial numbers; kept in memory by default. */
 export function createClientMemory(serials: PolicySerials = serialsInMemory()): ClientMemory {
   return {
     serials,

@@ -33,9 +33,7 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly apiKey?: string;
   /** Ticket from `POST /v1/confidential/tickets`, valid for one connection; or a function that fetches one. */
   readonly ticket?: string | (() => Promise<string>);
-  /** Name of the network. */
   readonly network: string;
-  /** Id of the model. */
   readonly model: string;
   /**
    * The required place where the encryption ends. Default: as in the policy document, else `worker`. If both are
@@ -113,7 +111,7 @@ const streamPath = "/v1/confidential/stream";
 const defaultMaxOutputTokens = 4096;
 let sharedMemory: ClientMemory | undefined;
 
-/** Validates the options. Throws a TypeError if one is missing or invalid. */
+/** Throws a TypeError if an option is missing or invalid. */
 export function readOptions(options: ConnectOptions): Settings {
   const { network, model, termination, maxCoefficient, pad = defaultPad, memory } = options;
   const { maxOutputTokens = defaultMaxOutputTokens, clock = wallClock } = options;

@@ -25,7 +25,6 @@ export interface StreamSocket {
   flushed(): Promise<void>;
   /** Closes the connection. The next message is `closed`, without a delay. */
   close(code: number): void;
-  /** Resolves when the connection is closed. */
   readonly closed: Promise<void>;
 }
 

@@ -92,7 +92,6 @@ interface Options {
   readonly localKey: string;
   readonly keyFile: string | undefined;
   readonly client: Client | undefined;
-  /** The variables of the template. */
   readonly variables: Readonly<Record<string, string>>;
   /** The member `evidence` of the network. */
   readonly evidence: object;
@@ -192,7 +191,7 @@ function newKey(): string {
   return `local_${randomBytes(24).toString("base64url")}`;
 }
 
-/** Returns the key in a file. A missing file is created with a new key. */
+/** A missing file is created with a new key. */
 function keyIn(file: string): string {
   try {
     const key = newKey();

@@ -3,7 +3,6 @@ import { checkText } from "../client/check-meanings.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { printable } from "./printable.ts";
 
-/** Describes a verification for a person. */
 export function describeVerification(verification: Verification): string {
   const { failedCheck, assurance, termination, machine, firmware, image, keyset } = verification;
   const { since, until, checks } = verification;

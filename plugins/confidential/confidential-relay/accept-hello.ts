@@ -59,7 +59,7 @@ export async function acceptHello(
     : fault("ATTESTATION_UNAVAILABLE", "the session id cannot be stored at the moment");
 }
 
-/** Claims the id of a session. Returns undefined if the store cannot be used. */
+/** Undefined if the store cannot be used. */
 async function claim(
   id: string,
   { sessionIds, log }: Pick<AcceptHelloDeps, "sessionIds" | "log">,

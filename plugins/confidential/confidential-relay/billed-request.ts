@@ -27,7 +27,6 @@ import { creditMilliCu } from "./retry-credits.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
 
-/** The result of charging a request. */
 export interface RequestBill {
   readonly receipt: Receipt;
   /** The text of the `done` frame. */
@@ -71,7 +70,7 @@ export class BilledRequest {
     this.#frameBytes += frame.length;
   }
 
-  /** Counts a chunk of the answer. `isSent`: true if it was written to the client's connection. */
+  /** `isSent`: true if the chunk was written to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
     const { hello, upstream } = this.#facts;
     if (this.#answer.all === 0 && this.#forwardedAt !== undefined) {

@@ -19,7 +19,6 @@ import type { EnclaveLink } from "./link.ts";
 
 export interface OpenEnclave {
   readonly link: EnclaveLink;
-  /** The frame as received. */
   readonly attestation: AttestationFrame;
   readonly attested: Attested;
   /** `sha256:<hex>` of the enclave's evidence. */

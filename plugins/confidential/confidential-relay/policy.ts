@@ -16,7 +16,6 @@ import {
 } from "../protocol/policy-document.ts";
 import type { Signer } from "../protocol/suite.ts";
 
-/** Validity of a document. */
 const validMs = 7 * 86_400_000;
 /** Interval at which a new document is signed. */
 const renewMs = 3_600_000;

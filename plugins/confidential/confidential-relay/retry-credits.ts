@@ -78,7 +78,6 @@ export class MemoryRetryCredits {
     return used;
   }
 
-  /** Counts credit that a request has used. */
   count(usedMilliCu: number): void {
     if (usedMilliCu === 0) return;
     this.#given.add(1);

@@ -17,7 +17,6 @@ import type { AttestedUpstream } from "./upstream-session.ts";
 import { StreamSession, type StreamSessionDeps } from "./session.ts";
 import type { StreamStore } from "./stream-store.ts";
 
-/** The properties of a network that sessions use. */
 export interface StreamNetwork {
   readonly name: string;
   /** The place where sessions are decrypted. */

@@ -92,8 +92,6 @@ export class StreamSession implements LinkListener {
     return guarded(run, (error) => this.#onException(error));
   }
 
-  // Frames from the client.
-
   #onClientFrame(data: Buffer, isText: boolean): void {
     if (this.#isClosed) return;
     this.#timers.onFrame();
@@ -207,8 +205,6 @@ export class StreamSession implements LinkListener {
     if (!upstream.link.binary(data)) this.#connection.pause();
   }
 
-  // Frames from the enclave.
-
   readonly onBinary = this.#guarded((frame: Buffer) => this.#onEnclaveFrame(frame));
   readonly onText = this.#guarded((frame: Buffer) => this.#onEnclaveText(frame));
   readonly onDrain = this.#guarded(() => {
@@ -262,8 +258,6 @@ export class StreamSession implements LinkListener {
     const onTimeout = this.#guarded(() => this.#onEnclaveFailure());
     this.#reportDeadline = this.#deps.clock.after(reportMs, onTimeout);
   }
-
-  // The end of the session.
 
   #onEnclaveFailure(code: Fault["code"] = "UPSTREAM_FAILED"): void {
     this.#isHealthy = false;

@@ -142,7 +142,7 @@ function customerOf(
   });
 }
 
-/** Checks `Origin`. Browsers always send it, and other clients do not have to. */
+/** Browsers always send `Origin`, and other clients do not have to. */
 function refuseOrigin(x: Exchange, origins: ReadonlySet<string>): Reply | undefined {
   const { origin } = x.request.headers;
   if (origin === undefined || origins.has(origin)) return undefined;

@@ -38,7 +38,6 @@ export interface OwnSession extends OpenEnclave {
 /** Opens the sessions of attempts. */
 export interface OwnSessions {
   readonly deps: EnclaveDeps;
-  /** Address of the worker. */
   readonly url: string;
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
@@ -243,8 +242,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#complete();
   }
 
-  // The end of the attempt.
-
   #complete(): void {
     if (this.#hasEnded) return;
     const { streamed } = this.#call.request;
@@ -270,7 +267,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.#session?.link.close();
   }
 
-  /** Restarts the timeout for the next frame. */
   #restartTimeout(): void {
     this.#deadline?.[Symbol.dispose]();
     if (this.#hasEnded) return;

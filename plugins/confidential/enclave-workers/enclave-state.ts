@@ -31,7 +31,6 @@ function openAtFirstUse(): EvidenceVerifier {
   };
 }
 
-/** The shared state and the dependencies of one network. */
 export interface EnclaveDeps extends EnclaveState {
   readonly clock: Clock;
   readonly log: Log;

@@ -163,7 +163,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     return attested.keysetDigest === this.#provenKeyset;
   }
 
-  /** Checks the worker. Calls at the same time share one check. Never rejects. */
+  /** Calls at the same time share one check. Never rejects. */
   #check(): Promise<void> {
     this.#checking ??= this.#shakeHands()
       .catch((error: unknown) => {

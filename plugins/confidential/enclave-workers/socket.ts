@@ -20,7 +20,7 @@ export interface SocketOptions {
   readonly log: Log;
 }
 
-/** Connects to a worker. Undefined if the connection fails, or if the other end is not a worker. Never rejects. */
+/** Undefined if the connection fails, or if the other end is not a worker. Never rejects. */
 export function connectWorker(options: SocketOptions): Promise<EnclaveLink | undefined> {
   const webSocket = openWebSocket(options);
   if (webSocket === undefined) return Promise.resolve(undefined);

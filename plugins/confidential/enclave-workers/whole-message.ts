@@ -26,7 +26,6 @@ function textOfDelta(delta: Json): DeltaText {
   return { content: textOf(content), reasoning: textOf(reasoning), called: called.join("") };
 }
 
-/** Adds a delta to what has been produced. */
 export function addDelta(
   produced: { chunks: number; bytes: number; reasoningChunks: number; reasoningBytes: number },
   delta: Json,

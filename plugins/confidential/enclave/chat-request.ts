@@ -32,7 +32,7 @@ export type RefusalCode =
   | "UPSTREAM_FAILED"
   | "TIMEOUT";
 
-/** Reads a request. `bytes`: the data of all its frames. */
+/** `bytes`: the data of all frames of the request. */
 export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | Refusal {
   const parameters = readJsonObject(bytes, maxRequestBytes);
   if (parameters === undefined) return invalid("the request is not a JSON object");
@@ -59,7 +59,7 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(parameters) };
 }
 
-/** Builds the request for the upstream. Parameters that the enclave does not set are passed on unchanged. */
+/** Parameters that the enclave does not set are passed on unchanged. */
 function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
   const { max_completion_tokens: _limit, ...others } = parameters;
   const fixed = {

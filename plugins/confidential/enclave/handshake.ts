@@ -17,7 +17,7 @@ import type { EnclaveIdentity, EnclaveKeyset } from "./identity.ts";
 
 export interface EnclaveHandshakeDeps {
   readonly identity: EnclaveIdentity;
-  /** Finds a model. Undefined if this enclave does not serve it. */
+  /** Undefined if this enclave does not serve the model. */
   readonly find: (modelId: string) => Offer | undefined;
   /** Price coefficient in thousandths. If it is missing, the coefficient of the upstream worker is used. */
   readonly coefficient?: number;
@@ -25,7 +25,6 @@ export interface EnclaveHandshakeDeps {
   readonly upstream?: string;
 }
 
-/** A session whose handshake is complete. */
 export interface EstablishedSession {
   readonly hello: Hello;
   readonly keyset: EnclaveKeyset;
@@ -60,7 +59,7 @@ export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | un
     : undefined;
 }
 
-/** Completes the handshake. `helloBytes`: the frame as received. `signal`: aborted when the peer has disconnected. */
+/** `helloBytes`: the frame as received. `signal`: aborted when the peer has disconnected. */
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,

@@ -121,9 +121,7 @@ class Session implements EnclaveSession {
     );
   }
 
-  /**
-   * Handles a text frame after `hello`. Only a cancel is allowed, with which a relay ends an answer without a reader.
-   */
+  /** Handles a text frame after `hello`. Only a cancel is allowed; a relay ends answers without a reader with it. */
   #laterText(bytes: Uint8Array): void {
     const rid = readCancelFrame(bytes);
     if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
@@ -149,8 +147,6 @@ class Session implements EnclaveSession {
     this.#endIfIdle();
   }
 
-  // The handshake.
-
   async #shakeHands(bytes: Uint8Array, hello: Hello): Promise<void> {
     const established = await establish(bytes, hello, this.#deps, this.#leaving.signal);
     if (isFault(established)) return this.#fail(established);
@@ -161,8 +157,6 @@ class Session implements EnclaveSession {
     this.#timers.begin(established.keyset.notAfter * 1000 - reportMarginMs);
     this.#peer.text(established.attestation);
   }
-
-  // Requests.
 
   #collect({ header, data }: OpenedFrame): void {
     if (!this.#arriving.append(data)) {
@@ -249,8 +243,6 @@ class Session implements EnclaveSession {
       })
       .catch((error: unknown) => this.#onException(error));
   }
-
-  // The end of the session.
 
   #isClosed(): boolean {
     return this.#state === "closed";

@@ -23,7 +23,7 @@ export interface SignedBytes {
 export interface Summary {
   /** The plaintext of the `final` frame. */
   readonly final: Uint8Array;
-  /** Signs the report. `watched`: all frames of the request and its answer, including `final`. */
+  /** `watched`: all frames of the request and its answer, including `final`. */
   report(watched: WatchedExchange): Promise<SignedBytes>;
 }
 

@@ -40,7 +40,7 @@ export function collateralFile(path: string): CollateralSource {
   };
 }
 
-/** Fetches the collateral of a quote. May reject. */
+/** May reject. */
 export type FetchCollateral = (url: string, quote: Uint8Array) => Promise<unknown>;
 
 /**
@@ -72,7 +72,7 @@ function hexOf(value: unknown): unknown {
   return Array.isArray(value) ? toHex(Uint8Array.from(value as readonly number[])) : value;
 }
 
-/** Returns the members of the collateral and no others. Undefined if one is missing or cannot be read. */
+/** Undefined if a member is missing or cannot be read. */
 function parseCollateral(value: unknown): TdxCollateral | undefined {
   const read = readTdxCollateral(value);
   return typeof read === "string" ? undefined : read.text;

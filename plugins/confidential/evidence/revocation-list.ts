@@ -19,7 +19,7 @@ export type RevocationListSource = (
   signal: AbortSignal,
 ) => Promise<Bytes | undefined>;
 
-/** Fetches the bytes at a URL. May reject. */
+/** May reject. */
 export type FetchList = (url: string, signal: AbortSignal) => Promise<Uint8Array>;
 
 /** Lists have about 1 kB. */
@@ -41,7 +41,7 @@ export function revocationListService(
   };
 }
 
-/** Returns the list. Undefined if it is too long or cannot be read. */
+/** Undefined if the list is too long or cannot be read. */
 function validList(bytes: Uint8Array): Bytes | undefined {
   if (bytes.length > maxListBytes) return undefined;
   const list = Uint8Array.from(bytes);

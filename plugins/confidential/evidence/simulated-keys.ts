@@ -16,7 +16,7 @@ export interface SigningKey {
   sign(message: Uint8Array): Bytes;
 }
 
-/** Derives a key. `name`: distinguishes the keys of one platform. */
+/** `name`: distinguishes the keys of one platform. */
 export function deriveKey(seed: Uint8Array, name: string): SigningKey {
   const material = deriveBytes(seed, `key ${name}`, 48);
   const secret = mapHashToField(material, p256.Point.Fn.ORDER);

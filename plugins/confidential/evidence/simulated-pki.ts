@@ -11,9 +11,9 @@ import type { SigningKey } from "./simulated-keys.ts";
 
 export interface CertifiedKey {
   readonly key: SigningKey;
-  /** DER of the certificate. */
+  /** DER. */
   readonly certificate: Bytes;
-  /** DER of the name. */
+  /** DER. */
   readonly name: Bytes;
   /** Serial number, big endian. */
   readonly serial: Bytes;
@@ -45,7 +45,7 @@ const ecdsaSha256 = der.sequence(der.objectId("1.2.840.10045.4.3.2"));
 const p256 = der.sequence(der.objectId("1.2.840.10045.2.1"), der.objectId("1.2.840.10045.3.1.7"));
 const sgx = "1.2.840.113741.1.13.1";
 
-/** Creates all keys and certificates. `seed`: 32 bytes. */
+/** `seed`: 32 bytes. */
 export function createPki(seed: Uint8Array): SimulatedPki {
   const root = certify(seed, "root", simulatedRootName, authorityExtensions(1));
   const authority = certify(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
@@ -55,7 +55,7 @@ export function createPki(seed: Uint8Array): SimulatedPki {
   return { root, authority, pck, signer, attestation: deriveKey(seed, "attestation") };
 }
 
-/** Creates a key and its certificate. Without `issuer`, the certificate is self-signed. */
+/** Without `issuer`, the certificate is self-signed. */
 function certify(
   seed: Uint8Array,
   role: string,
@@ -81,7 +81,7 @@ function certify(
   return { key, name, serial, certificate: seal(body, issuer?.key ?? key) };
 }
 
-/** Returns a revocation list of `issuer`. Times are in milliseconds since 1970. */
+/** Times are in milliseconds since 1970. */
 export function revocationList(
   issuer: CertifiedKey,
   revoked: readonly CertifiedKey[],

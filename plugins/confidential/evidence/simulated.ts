@@ -23,7 +23,6 @@ export interface SimulatedPlatform {
 
 /** The differences from a platform that passes all checks. */
 export interface SimulatedState extends Partial<SimulatedCollateralState> {
-  /** True if the TD can be debugged. */
   readonly isDebug?: boolean;
   /** True if the quote lacks the marker of simulations. */
   readonly isUnmarked?: boolean;

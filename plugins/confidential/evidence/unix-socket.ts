@@ -4,7 +4,7 @@ import { request } from "node:http";
 const timeoutMs = 15_000;
 const maxBytes = 4 * 1024 * 1024;
 
-/** Returns the parsed answer. Undefined if there is none, it is not JSON, or its status is not 200. Never rejects. */
+/** Undefined if there is no answer, it is not JSON, or its status is not 200. Never rejects. */
 export function postJson(
   socketPath: string,
   path: string,

@@ -29,12 +29,11 @@ export interface Channel {
    * this flag; a chunk and a cancel never have it.
    */
   seal(type: FrameHeader["type"], rid: number, data: Uint8Array, isEnd?: boolean): Bytes | Fault;
-  /** Decrypts a frame of the peer. `frame`: the binary message as received; it is not kept. */
+  /** `frame`: the binary message as received; it is not kept. */
   open(frame: Uint8Array): OpenedFrame | Fault;
   readonly watch: FrameWatch;
 }
 
-/** Returns the direction in which this end sends. */
 export function sendsTo(end: ChannelOptions["end"]): Direction {
   return end === "client" ? "c2s" : "s2c";
 }

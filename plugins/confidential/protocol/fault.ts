@@ -48,7 +48,7 @@ export function isStreamCode(text: unknown): text is StreamCode {
   return typeof text === "string" && Object.hasOwn(closeCodes, text);
 }
 
-/** Returns the `error` frame. It is sent once; then the session closes with `closeCodes[code]`. */
+/** The frame is sent once; then the session closes with `closeCodes[code]`. */
 export function errorFrame({ code, message }: Fault): string {
   return JSON.stringify({ type: "error", error: message, code });
 }

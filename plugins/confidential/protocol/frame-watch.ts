@@ -39,7 +39,6 @@ export interface FrameWatch {
   record(header: FrameHeader, frame: Uint8Array): void;
   /** Ends the session for a reason that the caller has found. Later frames are refused. Returns the first reason. */
   fail(reason: Fault): Fault;
-  /** Returns the sequence number that the next frame must have. */
   nextSeq(direction: Direction): number;
   /** Returns the id of the newest request. 0 before the first request. */
   rid(): number;
@@ -52,7 +51,6 @@ export interface FrameWatch {
   take(rid: number): WatchedExchange | undefined;
 }
 
-/** The state of one direction of the session. */
 interface DirectionState {
   seq: number;
   plaintextBytes: number;

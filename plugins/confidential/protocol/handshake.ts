@@ -128,7 +128,7 @@ async function agreeKeys(
   return sessionKeys(suite, th, ikm);
 }
 
-/** Derives the keys of a session. `th`: th2. `ikm`: the 32 bytes that both ends agreed on. */
+/** `th`: th2. `ikm`: the 32 bytes that both ends agreed on. */
 export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<SessionKeys> {
   const outputs = await suite.hkdf(th, ikm, [
     { info: "cstream/1 c2s key", length: 32 },

@@ -44,7 +44,7 @@ export function writeKeyset(keyset: Keyset): Bytes | undefined {
   return canonicalBytes({ ...keys, net, role, not_after: notAfter, models, v: 1 });
 }
 
-/** Reads a keyset. Unknown members are ignored; the evidence binds them anyway. */
+/** Unknown members are ignored; the evidence binds them anyway. */
 export function readKeyset(bytes: Uint8Array): Keyset | Fault {
   const object = readJsonObject(bytes, maxKeysetBytes);
   if (object === undefined || object["v"] !== 1) return bad("it cannot be read");

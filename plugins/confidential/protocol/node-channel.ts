@@ -71,7 +71,7 @@ export function createNodeChannel({ end, keys, th, pad }: ChannelOptions): Chann
 /** AES-256-GCM for one direction, with the nonce and the authenticated data of each frame. */
 interface FrameCipher {
   seal(header: FrameHeader, plaintext: Uint8Array): Bytes;
-  /** Decrypts a frame. Undefined if the peer did not encrypt exactly this frame. */
+  /** Undefined if the peer did not encrypt exactly this frame. */
   open(frame: Uint8Array, seq: number): Bytes | undefined;
 }
 

@@ -28,7 +28,7 @@ export function createSigner(): Signer {
   return signerOf(privateKey);
 }
 
-/** Returns the Ed25519 key of a seed of 32 bytes. The same seed always gives the same key. */
+/** `seed`: 32 bytes. The same seed always gives the same key. */
 export function signerFrom(seed: Uint8Array): Signer {
   const key = Buffer.concat([ed25519Header, seed]);
   return signerOf(createPrivateKey({ key, format: "der", type: "pkcs8" }));

@@ -6,7 +6,6 @@ import type { Clock } from "sluice-gateway/plugin";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimerHandlers {
-  /** Called when the handshake has taken too long. */
   handshakeTimeout(): void;
   /** Called when no frame was sent or received for too long. */
   idleTimeout(): void;
@@ -14,7 +13,6 @@ export interface SessionTimerHandlers {
   isSilenceExpected?(): boolean;
   /** Called when a request has not arrived completely in time. Missing if `onRequestFrame` is not used. */
   requestTimeout?(): void;
-  /** Called when the session has reached its maximum duration. */
   sessionTimeout(): void;
 }
 

@@ -58,7 +58,7 @@ export interface ErrorFrame {
 
 export type TextFrame = AttestationFrame | ReportFrame | DoneFrame | ErrorFrame;
 
-/** Reads a text frame. An unknown or malformed frame is a fault. `bytes`: the frame as received. */
+/** An unknown or malformed frame is a fault. `bytes`: the frame as received. */
 export function readTextFrame(bytes: Uint8Array): TextFrame | Fault {
   const object = readJsonObject(bytes, maxTextBytes);
   const type = object?.["type"];
@@ -109,7 +109,7 @@ function readError(object: JsonObject): ErrorFrame {
   return { kind: "error", code: isStreamCode(code) ? code : undefined };
 }
 
-/** Reads OpenAI's `usage`. Missing details count as 0. */
+/** Missing details count as 0. */
 function readUsage(usage: JsonObject): DoneUsage | undefined {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
   const cached = readDetail(usage["prompt_tokens_details"], "cached_tokens");

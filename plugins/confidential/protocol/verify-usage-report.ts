@@ -105,7 +105,7 @@ const reasons = {
 type CheckName = keyof typeof reasons;
 const names = Object.keys(reasons) as readonly CheckName[];
 
-/** Verifies a report. `signed`: undefined if no report was received. */
+/** `signed`: undefined if no report was received. */
 export async function verifyUsageReport(
   suite: Suite,
   signed: SignedReport | undefined,

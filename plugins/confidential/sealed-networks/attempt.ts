@@ -243,7 +243,6 @@ export class SealedAttempt implements RunningAttempt {
   }
 }
 
-/** Returns the failure of a request whose session could not be opened. */
 function failureToOpen(error: ConfidentialError): AttemptFailure {
   const refused = refusalOf(error);
   if (refused !== undefined) return refused;

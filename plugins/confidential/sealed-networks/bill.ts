@@ -12,7 +12,7 @@ export function priceText(offer: unknown): string {
   return `${String(price)} nano × ${String(coefficient)}/1000`;
 }
 
-/** Returns the reason why an offer is refused. `maxPriceNano`: a decimal; any price is accepted without it. */
+/** `maxPriceNano`: a decimal; any price is accepted without it. */
 export function offerFault(offer: unknown, maxPriceNano: string | undefined): string | undefined {
   const read = readOffer(offer);
   if (read === undefined) return "the gateway does not offer a price that can be read";

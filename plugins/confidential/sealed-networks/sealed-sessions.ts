@@ -26,11 +26,9 @@ export interface SealedDeps {
   readonly log: Log;
   readonly memory: ClientMemory;
   readonly record: (request: RequestRecord) => void;
-  /** Called when the route to a model is closed. */
   readonly closed: (route: SealedSessions) => void;
 }
 
-/** A session that is reserved for one request. */
 export interface ReservedSession {
   readonly session: Session;
   readonly maxOutputTokens: number;

@@ -15,7 +15,6 @@ export interface Verification {
   readonly image?: string;
   /** The machine: PPID (TDX) or CHIP_ID (SEV-SNP) in lower-case hex. */
   readonly machine?: string;
-  /** The state of the machine's firmware. */
   readonly firmware?: string;
   /** Digest of the enclave's keys: `sha256:<hex>`. */
   readonly keyset?: string;

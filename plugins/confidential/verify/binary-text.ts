@@ -45,7 +45,6 @@ export async function sha256Hex(bytes: Bytes): Promise<string> {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
 }
 
-/** Concatenates the parts. */
 export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   let length = 0;
   for (const part of parts) length += part.length;

@@ -43,7 +43,7 @@ export interface Certificate {
 
 const commonNameId = "2.5.4.3";
 
-/** Reads a certificate. Undefined unless it has version 3 and no critical extension that this file does not know. */
+/** Undefined unless the certificate has version 3 and no critical extension that this file does not know. */
 export function readCertificate(der: Bytes): Certificate | undefined {
   const read = readAsn1(der, X509Certificate);
   const body = read?.tbsCertificate;
@@ -78,7 +78,7 @@ interface ReadExtension {
   readonly value: Bytes;
 }
 
-/** Returns the extensions by their identifiers. Undefined if one occurs twice. */
+/** Undefined if an extension occurs twice. */
 function readExtensions(
   list: readonly Extension[] = [],
 ): ReadonlyMap<string, ReadExtension> | undefined {

@@ -23,8 +23,8 @@ export interface RevocationList {
 }
 
 /**
- * Reads a revocation list. Undefined unless it has version 2, a next update and no critical extension. Critical
- * extensions mark lists that cover only a part of the certificates.
+ * Undefined unless the list has version 2, a next update and no critical extension. Critical extensions mark lists that
+ * cover only a part of the certificates.
  */
 export function readRevocationList(der: Bytes): RevocationList | undefined {
   const read = readAsn1(der, CertificateList);

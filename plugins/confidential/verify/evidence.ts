@@ -32,7 +32,7 @@ export interface ParsedEvidence {
 /** Maximum length in characters. TDX quotes have less than 10 kB, SEV-SNP certificate tables less than 16 kB. */
 const maxBase64Length = 131_072;
 
-/** Parses evidence. Returns a text with the reason if it is invalid. `value`: parsed JSON. */
+/** Returns a text with the reason if the evidence is invalid. `value`: parsed JSON. */
 export function readEvidence(value: unknown): ParsedEvidence | string {
   if (!isObject(value)) return "the evidence is missing";
   const { tee_type, quote, aux, collateral, simulated } = value;

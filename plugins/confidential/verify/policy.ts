@@ -16,7 +16,6 @@ export interface VerificationPolicy {
   readonly maxCollateralAgeMs?: number;
   /** Accepted machines: PPID (TDX) or CHIP_ID (SEV-SNP) in lower-case hex. Default: any machine. */
   readonly platforms?: readonly string[];
-  /** The conditions for SEV-SNP evidence. */
   readonly sevSnp?: SnpPolicy;
   /** Accepts simulated evidence under one of `simulatedRoots`. Such evidence does not count as verified. */
   readonly allowSimulated?: boolean;

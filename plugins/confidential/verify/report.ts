@@ -1,6 +1,5 @@
 /** The report of a verification: one entry per check, and the verdict. It can be sent as JSON without a conversion. */
 
-/** The result of one check. */
 export interface Check {
   readonly name: string;
   readonly result: "pass" | "fail" | "skipped";

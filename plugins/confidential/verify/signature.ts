@@ -33,10 +33,7 @@ export function keyKind(publicKey: Bytes): KeyKind | undefined {
   return hex === keyAlgorithms.rsa ? "rsa" : undefined;
 }
 
-/**
- * Returns true if the signature is valid. False if it is not, or if the key or the signature cannot be read. `publicKey`: the
- * signer's SubjectPublicKeyInfo.
- */
+/** False also if the key or the signature cannot be read. `publicKey`: the signer's SubjectPublicKeyInfo. */
 export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<boolean> {
   const kind = keyKind(publicKey);
   if (signed.algorithm === signatureAlgorithms.ecdsaSha256 && kind === "p256") {

@@ -31,7 +31,7 @@ export interface SnpCertificates {
 const entryBytes = 24;
 const maxEntries = 16;
 
-/** Parses a certificate table. Returns a text with the reason if it is invalid. */
+/** Returns a text with the reason if the table is invalid. */
 export function readCertificateTable(table: Bytes): SnpCertificates | string {
   const blobs = readTable(table);
   if (blobs === undefined) return "the certificate table cannot be read";

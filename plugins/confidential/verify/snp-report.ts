@@ -39,10 +39,7 @@ const signatureAt = 0x2a0;
 const scalarSlot = 72;
 const scalarBytes = 48;
 
-/**
- * Reads a report. Undefined unless the bytes are exactly one report of a known version, and the bytes that are not
- * signed are zero.
- */
+/** Undefined unless the bytes are exactly one report of a known version, and the bytes that are not signed are zero. */
 export function readSnpReport(bytes: Bytes): SnpReport | undefined {
   if (bytes.length !== reportBytes) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -92,7 +89,7 @@ const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;
 
-/** Returns the reason why the guest policy is not accepted. Undefined if it is accepted. */
+/** Undefined if the guest policy is accepted. */
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
   if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";

@@ -41,8 +41,8 @@ export async function checkSigners(
 }
 
 /**
- * Checks that no certificate has been revoked. The root's list revokes authorities and signers, and the PCK authority's
- * list revokes machines. Both lists must be valid.
+ * The root's list revokes authorities and signers, and the PCK authority's list revokes machines. Both lists must be
+ * valid.
  */
 export async function checkRevocation(
   checks: TdxChecklist,

@@ -44,7 +44,7 @@ const collateralFields = [
 /** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
-/** The parsed collateral. Its signatures have not been verified. */
+/** Its signatures have not been verified. */
 export interface ParsedCollateral {
   /** The members in their wire format, without unknown ones. */
   readonly text: TdxCollateral;
@@ -73,7 +73,6 @@ export interface TcbInfo extends IssueDates {
   readonly modules: readonly TdxModuleIdentity[];
 }
 
-/** The identity of one of Intel's TDX modules. */
 export interface TdxModuleIdentity {
   /** `TDX_01` for major version 1. Undefined for the first module, which has no version. */
   readonly id: string | undefined;
@@ -91,8 +90,7 @@ export interface TdxModuleLevel {
 }
 
 /**
- * Parses collateral. Returns a text with the reason if it is malformed. A revocation list that is malformed becomes
- * undefined.
+ * Returns a text with the reason if the collateral is malformed. A revocation list that is malformed becomes undefined.
  */
 export function readTdxCollateral(value: unknown): ParsedCollateral | string {
   const text = collateralText(value);

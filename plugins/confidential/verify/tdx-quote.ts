@@ -13,7 +13,7 @@ export interface TdxQuote {
   readonly signedBytes: Bytes;
   /** Signature by the attestation key: r and s. */
   readonly signature: Bytes;
-  /** The coordinates X and Y of the attestation key. */
+  /** Coordinates X and Y. */
   readonly attestationKey: Bytes;
   /** The quoting enclave's report, 384 bytes. Its report data binds the attestation key. */
   readonly qeReport: Bytes;
@@ -103,7 +103,7 @@ function cursor(bytes: Bytes): Cursor {
   };
 }
 
-/** Reads a quote. Undefined unless it is a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain. */
+/** Undefined unless the bytes are a TDX quote of version 4 or 5 with an ECDSA-P256 signature and a PCK chain. */
 export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   const from = cursor(bytes);
   const version = from.number(2);
@@ -133,7 +133,7 @@ function body5(from: Cursor): Bytes | undefined {
   return kind === 3 && length === tdReport15Bytes ? from.take(length) : undefined;
 }
 
-/** Reads a report. `bytes`: 584 bytes, or 648 bytes for TDX 1.5. */
+/** `bytes`: 584 bytes, or 648 bytes for TDX 1.5. */
 function readTdReport(bytes: Bytes): TdReport {
   const fields: Record<string, Bytes> = {};
   let at = 0;

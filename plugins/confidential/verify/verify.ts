@@ -74,7 +74,7 @@ export async function verifyEvidence(
   };
 }
 
-/** Inspects the evidence by its type. Returns a text with the reason if the evidence cannot be inspected. */
+/** Returns a text with the reason if the evidence cannot be inspected. */
 async function inspect(
   { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,

@@ -54,7 +54,7 @@ const unfinishedLimits: UnfinishedLimits = {
   maxBytesPerOwner: 268_435_456,
 };
 
-/** Starts the listener. Rejects with the system's error if it cannot listen. */
+/** Rejects with the system's error if the server cannot listen. */
 export async function listenForSessions(options: WorkerServerOptions): Promise<WorkerServer> {
   const { clock, host, port, token } = options;
   const open = new Set<SessionSocket>();

@@ -23,16 +23,16 @@ export interface SessionSocket {
   terminate(): void;
 }
 
-/** Opens a session on the WebSocket. `onClose`: called when the connection has closed. */
+/** `onClose`: called when the connection has closed. */
 export function serveSession(
   webSocket: WebSocket,
   socket: Socket,
-  parts: EnclaveSessionDeps,
+  deps: EnclaveSessionDeps,
   onClose: () => void,
 ): SessionSocket {
   const liveness = new Liveness(webSocket, maxUnansweredPings);
   let closing: Disposable | undefined;
-  const session: EnclaveSession = openEnclaveSession(parts, {
+  const session: EnclaveSession = openEnclaveSession(deps, {
     text: (frame) => webSocket.send(frame),
     binary(frame) {
       webSocket.send(frame);
@@ -41,7 +41,7 @@ export function serveSession(
     close(code, error) {
       if (error !== undefined) webSocket.send(errorFrame({ kind: "fault", ...error }));
       webSocket.close(code);
-      closing = parts.clock.after(closeMs, () => webSocket.terminate());
+      closing = deps.clock.after(closeMs, () => webSocket.terminate());
     },
   });
   webSocket.on("message", (data, isBinary) => {

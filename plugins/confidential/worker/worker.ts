@@ -47,7 +47,7 @@ export interface RunningWorker {
 
 const openMs = 30_000;
 
-/** Starts a worker. Returns a fault if there is no evidence. Rejects with the system's error if it cannot listen. */
+/** Returns a fault if there is no evidence. Rejects with the system's error if the worker cannot listen. */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker | Fault> {
   const { network, models, clock, log, coefficient, upstream: url } = options;
   await using stack = new AsyncDisposableStack();

@@ -9,10 +9,7 @@ export interface CookieKind {
   readonly sameSite: "Strict" | "Lax";
 }
 
-/**
- * Returns the value of `Set-Cookie`. `seconds`: 0 removes the cookie. `isSecure`: true if the browser has loaded the page
- * over TLS.
- */
+/** `seconds`: 0 removes the cookie. `isSecure`: true if the browser has loaded the page over TLS. */
 export function setCookie(
   kind: CookieKind,
   request: FastifyRequest,

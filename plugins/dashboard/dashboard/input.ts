@@ -44,7 +44,7 @@ export function queryOf(
 
 const maxPage = 100_000;
 
-/** Reads the number of a page, from 0 on. Undefined if it is invalid. */
+/** Counts from 0. Undefined if the text is not a number of a page. */
 export function pageOf(text = "0"): number | undefined {
   const page = /^\d{1,6}$/.test(text) ? Number(text) : undefined;
   return page !== undefined && page <= maxPage ? page : undefined;

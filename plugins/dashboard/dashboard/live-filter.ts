@@ -64,7 +64,6 @@ function readStatus(text: string | undefined): number | undefined {
   return rest === undefined || rest === "xx" ? Number(digits) : Number(digits + rest);
 }
 
-/** Returns true if the request matches the whole filter. */
 export function matches(exchange: SettledExchange, filter: LiveFilter): boolean {
   const { status, code, keys, route, call, request } = filter;
   const { facts, calls } = exchange;

@@ -11,7 +11,6 @@ import { quantile, stepMs, type Activity, type Tally } from "./activity.ts";
 import { matches, type LiveFilter } from "./live-filter.ts";
 import type { AllGateways, GatewayPart } from "./other-gateways.ts";
 
-/** Maximum number of exchanges in an answer. */
 const maxExchanges = 100;
 
 /** The activity of one gateway. Gateways send it to each other. */

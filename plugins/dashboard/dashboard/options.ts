@@ -27,7 +27,7 @@ export type ClaimName = string | readonly string[];
 /** The options of a provider that users can sign in at. */
 export type OidcOptions = Required<OidcSection>;
 
-/** Returns the options of the provider. Undefined if none is configured. */
+/** Undefined if no provider is configured. */
 export function oidcOptions({ dashboard: { oidc } }: Options): OidcOptions | undefined {
   const { issuer, clientId, clientSecret, roles: mapped } = oidc;
   if (issuer === undefined || clientId === undefined) return undefined;

@@ -5,7 +5,6 @@ import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 /** Maximum number of requests per workspace and minute. */
 export const perMinute = { keyChanges: 30, reports: 60 };
 
-/** One limiter for each kind of request. */
 export type WorkspaceRates = Readonly<Record<keyof typeof perMinute, AttemptLimiter>>;
 
 /** Counts an attempt of the caller. Resolves with undefined if it is allowed. */

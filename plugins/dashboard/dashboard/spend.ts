@@ -23,7 +23,6 @@ import { perMinute } from "./rates.ts";
 import { limited } from "./workspace-rate.ts";
 import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
 
-/** Maximum number of days in a range. */
 const maxDays = 1_830;
 /** Maximum number of groups in the view, and in a CSV file. */
 const shownGroups = 100;
@@ -67,7 +66,7 @@ export function spendRoutes(add: AddRoute, deps: DashboardDeps): void {
   });
 }
 
-/** Reads the parameters. Undefined if they are invalid and the refusal was sent. */
+/** Undefined if the parameters are invalid and the refusal was sent. */
 async function questionOf(
   { accounts }: DashboardDeps,
   viewer: Viewer,

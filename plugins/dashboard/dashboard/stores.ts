@@ -6,7 +6,6 @@ import type { Store } from "sluice-gateway/plugin";
 
 /** Maximum time to wait for a SQLite database. */
 const busyMs = 100;
-/** Maximum number of databases that are shown. */
 const maxDatabases = 50;
 
 interface StoreState {

@@ -70,7 +70,7 @@ const byFormat: Readonly<Record<string, string>> = {
   origin: "https://app.example",
 };
 
-/** Returns a value that fits the schema. Undefined if none can be generated, such as for an unusual pattern. */
+/** Undefined if no value can be generated, such as for an unusual pattern. */
 export function exampleOf(schema: JsonSchema, hints: ExampleHints, depth = 0): unknown {
   if (depth > maxDepth) return undefined;
   const { examples, enum: choices, default: fallback } = schema;
@@ -97,7 +97,7 @@ export function exampleOf(schema: JsonSchema, hints: ExampleHints, depth = 0): u
   }
 }
 
-/** Returns the type of a schema, the first one if there are several. */
+/** Returns the first type if there are several. */
 function typeOf({ type, properties }: JsonSchema): unknown {
   if (Array.isArray(type)) return type[0];
   return type ?? (properties === undefined ? "string" : "object");
@@ -125,7 +125,7 @@ function merged(one: JsonSchema, other: JsonSchema): JsonSchema {
   };
 }
 
-/** Returns an example object. Undefined if a required member has no example. */
+/** Undefined if a required member has no example. */
 function objectExample(schema: JsonSchema, { isWhole }: ExampleHints, depth: number): unknown {
   const required = listIn(schema["required"]);
   const example: Record<string, unknown> = {};

@@ -4,7 +4,7 @@ import type { BucketTerms } from "./terms.ts";
 
 export interface Bucket {
   readonly terms: BucketTerms;
-  /** Changes the terms. The tokens in the bucket are kept up to the new burst. */
+  /** The tokens in the bucket are kept up to the new burst. */
   change(terms: BucketTerms, now: number): void;
   /** Takes a token if there is one. Never rejects. */
   take(now: number): Awaitable<boolean>;

@@ -19,7 +19,6 @@ const waitMs = 1;
 /** A lock is held for less than a microsecond of work, so the thread that holds one for longer has been ended. */
 const maxWaits = 1_000;
 
-/** A bucket in shared memory. */
 class SharedBucket implements Bucket {
   readonly memory: SharedArrayBuffer;
   readonly #state: Float64Array;

@@ -65,7 +65,6 @@ export function shareOf(terms: BucketTerms, replicas: number): BucketTerms {
   };
 }
 
-/** Returns the microseconds from empty to full. */
 function fillTime(capUnits: number, unitsPerMicro: number): number {
   return unitsPerMicro === 0 ? Infinity : Math.ceil(capUnits / unitsPerMicro);
 }

@@ -91,7 +91,7 @@ function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanP
   };
 }
 
-/** Returns the resource. The environment variables take precedence. */
+/** The environment variables take precedence. */
 function resourceOf({ version, environment }: Host): Resource {
   return defaultResource()
     .merge(

@@ -28,10 +28,7 @@ export function nameOf(x: Exchange): string {
   return route === undefined ? name : `${name} ${route}`;
 }
 
-/**
- * Returns the attributes at the start. The address must be read now, because the socket loses it when the client
- * disconnects.
- */
+/** The address must be read now, because the socket loses it when the client disconnects. */
 export function startAttributes(x: Exchange): Record<string, string> {
   const { method, path, address } = x.request;
   const known = methods.has(method);
@@ -47,7 +44,7 @@ export function startAttributes(x: Exchange): Record<string, string> {
   };
 }
 
-/** Returns the attributes at the end. `failed` follows the convention for servers: client errors are not failures. */
+/** `failed` follows the convention for servers: client errors are not failures. */
 export function endAttributes(
   x: Exchange,
   outcome: Outcome,
@@ -85,7 +82,7 @@ function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
   );
 }
 
-/** Returns the path of the route. Undefined if no route matched. */
+/** Undefined if no route matched. */
 function routeOf(x: Exchange): string | undefined {
   const { path } = x.route;
   return path.startsWith("/") ? path : undefined;

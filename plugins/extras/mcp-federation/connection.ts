@@ -18,7 +18,7 @@ export function connection(url: string, requestInit: RequestInit, host: Host) {
     return client;
   }
 
-  /** Sends a request. After an HTTP error, the next request opens a new session. */
+  /** After an HTTP error, the next request opens a new session. */
   async function ask<T>(question: (client: Client) => Promise<T>, isRetry = false): Promise<T> {
     const opening = (session ??= open());
     let client: Client | undefined;

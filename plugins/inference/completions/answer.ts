@@ -16,7 +16,7 @@ import { andThen, isObject } from "sluice-gateway/internal/toolkit";
 import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
-import type { Completion, CompletionApi, CompletionParts } from "./api.ts";
+import type { Completion, CompletionApi, AcceptedCompletion } from "./api.ts";
 import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import { createCompletion, noteCompletion, settle } from "./completion.ts";
@@ -34,7 +34,6 @@ export const maxRequestBytes = 10 * 1024 * 1024;
 interface CompletionDeps {
   readonly networks: Networks;
   readonly clock: Clock;
-  /** Called with the names of the members of a request that are ignored. */
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
@@ -52,7 +51,7 @@ export function completionSurface(
   };
 }
 
-/** Answers a request. Returns undefined after a stream, or if the client has disconnected. */
+/** Returns undefined after a stream, or if the client has disconnected. */
 function answer(
   api: CompletionApi,
   x: Exchange,
@@ -75,7 +74,6 @@ function answer(
   );
 }
 
-/** The parts of a valid body. */
 interface ReadBody<T> {
   readonly body: Json;
   /** Undefined if no network lists the model. */
@@ -113,7 +111,7 @@ export function readBody<T>(
   }
 }
 
-/** Returns the error for a model without an offer. `network`: as in the path of the route. */
+/** `network`: as in the path of the route. */
 export function unlistedError(
   networks: Networks,
   model: string,
@@ -125,7 +123,7 @@ export function unlistedError(
 }
 
 function reserve(
-  accepted: CompletionParts,
+  accepted: AcceptedCompletion,
   networks: Networks,
   offer: Offer | undefined,
   body: Buffer,
@@ -171,7 +169,6 @@ function complete(completion: Completion, body: Buffer, offer: Offer): Promise<R
   });
 }
 
-/** A completion in one piece. */
 class WholeCompletion extends CompletionReader {
   // Not called, because the answer is in one piece.
   onChoice(): void {}

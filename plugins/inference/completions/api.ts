@@ -7,7 +7,6 @@ import type { CompletionError } from "./errors.ts";
 import type { NativeApi } from "./native-request.ts";
 import type { CompletionRequest } from "./request.ts";
 
-/** An API in which clients ask for completions. */
 export interface CompletionApi {
   /** The method in charges, such as `chat.completions`. */
   readonly method: string;
@@ -38,7 +37,7 @@ export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
 }
 
 /** An accepted request, and how its API renders the answer. */
-export interface CompletionParts {
+export interface AcceptedCompletion {
   readonly x: Exchange;
   readonly api: CompletionApi;
   readonly renderer: AnswerRenderer;
@@ -46,7 +45,7 @@ export interface CompletionParts {
   readonly clock: Clock;
 }
 
-export interface Completion extends CompletionParts {
+export interface Completion extends AcceptedCompletion {
   readonly charge: Charge;
   /** The prefix of the API and a UUID. */
   readonly id: string;
@@ -62,11 +61,10 @@ export interface Completion extends CompletionParts {
   brokenBy: string | undefined;
 }
 
-/** Renders the answer to one request. */
 export interface AnswerRenderer {
   /** Headers of the answer in addition to those of its content: a flat list. Default: none. */
   readonly headers?: readonly string[];
-  /** Returns the JSON of an answer in one piece. `message`: undefined if the worker sent none. */
+  /** `message`: undefined if the worker sent none. */
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string;
   /**
    * Returns the JSON of the answer to a request that names an API of workers, in pieces. `native`: the answer as in

@@ -1,17 +1,17 @@
 /** The charge of a completion, and what is recorded about it. */
 import { randomUUID } from "node:crypto";
 import type { Charge, ChargeLine, InferenceResult } from "sluice-gateway/services";
-import type { Completion, CompletionParts } from "./api.ts";
+import type { Completion, AcceptedCompletion } from "./api.ts";
 import { beginSpan } from "./span.ts";
 
-export function createCompletion(parts: CompletionParts, charge: Charge): Completion {
-  const { x, api, clock } = parts;
+export function createCompletion(accepted: AcceptedCompletion, charge: Charge): Completion {
+  const { x, api, clock } = accepted;
   const id = api.idPrefix + randomUUID();
   return {
-    ...parts,
+    ...accepted,
     charge,
     id,
-    span: beginSpan(parts, id),
+    span: beginSpan(accepted, id),
     created: Math.floor(x.arrivedAt / 1000),
     startedAt: clock.monotonic(),
     firstTokenMs: undefined,

@@ -61,7 +61,7 @@ export class Conversation {
     else if (parts.length > 0) this.add("user", parts);
   }
 
-  /** Adds the result of a call. Images in it follow all results as a message of the user. */
+  /** Images in the result follow all results as a message of the user. */
   addResult(parts: readonly Part[], callId: string): void {
     const images = parts.filter(({ type }) => type !== "text");
     const texts = parts.filter(({ type }) => type === "text");
@@ -105,7 +105,7 @@ export function textPart(text: string): Part {
   return { type: "text", text };
 }
 
-/** Returns a call of a tool. `text`: its arguments as JSON. */
+/** `text`: its arguments as JSON. */
 export function callOf(id: string, name: string, text: string): object {
   return { id, type: "function", function: { name, arguments: text } };
 }
@@ -120,7 +120,6 @@ export function toolChoice(
   return { type: "function", function: { name } };
 }
 
-/** Returns the texts of parts. */
 export function textsOf(parts: readonly Part[]): string[] {
   return parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
 }

@@ -6,7 +6,7 @@ import type { CompletionError } from "./errors.ts";
 /** The minimum of gateway.md, "Retry-After values". */
 const minRetryAfterSeconds = 5;
 
-/** Renders an error. `retryAfterSeconds` replaces the general wait of a 429 or 503. */
+/** `retryAfterSeconds` replaces the general wait of a 429 or 503. */
 export function errorReply(
   api: Pick<CompletionApi, "renderError">,
   x: Exchange,

@@ -18,7 +18,6 @@ const errors = {
 
 export type CompletionErrorCode = keyof typeof errors;
 
-/** An error that the client of a completion gets. */
 export interface CompletionError {
   readonly code: CompletionErrorCode;
   readonly status: number;
@@ -68,7 +67,6 @@ function contextMessage({ limit, requested }: ContextExceeded): string {
 
 export type FailureOutcome = "timedOut" | "upstreamFailed";
 
-/** Returns the outcome of an exchange whose answer failed. */
 export function failureOutcome(failure: InferenceFailure): FailureOutcome {
   return failure === "timedOut" ? "timedOut" : "upstreamFailed";
 }

@@ -11,7 +11,6 @@ const nameForm = /^[A-Za-z0-9_.-]{1,40}$/;
 /** Maximum number of names that a client has chosen. */
 const maxChosen = 15;
 
-/** Collects the names of what is ignored in a request. */
 export class IgnoredNames {
   readonly #names = new Set<string>();
   /** Number of names that the client has chosen. */
@@ -63,7 +62,7 @@ export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Rep
   return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
 }
 
-/** Returns a function that counts the ignored fields of a request by name. `names`: the names that are counted. */
+/** `names`: the names that are counted. */
 export function ignoredCounter(
   metrics: Metrics,
   names: readonly string[],

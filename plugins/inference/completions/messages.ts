@@ -15,7 +15,6 @@ interface ImagePart {
   readonly image_url: unknown;
 }
 
-/** A part of the content of a message. */
 export type Part = TextPart | ImagePart;
 
 /** A message as the worker gets it. */
@@ -24,7 +23,6 @@ export interface Message extends Json {
   readonly content: string | readonly Part[] | null;
 }
 
-/** The size of a prompt. */
 export interface PromptSize {
   /** Number of UTF-8 bytes that the model reads as text. */
   textBytes: number;

@@ -34,7 +34,6 @@ export const retryAfter: Headers = {
 interface DescribedApi extends Omit<Operation, "answers" | "body" | "path" | "refusals"> {
   readonly request: JsonSchema;
   readonly answer: Answer;
-  /** Schemas of the errors. */
   readonly errors: Readonly<Record<400 | 404 | 503, JsonSchema>>;
 }
 

@@ -51,7 +51,6 @@ export const workerEfforts: ReadonlyMap<unknown, string> = new Map([
   ["max", "high"],
 ]);
 
-/** The names of these fields. */
 export const knownFields: readonly string[] = partOfField.map(([name]) => name);
 
 /** All other members of a request are named as the client wrote them. The gateway reads the first ones itself. */

@@ -141,7 +141,7 @@ function templateVariables(value: unknown, ignored: IgnoredNames): Json {
   return variables;
 }
 
-/** Reads the token limit. The first of the two names is used, but the second must also be valid. */
+/** The first of the two names is used, but the second must also be valid. */
 function readMaxTokens(body: Json): number | undefined {
   const [first, second] = ["max_tokens", "max_completion_tokens"].map((name) =>
     check.optional(body[name], name, check.integer(1, maxTokenLimit)),

@@ -4,10 +4,10 @@
  */
 import type { ChildSpan } from "sluice-gateway/plugin";
 import type { InferenceResult } from "sluice-gateway/services";
-import type { Completion, CompletionParts } from "./api.ts";
+import type { Completion, AcceptedCompletion } from "./api.ts";
 
 /** Returns undefined if the request is not traced. `id`: that of the completion. */
-export function beginSpan({ x, request }: CompletionParts, id: string): ChildSpan | undefined {
+export function beginSpan({ x, request }: AcceptedCompletion, id: string): ChildSpan | undefined {
   const { api, model, maxTokens, stream } = request;
   const operation = api === "embeddings" ? "embeddings" : "chat";
   return x.peek("trace")?.child(`${operation} ${model}`, "client", {

@@ -37,7 +37,7 @@ export interface ChatFault {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Reads a request. `model`: the only model of this server. */
+/** `model`: the only model of this server. */
 export function readChatRequest(body: string, model: string): ChatRequest | ChatFault {
   const members = parse(body);
   if (members === undefined) return fault(null, "The body is not a JSON object.");
@@ -65,7 +65,6 @@ export function readChatRequest(body: string, model: string): ChatRequest | Chat
   };
 }
 
-/** Returns a `ChatFault` about the member `param`. */
 export function fault(param: string | null, message: string, status = 400): ChatFault {
   return { status, error: { message, type: "invalid_request_error", param, code: null } };
 }

@@ -36,7 +36,7 @@ const status = {
   workers: [{ id: "demo-1", model: demoModelId, coefficient: 1000, state: "active" }],
 };
 
-/** Starts the model. `port`: 0 for any free port. Rejects if it cannot listen. */
+/** `port`: 0 for any free port. Rejects if it cannot listen. */
 export async function startDemoModel({
   port = 0,
   host = "127.0.0.1",

@@ -50,7 +50,6 @@ export function signatureOf(reasoning: string, { thinking, seal }: Rendering): s
   return thinking === "shown" ? "shown" : (seal.seal(reasoning) ?? "");
 }
 
-/** Returns the function that renders an answer in one piece. */
 export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
   return (completion, message, charged) => {
     const { content: text = "", reasoningContent = "", toolCalls = [] } = message ?? {};

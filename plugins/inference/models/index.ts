@@ -109,7 +109,6 @@ function serving(entries: readonly ModelEntry[]): ModelEntry | undefined {
   return entries.find(({ activeWorkers }) => activeWorkers > 0) ?? entries[0];
 }
 
-/** Answers one model. */
 function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean): Reply {
   const id = restOf(x);
   const entries = models.filter(({ modelId }) => modelId === id);

@@ -84,7 +84,7 @@ export const bodySchema = {
 // Only the first violation is reported, because a large body could have one per model.
 const isBody = schemaCompiler("network models", {})<Body>(bodySchema);
 
-/** Reads the overrides. `refused`: the reply for an invalid body. */
+/** `refused`: the reply for an invalid body. */
 export function readOverrides(
   value: unknown,
 ): { readonly models: readonly ModelOverride[] } | { readonly refused: Reply } {

@@ -35,7 +35,6 @@ const modelLabels = [
 ] as const;
 type ModelLabel = (typeof modelLabels)[number];
 
-/** The histograms of one model. */
 interface ModelHistograms {
   readonly input: Histogram;
   readonly output: Histogram;

@@ -8,7 +8,6 @@ import type {
   OpenNetwork,
 } from "sluice-gateway/services";
 
-/** A network as the catalogue uses it. */
 interface CatalogueNetwork extends OpenNetwork {
   readonly name: string;
   /** Returns the models that the network would list with these overrides instead of the stored ones, by id. */
@@ -20,7 +19,7 @@ interface CatalogueNetwork extends OpenNetwork {
 export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork> {
   /** The open networks, in the order of pipeline.yaml. */
   list: readonly Open[];
-  /** Stores the overrides of a network. Returns false if they could not be written. */
+  /** Returns false if the overrides could not be written. */
   store(network: string, models: readonly ModelOverride[], by: ChangedBy): Promise<boolean>;
 }
 

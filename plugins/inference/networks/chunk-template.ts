@@ -18,7 +18,6 @@ export class ChunkTemplate {
   /** Start and end of the text with its quotes, counted in the same way. */
   textStart = 0;
   textEnd = 0;
-  /** True if the text is reasoning. */
   isReasoning = false;
 
   /** Remembers a chunk that has been parsed and whose choice is on one line. */

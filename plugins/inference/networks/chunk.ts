@@ -41,7 +41,6 @@ export interface Chunk {
   usageEnd: number;
   /** True if the worker reports an error instead of a choice. */
   isError: boolean;
-  /** True if a name in the choice has an escape. */
   hasEscapedName: boolean;
 }
 

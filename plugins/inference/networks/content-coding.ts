@@ -37,7 +37,7 @@ const codings: Readonly<Record<string, () => Transform>> = {
   zstd: createZstdDecompress,
 };
 
-/** Creates a decoder. Returns undefined for an unsupported coding, or several codings in a row. */
+/** Returns undefined for an unsupported coding, or several codings in a row. */
 export function createDecoder(coding: string, sink: DecoderSink): BodyDecoder | undefined {
   const stream = Object.hasOwn(codings, coding) ? codings[coding]?.() : undefined;
   if (stream === undefined) return undefined;

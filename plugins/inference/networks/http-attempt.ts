@@ -236,7 +236,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   /** Runs a callback of the decoder. An error in it breaks this answer only. */
   #contain(read: () => void): void {
     runGuarded(read, (error) => {
-      this.#call.network.parts.log.error({ err: error }, "an answer could not be read");
+      this.#call.network.deps.log.error({ err: error }, "an answer could not be read");
       this.#break();
     });
   }

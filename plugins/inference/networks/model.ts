@@ -30,16 +30,16 @@ interface ModelDeps {
 export class Model implements NetworkModel {
   readonly modelId: string;
   readonly #network: ServingNetwork;
-  readonly #parts: ModelDeps;
+  readonly #deps: ModelDeps;
   readonly #coefficients: CoefficientBands | undefined;
   readonly #sampler: CandidateSampler;
 
-  constructor(network: ServingNetwork, parts: ModelDeps) {
-    this.modelId = parts.id;
+  constructor(network: ServingNetwork, deps: ModelDeps) {
+    this.modelId = deps.id;
     this.#network = network;
-    this.#parts = parts;
-    this.#sampler = randomSampler(network.parts.random);
-    this.#coefficients = bands(parts.workers.map((worker) => this.#coefficientOf(worker)));
+    this.#deps = deps;
+    this.#sampler = randomSampler(network.deps.random);
+    this.#coefficients = bands(deps.workers.map((worker) => this.#coefficientOf(worker)));
   }
 
   get network(): string {
@@ -51,7 +51,7 @@ export class Model implements NetworkModel {
   }
 
   get workers(): readonly Worker[] {
-    return this.#network.isPriced ? this.#parts.workers : [];
+    return this.#network.isPriced ? this.#deps.workers : [];
   }
 
   get maxOutputTokens(): number {
@@ -67,7 +67,7 @@ export class Model implements NetworkModel {
   }
 
   get entry(): ModelEntry {
-    const { override, createdAt, workers } = this.#parts;
+    const { override, createdAt, workers } = this.#deps;
     const coefficients = this.#network.isPriced ? this.#coefficients : undefined;
     // Without a worker there is no coefficient, so the price of the network is shown.
     const price = this.priceAt(coefficients?.standard ?? override?.priceCoefficient ?? 1000);
@@ -104,7 +104,7 @@ export class Model implements NetworkModel {
     return this.activeWorkers > 1 && this.#network.config.affinity === "session";
   }
 
-  /** Returns a worker that has not been tried. Undefined if all have been tried. */
+  /** Undefined if all have been tried. */
   choose(tried: readonly Worker[], session?: string): Worker | undefined {
     const { workers } = this;
     if (session !== undefined && this.usesSessions) {
@@ -121,12 +121,12 @@ export class Model implements NetworkModel {
 
   priceAt(coefficient: number): Price {
     const price = this.#network.priceAt(coefficient);
-    const own = this.#parts.override?.prices;
+    const own = this.#deps.override?.prices;
     return own === undefined ? price : withPrices(price, own);
   }
 
   #coefficientOf(worker: Worker): number {
-    return this.#parts.override?.priceCoefficient ?? worker.listed.coefficient;
+    return this.#deps.override?.priceCoefficient ?? worker.listed.coefficient;
   }
 }
 

@@ -83,7 +83,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#limits = limitsOf(request, network.config.maxOutputTokens);
     this.#since = network.callMetrics.now();
     this.#reader = reader;
-    // Deferred, so that the caller has the call before its reader is called.
+    // Deferred, so that the constructor returns before the first callback.
     queueMicrotask(() => this.#next());
   }
 
@@ -215,8 +215,6 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#attempt.begin();
     return true;
   }
-
-  // End of the call.
 
   #end(why: Parameters<ServingNetwork["callMetrics"]["ended"]>[2]): void {
     this.#hasEnded = true;

@@ -31,7 +31,7 @@ import { WorkerLoads } from "./worker-load.ts";
 
 export class Network implements ServingNetwork {
   readonly config: NetworkConfig;
-  readonly parts: NetworkDeps;
+  readonly deps: NetworkDeps;
   readonly settled: Promise<void>;
   readonly unpriced: ServingNetwork["unpriced"];
   readonly callMetrics: CallMetrics;
@@ -52,20 +52,20 @@ export class Network implements ServingNetwork {
   #prices = new Map<number, Price>();
   #pricedRate: string | undefined;
 
-  constructor(config: NetworkConfig, parts: NetworkDeps) {
-    const { clock, log, metrics, storage, threads } = parts;
+  constructor(config: NetworkConfig, deps: NetworkDeps) {
+    const { clock, log, metrics, storage, threads } = deps;
     this.config = config;
-    this.parts = parts;
+    this.deps = deps;
     this.#readAt = clock.now();
     this.unpriced = unpricedCounters(config.name, metrics);
-    this.callMetrics = new CallMetrics(config.name, parts);
+    this.callMetrics = new CallMetrics(config.name, deps);
     this.countFailure = failureCounter(config.name, metrics);
     this.affinity = new Affinity(clock, threads, config.name);
     this.#loads = new WorkerLoads(threads, config.name);
-    const { kind } = parts;
+    const { kind } = deps;
     this.#transport =
       kind === undefined
-        ? new OpenaiTransport(config, parts)
+        ? new OpenaiTransport(config, deps)
         : kind.open(config, () => this.#list());
     this.#origins = new AllowedOrigins(config, log);
     const shared = { name: config.name, clock, log, metrics };
@@ -86,7 +86,7 @@ export class Network implements ServingNetwork {
   }
 
   get models(): ReadonlyMap<string, Model> {
-    const overrides = this.parts.overrides(this.config.name);
+    const overrides = this.deps.overrides(this.config.name);
     if (overrides !== this.#overrides) {
       this.#overrides = overrides;
       this.#list();
@@ -115,7 +115,6 @@ export class Network implements ServingNetwork {
     return this.isPriced && this.#workers.values().some((one) => one.isAvailable && !one.isEjected);
   }
 
-  /** Returns the current price at a coefficient. */
   priceAt(coefficient: number): Price {
     if (this.#rate.usd !== this.#pricedRate) {
       this.#pricedRate = this.#rate.usd;
@@ -153,7 +152,7 @@ export class Network implements ServingNetwork {
     const hadWorkers = !this.#hasStatus || this.#workers.size > 0;
     this.#hasStatus = true;
     this.#tokenPrices = status.prices ?? this.#tokenPrices;
-    this.#readAt = this.parts.clock.now();
+    this.#readAt = this.deps.clock.now();
     this.#prices.clear();
     const workers = new Map<string, Worker>();
     for (const listed of this.#origins.filter(status.workers))
@@ -162,7 +161,7 @@ export class Network implements ServingNetwork {
     this.#workers = workers;
     if (hadWorkers && workers.size === 0) {
       const network = this.config.name;
-      this.parts.log.warn({ network }, "the network lists no usable worker, so it has no models");
+      this.deps.log.warn({ network }, "the network lists no usable worker, so it has no models");
     }
     this.#list();
   }
@@ -175,7 +174,7 @@ export class Network implements ServingNetwork {
       known.route.listedAgain();
       return known;
     }
-    const { clock } = this.parts;
+    const { clock } = this.deps;
     const route = this.#transport.routeTo(listed);
     return new Worker(listed, route, {
       load: this.#loads.of(listed.id),
@@ -202,7 +201,7 @@ export class Network implements ServingNetwork {
       if (!enabled) listed.delete(id);
       else if (!listed.has(id)) listed.set(id, []);
     }
-    const now = this.parts.clock.now();
+    const now = this.deps.clock.now();
     const models = [...listed].toSorted(([one], [other]) => (one < other ? -1 : 1));
     return new Map(
       models.map(([id, workers]) => {
@@ -214,7 +213,7 @@ export class Network implements ServingNetwork {
   }
 
   #onEjectionChange(worker: Worker): void {
-    const { log } = this.parts;
+    const { log } = this.deps;
     const about = { network: this.config.name, worker: worker.id };
     const { cause } = worker.ejection;
     if (cause !== undefined) {

@@ -31,10 +31,10 @@ export function openNetworks(
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.
     const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
-    const parts = { clock, log, metrics, storage, threads, overrides, kind };
+    const deps = { clock, log, metrics, storage, threads, overrides, kind };
     return keep(
       key,
-      () => new Network(config, parts),
+      () => new Network(config, deps),
       (network) => network.close(),
     );
   };

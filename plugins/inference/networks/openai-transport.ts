@@ -19,8 +19,8 @@ import { baseOf, requestFields } from "./request-head.ts";
 const probeMs = 2_000;
 
 /**
- * Time after which an idle connection is closed. It is shorter than the 5 s after which uvicorn, which serves most
- * models, closes it.
+ * Time after which an idle connection is closed. Most models are served by uvicorn, which closes an idle connection after
+ * 5 s, so this time is shorter.
  */
 const unusedMs = 4_000;
 
@@ -37,18 +37,18 @@ interface SharedClient {
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
-  readonly #parts: TransportDeps;
+  readonly #deps: TransportDeps;
   /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();
-  /** Clients whose routes are closed and whose last answers have not ended. */
+  /** Clients without routes that still have answers to receive. */
   readonly #closing = new Set<Promise<void>>();
   /** The header lines that every request to a worker has, and their names. */
   readonly #lines: string;
   readonly #fieldNames: ReadonlySet<string>;
 
-  constructor(config: NetworkConfig, parts: TransportDeps) {
+  constructor(config: NetworkConfig, deps: TransportDeps) {
     this.#config = config;
-    this.#parts = parts;
+    this.#deps = deps;
     const fields = requestFields(config.headers);
     this.#lines = Array.from(fields, ([name, value]) => `${name}: ${value}\r\n`).join("");
     this.#fieldNames = new Set(fields.keys());
@@ -79,7 +79,7 @@ export class OpenaiTransport implements Transport {
     const known = this.#clients.get(origin);
     if (known !== undefined) return known;
     const { connectMs, idleMs, answerMs } = this.#config;
-    const { clock, log } = this.#parts;
+    const { clock, log } = this.#deps;
     const client = new Http1Client({
       url: new URL(origin),
       connections: Infinity,
@@ -155,14 +155,14 @@ export class OpenaiRoute implements WorkerRoute {
   readonly basePath: string;
   readonly fields: string;
   readonly fieldNames: ReadonlySet<string>;
-  readonly #parts: RouteDeps;
+  readonly #deps: RouteDeps;
 
-  constructor(parts: RouteDeps) {
-    this.client = parts.client;
-    this.basePath = parts.basePath;
-    this.fields = parts.fields;
-    this.fieldNames = parts.fieldNames;
-    this.#parts = parts;
+  constructor(deps: RouteDeps) {
+    this.client = deps.client;
+    this.basePath = deps.basePath;
+    this.fields = deps.fields;
+    this.fieldNames = deps.fieldNames;
+    this.#deps = deps;
   }
 
   attempt(call: AttemptedCall, worker: AttemptedWorker): HttpAttempt {
@@ -170,12 +170,12 @@ export class OpenaiRoute implements WorkerRoute {
   }
 
   probe(after: UpstreamFailure): Promise<boolean> {
-    return this.#parts.probe(after);
+    return this.#deps.probe(after);
   }
 
   listedAgain(): void {}
 
   close(): void {
-    this.#parts.onClose();
+    this.#deps.onClose();
   }
 }

@@ -12,7 +12,7 @@ export interface DocumentOptions<T> {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Interval between two readings in milliseconds. */
   readonly everyMs: number;
-  /** Returns the value of the document. Undefined if the document is not valid. */
+  /** Undefined if the document is not valid. */
   read(value: unknown): T | undefined;
   /** Returns the reason why `read` rejected a document, for the log. */
   readonly problemOf?: (value: unknown) => string;
@@ -48,7 +48,6 @@ export class PolledDocument<T> {
   /** Resolves after the first reading, successful or not. */
   readonly firstReading: Promise<void>;
   readonly #options: DocumentOptions<T>;
-  /** Aborts the current reading. */
   #reading = new AbortController();
   #closed = false;
   readonly #readAt: Gauge;

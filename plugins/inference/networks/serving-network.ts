@@ -29,13 +29,11 @@ export interface NetworkDeps {
 
 export interface ServingNetwork extends OpenNetwork {
   readonly name: string;
-  readonly parts: NetworkDeps;
+  readonly deps: NetworkDeps;
   readonly callMetrics: CallMetrics;
   /** False while the configured rate is not known. No worker is offered then. */
   readonly isPriced: boolean;
-  /** Counts a failed attempt by cause. */
   readonly countFailure: (failure: UpstreamFailure) => void;
-  /** The workers of sessions. */
   readonly affinity: Affinity;
   /** Counters of answers that were charged 0 because the price or the rate was missing. */
   readonly unpriced: { readonly price: Counter; readonly rate: Counter };

@@ -27,8 +27,8 @@ interface TokenRateDeps {
   readonly storage: () => PluginStorage;
 }
 
-export function openTokenRate(config: RateConfig | undefined, parts: TokenRateDeps): TokenRate {
-  if (config?.kind === "polled") return new PolledRate(config, parts);
+export function openTokenRate(config: RateConfig | undefined, deps: TokenRateDeps): TokenRate {
+  if (config?.kind === "polled") return new PolledRate(config, deps);
   const firstReading = Promise.resolve();
   return { usd: config?.usd, isKnown: true, firstReading, close: () => undefined };
 }
@@ -45,7 +45,7 @@ interface Reading {
 class PolledRate implements TokenRate {
   readonly firstReading: Promise<void>;
   readonly #config: RateConfig & { readonly kind: "polled" };
-  readonly #parts: TokenRateDeps;
+  readonly #deps: TokenRateDeps;
   readonly #document: PolledDocument<string>;
   readonly #known: Gauge;
   /** Key of the last value in the storage. The address may contain secrets and be long. */
@@ -54,28 +54,28 @@ class PolledRate implements TokenRate {
   #stored: Reading | undefined;
   #wasKnown = true;
 
-  constructor(config: RateConfig & { readonly kind: "polled" }, parts: TokenRateDeps) {
+  constructor(config: RateConfig & { readonly kind: "polled" }, deps: TokenRateDeps) {
     this.#config = config;
-    this.#parts = parts;
+    this.#deps = deps;
     this.#key = keyOf(config);
     const path = pointerParts(config.pointer);
-    this.#known = parts.metrics
+    this.#known = deps.metrics
       .gauge(
         "sluice_inference_rate_known",
         "1 if the rate of the network is known, 0 if answers are refused because it could not be read for too long.",
         ["network"],
         { isSameInThreads: true },
       )
-      .with({ network: parts.name });
+      .with({ network: deps.name });
     const stored = this.#load();
     this.#document = new PolledDocument<string>({
-      ...parts,
-      name: `${parts.name} rate`,
+      ...deps,
+      name: `${deps.name} rate`,
       url: config.url,
       everyMs: config.everyMs,
       read: (value) => positiveDecimal(valueAt(value, path)),
       changed: (usd) => {
-        this.#last = { usd, at: parts.clock.now() };
+        this.#last = { usd, at: deps.clock.now() };
         this.#store(this.#last);
         this.#show();
       },
@@ -87,7 +87,7 @@ class PolledRate implements TokenRate {
 
   get usd(): string | undefined {
     if (this.#last === undefined) return undefined;
-    const ageMs = this.#parts.clock.now() - this.#last.at;
+    const ageMs = this.#deps.clock.now() - this.#last.at;
     return ageMs <= this.#config.maxAgeMs ? this.#last.usd : undefined;
   }
 
@@ -105,7 +105,7 @@ class PolledRate implements TokenRate {
     this.#known.set(isKnown ? 1 : 0);
     if (isKnown === this.#wasKnown) return;
     this.#wasKnown = isKnown;
-    const { log, name } = this.#parts;
+    const { log, name } = this.#deps;
     const about = { network: name };
     if (isKnown) log.info(about, "the rate of the network is known again");
     else log.error(about, "the network is not used: its rate is unknown, or too old");
@@ -113,7 +113,7 @@ class PolledRate implements TokenRate {
 
   /** Never rejects. */
   async #load(): Promise<void> {
-    const { clock, log, name, storage } = this.#parts;
+    const { clock, log, name, storage } = this.#deps;
     try {
       const reading = readingOf((await storage().get(this.#key)) ?? "");
       if (reading === undefined) return;
@@ -128,7 +128,7 @@ class PolledRate implements TokenRate {
     const before = this.#stored;
     if (before?.usd === reading.usd && reading.at - before.at < storeEveryMs) return;
     this.#stored = reading;
-    const { log, name, storage } = this.#parts;
+    const { log, name, storage } = this.#deps;
     storage()
       .set(this.#key, JSON.stringify(reading))
       .catch((error: unknown) => {

@@ -8,7 +8,6 @@ import { readChoice } from "../read-json.ts";
 import { readUsage } from "./token-usage.ts";
 import type { AnswerSink, WorkerAnswer } from "./worker-answer.ts";
 
-/** A document after reading. */
 export interface WholeDocument {
   readonly finishReason: string;
   /** The worker's usage report. Undefined if it has none, or none that is valid. */
@@ -69,7 +68,6 @@ export class WholeAnswer implements WorkerAnswer {
   }
 }
 
-/** Reads a chat completion. */
 export const readChatCompletion: ReadWhole = (bytes) => {
   const { choices, usage } = readChoice(bytes);
   const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;

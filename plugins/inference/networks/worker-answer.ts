@@ -30,11 +30,10 @@ export interface WorkerAnswer {
   readonly finishReason: string | undefined;
 }
 
-/** Maximum size of one event. */
 const maxEventBytes = 1024 * 1024;
 
 /** The chunk that was read last. All answers share it, because chunks are read one at a time. */
-const found = emptyChunk();
+const scratchChunk = emptyChunk();
 const reasoningSuffix = Buffer.from("_content");
 
 /** An answer as server-sent events: `data: <chunk>` … `data: [DONE]`. */
@@ -71,14 +70,20 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
       return this.sink.onChoice(bytes, start + shape.choiceStart, end - shape.choiceEnd);
     }
     if (isDone(bytes, start, end)) return this.complete();
-    if (!readChunk(bytes, start, end, found) || found.isError) return this.break();
-    if (found.usageStart !== -1) this.#report(bytes, found.usageStart, found.usageEnd);
-    if (found.choiceStart === -1) return;
-    if (found.hasContent) this.count(found.textBytes, found.reasoningBytes);
-    this.finishReason ??= found.finishReason;
-    if (!putOnOneLine(bytes, found.choiceStart, found.choiceEnd)) return this.break();
-    if (isPlain(found)) shape.remember(bytes, start, end, found);
-    this.#passChoice(bytes, found.choiceStart, found.choiceEnd, found.reasoningAt);
+    if (!readChunk(bytes, start, end, scratchChunk) || scratchChunk.isError) return this.break();
+    if (scratchChunk.usageStart !== -1)
+      this.#report(bytes, scratchChunk.usageStart, scratchChunk.usageEnd);
+    if (scratchChunk.choiceStart === -1) return;
+    if (scratchChunk.hasContent) this.count(scratchChunk.textBytes, scratchChunk.reasoningBytes);
+    this.finishReason ??= scratchChunk.finishReason;
+    if (!putOnOneLine(bytes, scratchChunk.choiceStart, scratchChunk.choiceEnd)) return this.break();
+    if (isPlain(scratchChunk)) shape.remember(bytes, start, end, scratchChunk);
+    this.#passChoice(
+      bytes,
+      scratchChunk.choiceStart,
+      scratchChunk.choiceEnd,
+      scratchChunk.reasoningAt,
+    );
   }
 
   protected count(bytes: number, reasoningBytes: number): void {

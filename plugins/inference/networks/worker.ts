@@ -16,7 +16,6 @@ const ejectionPolicy: EjectionPolicy = {
 export interface WorkerDeps {
   readonly load: WorkerLoad;
   readonly clock: Clock;
-  /** Called when the worker is ejected and when it is readmitted. */
   readonly onEjectionChange: (worker: Worker) => void;
 }
 
@@ -26,18 +25,18 @@ export class Worker implements NetworkWorker, Backend {
   listed: ListedWorker;
   readonly route: WorkerRoute;
   readonly load: WorkerLoad;
-  readonly #parts: WorkerDeps;
+  readonly #deps: WorkerDeps;
   readonly #ejection: Ejection;
   #closed = false;
 
   /** `route`: the route to the worker, which `close` closes. */
-  constructor(listed: ListedWorker, route: WorkerRoute, parts: WorkerDeps) {
+  constructor(listed: ListedWorker, route: WorkerRoute, deps: WorkerDeps) {
     this.id = listed.id;
     this.listed = listed;
     this.route = route;
-    this.load = parts.load;
-    this.#parts = parts;
-    this.#ejection = new Ejection(ejectionPolicy, parts.clock, () => void this.#probe());
+    this.load = deps.load;
+    this.#deps = deps;
+    this.#ejection = new Ejection(ejectionPolicy, deps.clock, () => void this.#probe());
   }
 
   get inFlight(): number {
@@ -50,7 +49,7 @@ export class Worker implements NetworkWorker, Backend {
 
   /** Called when the worker has answered a request completely. */
   succeeded(): void {
-    if (this.#ejection.succeeded()) this.#parts.onEjectionChange(this);
+    if (this.#ejection.succeeded()) this.#deps.onEjectionChange(this);
   }
 
   /** The reason for which the worker is ejected, and the time of the next probe. */
@@ -62,10 +61,9 @@ export class Worker implements NetworkWorker, Backend {
   failed(failure: UpstreamFailure): void {
     if (this.#closed || !this.#ejection.failed(isUnreachable(failure))) return;
     this.#ejection.eject(failure);
-    this.#parts.onEjectionChange(this);
+    this.#deps.onEjectionChange(this);
   }
 
-  /** True if the worker may get requests. */
   get isAvailable(): boolean {
     return this.listed.state !== "draining" && this.route.admitted;
   }
@@ -81,7 +79,7 @@ export class Worker implements NetworkWorker, Backend {
     const { cause } = this.#ejection;
     if (cause === undefined) return;
     const isGood = await this.route.probe(cause);
-    if (this.#ejection.probed(isGood)) this.#parts.onEjectionChange(this);
+    if (this.#ejection.probed(isGood)) this.#deps.onEjectionChange(this);
   }
 }
 

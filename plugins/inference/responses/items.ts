@@ -20,7 +20,6 @@ interface ItemOptions {
   readonly id: string;
   /** The position in the output. */
   readonly index: number;
-  /** The called tool. */
   readonly call?: { readonly call_id: string; readonly name: string } | undefined;
   readonly seal?: ReasoningSeal | undefined;
   /** The text of an item that a worker has opened. */
@@ -65,7 +64,7 @@ export class Item {
     this.#events.writeJson(`${types[type][0]}.delta`, members);
   }
 
-  /** Returns the item. `status`: that of an item that is not complete by itself. */
+  /** `status`: that of an item that is not complete by itself. */
   close(status: ItemStatus): object {
     const { type, call } = this.#options;
     const [event, member] = types[type];

@@ -17,7 +17,6 @@ export interface OutputOptions {
   readonly seal: ReasoningSeal | undefined;
 }
 
-/** The output of one response while it is written. */
 export interface ResponseOutput {
   /** The items that are done. */
   readonly items: readonly unknown[];

@@ -37,7 +37,6 @@ export function responseRenderer(options: RenderOptions): AnswerRenderer {
   };
 }
 
-/** One answer while it is written. */
 class ResponseStream implements StreamRenderer {
   readonly encoding = "utf8";
   readonly #completion: Completion;

@@ -37,7 +37,7 @@ export class DemoFollows {
     this.#methods = methods;
   }
 
-  /** Answers a call. Returns false, and sends nothing, if the text is not a call of these methods. */
+  /** Returns false, and sends nothing, if the text is not a call of these methods. */
   answer(text: string, send: Send): boolean {
     const call = text.includes('"chainHead_v1_') ? readCall(text) : undefined;
     if (call === undefined) return false;

@@ -10,7 +10,7 @@ import { stateMethods } from "./methods-state.ts";
 import { nonceAt } from "./nonce.ts";
 import { readText, readHash } from "./params.ts";
 
-/** Returns all methods by name, including `rpc_methods`. */
+/** Includes `rpc_methods`. */
 export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>(
     Object.entries({
@@ -26,7 +26,7 @@ export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   return methods;
 }
 
-/** Names that differ from those of the chain whose runtime was recorded, so that the two are not confused. */
+/** Other names than those of the recorded chain, so that the two are not confused. */
 const demoIdentity = {
   chain: "Coretime Demo",
   name: "Sluice Demo Node",

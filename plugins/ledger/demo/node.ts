@@ -43,7 +43,7 @@ interface DemoOptions {
   readonly methods?: ReadonlyMap<string, Method>;
 }
 
-/** Starts the node. Rejects if it cannot listen. */
+/** Rejects if the node cannot listen. */
 export async function startDemoNode({
   port = 0,
   host = "127.0.0.1",

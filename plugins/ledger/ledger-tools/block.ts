@@ -55,7 +55,6 @@ export async function findBlock(
   return typeof found === "string" ? blockAt(chain, found, context, "node's") : found;
 }
 
-/** Returns the hash of the block at a height. */
 async function hashAt(
   chain: Chain,
   height: number,

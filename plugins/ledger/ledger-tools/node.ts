@@ -58,7 +58,6 @@ export function callListedMethod(
 
 type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;
 
-/** Returns the failure for an answer that is not a result. */
 export function failureOf(answer: NoResult): ToolFailure {
   if (answer.kind === "error") return nodeError;
   return { ...failureFor(answer.reason), upstreamFailure: answer.cause };
@@ -81,7 +80,7 @@ function failureFor(reason: LedgerFailure): ToolFailure {
   }
 }
 
-/** Returns the failure for a decoding error. `block`: `known` if the block is known to exist. */
+/** `block`: `known` if the block is known to exist. */
 export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): ToolFailure {
   switch (reason) {
     case "unknownBlock":

@@ -10,7 +10,6 @@ import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type Opened, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
-/** Maximum number of reads of a connection. */
 const maxReads = 4;
 
 export interface ArchiveCallsDeps extends SubscriptionDeps {

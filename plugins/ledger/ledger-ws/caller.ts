@@ -22,7 +22,6 @@ export async function mayWrite(caller: Caller): Promise<boolean> {
   return typeof now === "object" && now.key.capabilities.has("ledger:write");
 }
 
-/** Returns the caller, or the reply that refuses the upgrade. */
 export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
   const principal = x.get("principal");
   if (principal.kind === "anonymous") return refuse("GATEWAY_UNAUTHORIZED");

@@ -80,7 +80,7 @@ export class FollowCalls {
     for (const open of this.#open.values()) this.#open.end(open);
   }
 
-  /** Ends all follows. Resolves when all charges have been written. */
+  /** Resolves when all charges have been written. */
   async close(): Promise<void> {
     this.#open.close();
     await Promise.allSettled(this.#charges);

@@ -75,7 +75,7 @@ export class Operation {
     this.#remaining = this.size;
   }
 
-  /** Starts the operation. Returns false, and releases the payment, if too many operations wait for the node. */
+  /** Returns false, and releases the payment, if too many operations wait for the node. */
   start(): boolean {
     for (const part of this.#deps.parts) {
       const running = this.#deps.follow.operate(part, this.#listener(part));

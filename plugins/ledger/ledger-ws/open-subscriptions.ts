@@ -25,7 +25,6 @@ import {
   type FullQuota,
 } from "./rpc-error.ts";
 
-/** The parts of a connection that all its subscriptions use. */
 export interface SubscriptionDeps {
   readonly payer: Payer;
   readonly notifications: PaidNotifications;
@@ -77,7 +76,6 @@ export class OpenSubscriptions<
   readonly #deps: SubscriptionDeps;
   readonly #rules: SubscriptionRules<Method>;
   readonly #open = new Map<string, OpenSubscription<Method, Upstream>>();
-  /** Number of subscriptions that are being opened. */
   #opening = 0;
   #isClosed = false;
 

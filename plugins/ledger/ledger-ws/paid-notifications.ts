@@ -60,10 +60,7 @@ export class PaidNotifications {
     return this.#waitingBytes;
   }
 
-  /**
-   * Adds a notification. `result`: JSON text. `onSent`: called after the notification was sent, unless the
-   * subscription ends first.
-   */
+  /** `result`: JSON text. `onSent`: called after the notification was sent, unless the subscription ends first. */
   add(to: NotifiedSubscription, result: string, onSent?: () => void): void {
     this.#deps.onAdd(this.#waitingBytes);
     if (this.#isClosed) return;

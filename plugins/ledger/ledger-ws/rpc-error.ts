@@ -17,7 +17,7 @@ export interface CallRefusal {
 }
 
 export const tooManyRequests = refusalOf("GATEWAY_RATE_LIMITED", "Too Many Requests");
-/** The error for a message at which a step of the route has failed, which is a bug. */
+/** The error for a message if a step of the route has failed, which is a bug. */
 export const stepFailure = refusalOf("GATEWAY_INTERNAL_ERROR", "Internal Error");
 /** The key is no longer valid. The connection closes, so the client does not get this error. */
 export const unauthorized = refusalOf("GATEWAY_UNAUTHORIZED", "unauthorized");
@@ -39,7 +39,6 @@ export function tooManySubscriptions(full: FullQuota): CallRefusal {
 /** The error of all calls while keys cannot be checked or charges cannot be written. */
 export const unavailable = refusalOf("GATEWAY_SERVICE_UNAVAILABLE", "Internal Error");
 
-/** Returns the error for a call that the meter has refused. */
 export function chargeRefusal(refusal: CuRefusal | MeterUnavailable): CallRefusal {
   if (refusal.kind === "unavailable") return unavailable;
   const { window, usedMilliCu, limitMilliCu } = refusal;
@@ -75,7 +74,6 @@ function refusalOf(code: CallRefusal["code"], message: string, details?: object)
 
 export const internalError = '{"code":-32603,"message":"Internal Error"}';
 
-/** The errors of subscriptions that the gateway ends. */
 export const endErrors: Readonly<
   Record<SubscriptionEndReason, { readonly code: string; readonly error: string }>
 > = {

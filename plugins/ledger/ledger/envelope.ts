@@ -11,7 +11,6 @@ const errors = {
   disagreement: '{"code":-32603,"message":"Internal Error","data":{"errorCode":"NODES_DISAGREE"}}',
 } as const;
 
-/** Returns the error of a call that no node answered. */
 export function failureResponse(id: string, failure: NodeFailure): string {
   return errorResponse(id, failure === "disagreement" ? "disagreement" : "internal");
 }

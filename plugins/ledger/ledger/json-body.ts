@@ -44,12 +44,11 @@ export interface Enclosed {
 /** An answer as it is sent: one text, or one or several pieces of bytes. */
 export type JsonAnswer = JsonBody | readonly Buffer[];
 
-/** Returns the pieces of one value. */
 export function piecesOf({ before, body, after }: Enclosed): readonly Buffer[] {
   return [Buffer.from(before), body, Buffer.from(after)];
 }
 
-/** Returns a JSON array of the values. Large bodies are not copied. */
+/** Large bodies are not copied. */
 export function arrayOf(values: readonly (string | Enclosed)[]): JsonAnswer {
   const pieces: Buffer[] = [];
   let text = "[";

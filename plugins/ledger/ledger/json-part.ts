@@ -6,7 +6,6 @@ import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/inte
 import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
 import type { JsonBody } from "./json-body.ts";
 
-/** Returns the value of a JSON text; `undefined` if it is not JSON. */
 export function parseOrUndefined(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {

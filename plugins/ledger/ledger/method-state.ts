@@ -23,7 +23,6 @@ export interface MethodState {
   readonly fromCache: Counter;
   readonly fromSharedCall: Counter;
   readonly fromNode: Counter;
-  /** Number of answers that were stored in the cache. */
   readonly stored: Counter;
 }
 

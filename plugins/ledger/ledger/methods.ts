@@ -210,7 +210,6 @@ export const nodeNames: ReadonlyMap<string, string> = new Map([
   ["account_nextIndex", "system_accountNextIndex"],
 ]);
 
-/** The method that returns the number of the finalized head. */
 export const finalizedHeight = "archive_v1_finalizedHeight";
 
 /** Returns true for a method that returns the finalized head of the chain, as a hash or as a number. */

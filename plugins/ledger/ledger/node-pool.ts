@@ -84,7 +84,7 @@ export interface NodeTarget {
   readonly head?: NodeHead | undefined;
 }
 
-/** The heads of a node. Members are undefined if the node did not report them. */
+/** Members are undefined if the node did not report them. */
 export interface NodeHead {
   /** Number and hash of the best block. */
   readonly best: number;
@@ -92,7 +92,7 @@ export interface NodeHead {
   readonly finalized: number | undefined;
 }
 
-/** A finalized block. `hash`: in lower case. */
+/** `hash`: in lower case. */
 export interface FinalizedBlock {
   readonly number: number;
   readonly hash: string;

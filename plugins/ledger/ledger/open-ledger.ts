@@ -22,7 +22,6 @@ export interface LedgerService extends Ledger {
   readonly ready: boolean;
   /** Resolves when it is known which nodes are usable; never rejects. Until then, calls go to the first node only. */
   readonly settled: Promise<void>;
-  /** Returns the state of each node, for operators. */
   status(): readonly NodeStatus[];
   close(): Promise<void>;
 }

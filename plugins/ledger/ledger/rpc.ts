@@ -53,7 +53,6 @@ const noResponse = fixed(undefined, undefined);
 export interface RpcContext {
   readonly listed: ReadonlyMap<string, MethodState>;
   readonly calls: CallDispatcher;
-  /** Maximum number of calls of one batch in flight. */
   readonly batchParallel: number;
   /** Maximum size of the answer of a batch. */
   readonly batchBytes: number;

@@ -12,7 +12,6 @@ interface StorageItem {
   readonly type: string;
 }
 
-/** Number of keys that are read together. */
 const pageKeys = 1_000;
 const prefix = "sluice-";
 

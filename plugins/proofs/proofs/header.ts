@@ -39,7 +39,7 @@ export interface Authority {
   readonly weight: bigint;
 }
 
-/** Reads a header in SCALE. Throws a ScaleError. */
+/** Throws a ScaleError. */
 export function readHeader(reader: ScaleReader): Header {
   const start = reader.at;
   const parentHash = hexOf(reader.take(32));

@@ -32,7 +32,7 @@ export function nodeRefusal(method: string, code: unknown): NodeError {
   );
 }
 
-/** Returns the header that a node has for a hash. Throws a NodeError. */
+/** Throws a NodeError. */
 export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
   const answer = await node.call("chain_getHeader", [hash]);
   if (answer === null) throw new NodeError("the node does not have a header that it named");
@@ -42,13 +42,13 @@ export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
   return header;
 }
 
-/** Returns the hash that a node has for the block with this number. Undefined if it has none. Throws a NodeError. */
+/** Undefined if the node has no block with this number. Throws a NodeError. */
 export async function hashAt(node: HeadNode, number: number): Promise<string | undefined> {
   const hash = await node.call("chain_getBlockHash", [number]);
   return hash === null ? undefined : checkedHash(hash);
 }
 
-/** Returns the header of the node's finalized head. Throws a NodeError. */
+/** Throws a NodeError. */
 export async function finalizedHead(node: HeadNode): Promise<Header> {
   return await headerOf(node, checkedHash(await node.call("chain_getFinalizedHead", [])));
 }

@@ -67,7 +67,7 @@ export class ScaleReader {
   }
 }
 
-/** Calls `read`. Returns undefined if the bytes are not what it expects. */
+/** Returns undefined if the bytes are not what `read` expects. */
 export function readScale<T>(bytes: Uint8Array, read: (reader: ScaleReader) => T): T | undefined {
   try {
     return read(new ScaleReader(bytes));
@@ -94,7 +94,6 @@ function littleEndian(value: number, length: number): Uint8Array {
   return Uint8Array.from({ length }, (_, at) => Math.floor(value / 2 ** (8 * at)) % 256);
 }
 
-/** Concatenates the parts. */
 export function joinBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;

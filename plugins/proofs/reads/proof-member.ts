@@ -26,7 +26,6 @@ export function proofText(proof: CallProof): string {
   return `${state}; block=${block}${root === undefined ? "" : `; root=${root}`}`;
 }
 
-/** Adds the member `proof` to a response. */
 export function withProof(answer: RpcAnswer, proof: CallProof): RpcAnswer {
   if (answer === undefined) return undefined;
   const text = JSON.stringify(proof, (_, value: unknown) =>

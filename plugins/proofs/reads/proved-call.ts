@@ -21,7 +21,6 @@ import { proofText, withProof, type CallProof } from "./proof-member.ts";
 import { provableRead } from "./provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "./read.ts";
 
-/** Parts that prove the answers of an upstream. */
 export interface ProverDeps {
   readonly ledger: Ledger;
   /** Undefined with neither a checkpoint nor a relay chain. */

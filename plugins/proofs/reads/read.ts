@@ -13,7 +13,6 @@ export interface ProvableRead {
 /** Where a read gets its answer and its proof. */
 export interface Source {
   readonly node: HeadNode;
-  /** Hash of the block. */
   readonly hash: string;
   /** The nodes of tries that are known. Undefined to ask the node for all. */
   readonly kept?: KeptNodes | undefined;

@@ -16,9 +16,7 @@ export function orderedRoot(values: readonly Uint8Array[], layout: Layout): Uint
   );
 }
 
-/**
- * Returns the root of a trie. `onNode`: called with every node and every value that is stored under its hash.
- */
+/** `onNode`: called with every node and every value that is stored under its hash. */
 export function trieRoot(
   entries: readonly (readonly [Uint8Array, Uint8Array])[],
   layout: Layout,

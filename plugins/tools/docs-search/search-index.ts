@@ -47,7 +47,7 @@ export class SearchIndex {
     this.#engine = engine;
   }
 
-  /** Indexes paragraphs. Other work runs in between. */
+  /** Other work runs in between. */
   static async build(paragraphs: readonly Paragraph[]): Promise<SearchIndex> {
     const index = new SearchIndex([], new MiniSearch(engineOptions));
     await index.add(paragraphs);
@@ -68,7 +68,7 @@ export class SearchIndex {
     });
   }
 
-  /** Indexes further paragraphs. Other work runs in between. */
+  /** Other work runs in between. */
   async add(paragraphs: readonly Paragraph[]): Promise<void> {
     const first = this.#paragraphs.length;
     const documents = paragraphs.map(({ title, text }, i) => ({ id: first + i, title, text }));

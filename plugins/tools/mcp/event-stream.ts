@@ -23,7 +23,6 @@ const keepAlive = Buffer.from(": \n\n");
  */
 const maxQueuedEvents = 1000;
 
-/** The notifications that a client wants during a call. */
 export interface WantedNotifications {
   /** The progress token as JSON text. */
   readonly token?: string | undefined;

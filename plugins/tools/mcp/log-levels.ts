@@ -42,7 +42,6 @@ export function logLevelIn(params: Params): LogLevel | undefined {
   return isLogLevel(level) ? level : undefined;
 }
 
-/** Returns true if `level` is `minLevel` or higher. */
 export function isAtLeast(level: LogLevel, minLevel: LogLevel): boolean {
   return logLevels.indexOf(level) >= logLevels.indexOf(minLevel);
 }

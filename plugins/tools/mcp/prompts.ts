@@ -13,7 +13,6 @@ export type PromptOutcome = PromptResult | { readonly ok: false; readonly failur
 
 const internal: RpcFailure = { code: codes.internal, message: "Internal error" };
 
-/** Returns the requested prompt, or the problem of the request. */
 export async function getPrompt(
   call: McpCall,
   params: Params,

@@ -28,7 +28,7 @@ const badType = refuse("GATEWAY_INVALID_PARAMS", {
 });
 
 export interface RequestGuard {
-  /** Returns the refusal of a request. Undefined if it is allowed. */
+  /** Undefined if the request is allowed. */
   refusal(request: RequestHead): Reply | undefined;
 }
 

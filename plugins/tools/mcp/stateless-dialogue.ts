@@ -90,7 +90,6 @@ export function missingCapabilities(
     .filter((name) => !(name in capabilities));
 }
 
-/** Returns the capabilities that the client of a stateless request declares. */
 export function clientCapabilities(params: Params): Params {
   const meta = params["_meta"];
   const declared = isObject(meta) ? meta[metaKeys.capabilities] : undefined;

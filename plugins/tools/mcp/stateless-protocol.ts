@@ -37,7 +37,7 @@ export function isStateless(message: unknown): boolean {
   return isObject(meta) && metaKeys.version in meta;
 }
 
-/** Answers a message. `body`: a message for which `isStateless` is true. */
+/** `body`: a message for which `isStateless` is true. */
 export function answerStatelessMessage(
   call: McpCall,
   body: Params,

@@ -3,7 +3,7 @@ import type { Clock } from "sluice-gateway/plugin";
 
 const timeoutMs = 30_000;
 
-/** Resolves to the value of `begun`. Rejects if it takes longer than the limit. */
+/** Rejects if it takes longer than the limit. */
 export async function withTimeLimit<T>(clock: Clock, begun: T | Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
   using _timer = clock.after(timeoutMs, () => late.reject(new Error("no answer within 30 s")));

@@ -47,10 +47,7 @@ export function definitionOf(tool: Tool): string {
   ]);
 }
 
-/**
- * Checks the definition of a tool. Returns the end of a sentence if it has a problem. Throws if a member of the tool
- * throws.
- */
+/** Returns the end of a sentence if the definition has a problem. Throws if a member of the tool throws. */
 export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool | string {
   const { name, outputSchema, hasOwnValidation = false } = tool;
   if (typeof name !== "string" || !toolName.test(name)) {
@@ -85,7 +82,7 @@ export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool |
   return { entry, check, checkOutput };
 }
 
-/** Returns the tool as the catalogue keeps it. `counts`: those of the plugin of the tool. */
+/** `counts`: those of the plugin of the tool. */
 export function catalogued(
   tool: Tool,
   compiled: CompiledTool,

@@ -50,7 +50,6 @@ const options: CompilerOptions = {
 const quick = schemaCompiler("tool input", options);
 const thorough = schemaCompiler("tool input, all errors", { ...options, allErrors: true });
 
-/** Returns the function that compiles the schemas of tools. */
 export function createSchemaCompiler(): InputCompiler {
   return (schema, what = "input") => {
     const problem = rootProblem(schema, what);

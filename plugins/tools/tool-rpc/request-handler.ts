@@ -38,7 +38,7 @@ export interface RequestHandler {
 
 const methods = ["tools.list", "tools.call"];
 
-/** Returns the report of a request that called no tool. `code`: the reason for the refusal. */
+/** `code`: the reason for the refusal. */
 export function protocolReport(method: string, code?: string): CallReport {
   return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }

@@ -102,7 +102,7 @@ function changedText(
   }
 }
 
-/** Imports the plugins. Throws PackageError if the package has none that this gateway can load. */
+/** Throws PackageError if the package has no plugins that this gateway can load. */
 async function pluginsOf({ folder, name }: InstalledPackage): Promise<Added[]> {
   const notAdded = `${name} was installed but not added`;
   const hook = ownPackageHook();

@@ -55,7 +55,7 @@ function exportedModules(folder: string): Readonly<Record<string, string>> {
   return Object.fromEntries(entries);
 }
 
-/** Imports the plugins. Throws PackageError if there is none, or if a module cannot be imported. */
+/** Throws PackageError if there is no plugin, or if a module cannot be imported. */
 export async function findPlugins(folder: string): Promise<FoundPlugin[]> {
   const found: FoundPlugin[] = [];
   for (const [entry, file] of Object.entries(exportedModules(folder))) {

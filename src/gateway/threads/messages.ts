@@ -98,7 +98,7 @@ export class Messages {
     return { [Symbol.dispose]: () => void receivers.delete(own) };
   }
 
-  /** Handles a message to this thread. Never throws. */
+  /** Never throws. */
   arrived(message: ThreadMessage): void {
     const failed = (error: unknown): void =>
       this.#log.error({ err: error, from: message.from }, "a message of a thread failed");

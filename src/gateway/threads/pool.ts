@@ -43,7 +43,6 @@ const program = threadModule("src/commands/gateway-thread");
 const maxMissedBeats = 10;
 /** Time limit of a start, which imports the plugins and waits for their backends. */
 const startLimitMs = 60_000;
-/** Time limit of the preparation of a reload. */
 const prepareLimitMs = 30_000;
 /** Time until a thread that ended soon after its start, or could not start, is replaced. */
 const retryMs = 1_000;
@@ -92,7 +91,6 @@ export class ThreadPool implements Listener, OtherMetrics {
   readonly #stack = new DisposableStack();
   /** The counters of the threads that have ended. */
   #past: readonly FamilyDump[] = [];
-  /** The threads that have been asked to prepare a generation. */
   #prepared: readonly Thread[] = [];
   #current: Generation;
   #file: PipelineFile;
@@ -190,7 +188,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     );
   }
 
-  /** Prepares the generation of the main thread in all threads. After a fault, no thread serves it. */
+  /** After a fault, no thread serves the generation. */
   async prepare({ generation, faults: own }: Provisioned): Promise<Provisioned> {
     if (generation === undefined) return { generation, faults: own };
     const { threads } = this.#options;
@@ -273,7 +271,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     if (faults.length > 0) throw new StartError(faults);
   }
 
-  /** Starts a thread with the current file. Resolves with the faults when it serves or has ended. */
+  /** Resolves with the faults when the thread serves or has ended. */
   async #start(): Promise<readonly Fault[]> {
     const { threads, start, clock, log } = this.#options;
     const index = this.#freeIndex();

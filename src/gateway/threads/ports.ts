@@ -21,7 +21,6 @@ export interface ThreadPorts {
   readonly memory: MessagePort;
 }
 
-/** Time for which a thread waits for shared memory. */
 const memoryWaitMs = 10_000;
 
 /** Each thread can be replaced once while it drains. */
@@ -77,7 +76,7 @@ export class MainThreads extends Messages implements Threads {
     });
   }
 
-  /** Fails the calls to the thread, and tells those who hold something for it. */
+  /** Fails the calls to the thread, and notifies those who hold something for it. */
   disconnect(index: number): void {
     this.#ports.get(index)?.close();
     this.#ports.delete(index);
@@ -124,7 +123,7 @@ export function joinThreads(
   };
 }
 
-/** Returns the memory that all threads share. `port`: the port for memory, in a thread. */
+/** `port`: the port for memory, in a thread. */
 export function memoryOver(port: MessagePort): Threads["memory"] {
   const known = new Map<string, SharedArrayBuffer>();
   return (name, bytes) => {

@@ -42,7 +42,6 @@ import {
   type ThreadStart,
 } from "./thread-start.ts";
 
-/** A thread that serves. */
 export interface ServingThread {
   /** Time limit of the drain after a fatal error. */
   readonly limitMs: number;

@@ -3,7 +3,6 @@ import type { ExchangeObserver } from "../../pipeline/observe/record.ts";
 import type { Clock, SettledExchange, Threads } from "../../plugin.ts";
 import { settledTopic } from "./thread-start.ts";
 
-/** Interval at which the exchanges are sent. */
 const sendMs = 200;
 
 export interface Forwarded extends Disposable {
@@ -61,7 +60,6 @@ function copyOf(exchange: SettledExchange): SettledExchange {
 
 export type Observers = ReadonlySet<(exchange: SettledExchange) => void>;
 
-/** Passes the exchanges of all threads to `observers`. */
 export function receiveSettled(threads: Threads, observers: Observers): Disposable {
   return threads.receive(settledTopic, (batch) => {
     // Only `forwardSettled` sends to this topic.

@@ -16,7 +16,6 @@ interface CallFrame {
   };
 }
 
-/** The messages of the debugger of a thread that are read. */
 type DebuggerMessage =
   | {
       readonly method: "Debugger.scriptParsed";

@@ -32,7 +32,6 @@ function sendingLog(threads: Threads, about: object): Log {
   };
 }
 
-/** Writes the lines that threads send to `log`. */
 export function receiveLines(threads: Threads, log: Log): Disposable {
   return threads.receive(lineTopic, (value) => {
     // Only `sendingLog` sends to this topic.

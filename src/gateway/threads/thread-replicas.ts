@@ -5,9 +5,7 @@ import type { Awaitable, Clock, ReplicaAnswer, Replicas, Threads } from "../../p
 
 type Receive = (value: unknown) => Awaitable<unknown>;
 
-/** Time for which `ask` waits for the answers. */
 const askMs = 1_000;
-/** The call that returns the indexes of all threads. */
 const listCall = "list of threads";
 
 export const threadName = (index: number): string =>

@@ -34,7 +34,6 @@ export interface Started {
   readonly faults: readonly Fault[];
 }
 
-/** A line of the log of a thread. */
 export interface SentLine {
   readonly level: "debug" | "info" | "warn" | "error" | "line";
   readonly fields: object;
@@ -56,11 +55,9 @@ export const startedTopic = "gateway: started";
 export const failingTopic = "gateway: the thread drains after a fatal error";
 /** Number of a generation that has stopped in a thread. */
 export const retiredTopic = "gateway: the generation has stopped";
-/** The metrics of a thread that ends. */
 export const lastMetricsTopic = "gateway: last metrics";
 export const lineTopic = "gateway: line of the log";
 export const settledTopic = "gateway: settled exchanges";
-/** Returns the secret of the deployment. */
 export const secretCall = "gateway: secret";
 
 /** Memory with two numbers per thread: how often it has beaten, and how many exchanges it runs. */

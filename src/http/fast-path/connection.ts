@@ -5,7 +5,6 @@ import { answerBadRequest } from "../bad-request.ts";
 import { HeadReader } from "./head-reader.ts";
 import { FastResponse, type ResponseConnection } from "./response.ts";
 
-/** The shared parts of all connections on the fast path. */
 export interface ConnectionDeps {
   readonly keepAliveSeconds: number;
   /** Monotonic time in milliseconds, read once per sweep. */

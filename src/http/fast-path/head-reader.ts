@@ -86,7 +86,6 @@ export class HeadReader {
   }
 }
 
-/** Returns true if `bytes` contain `part` at this index. */
 function hasAt(bytes: Buffer, part: Buffer, at: number): boolean {
   const end = at + part.length;
   return end <= bytes.length && bytes.compare(part, 0, part.length, at, end) === 0;

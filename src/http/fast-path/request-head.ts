@@ -35,7 +35,7 @@ const unsupportedFields = [
   "proxy-connection",
 ] as const;
 
-/** Reads a head. Returns undefined if it is not an ordinary one. `text`: the head without the empty line at its end. */
+/** Returns undefined if the head is not an ordinary one. `text`: the head without the empty line at its end. */
 export function readHead(text: string, socket: Socket): RequestHead | undefined {
   const line = headPattern.exec(text);
   if (line === null) return undefined;

@@ -8,7 +8,6 @@ import { responseHead, type BodyFraming } from "./response-head.ts";
 /** Up to this size, copying the body after the head costs less than two writes. */
 const maxCopiedBytes = 8 * 1024;
 
-/** The part of a connection that a response needs. */
 export interface ResponseConnection {
   readonly socket: Socket;
   readonly keepAliveSeconds: number;

@@ -47,7 +47,6 @@ const limits = {
 export interface Http2 extends Disposable {
   /** Asks clients to open new connections for further requests. */
   goAway(): void;
-  /** Closes the connections on which no request is running. */
   closeIdle(): void;
   closeAll(): void;
 }
@@ -159,7 +158,7 @@ interface Arrived {
   readonly rawHeaders: readonly string[];
 }
 
-/** Serves a request. `from` counts the bytes of its body. */
+/** `from`: counts the bytes of the body. */
 function serve(
   dispatch: Dispatcher,
   { stream, given, flags, rawHeaders }: Arrived,

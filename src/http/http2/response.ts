@@ -28,7 +28,6 @@ export class Http2Response implements ClientResponse {
   #trailers: [string, string][] = [];
   #done: (() => void) | undefined;
 
-  /** `isRequestComplete`: returns true if the whole request has arrived. */
   constructor(stream: ServerHttp2Stream, isRequestComplete: () => boolean) {
     this.#stream = stream;
     this.#isRequestComplete = isRequestComplete;

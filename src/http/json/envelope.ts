@@ -85,7 +85,7 @@ export class EnvelopeReader {
     return JSON.parse(`"${inner}"`) as string;
   }
 
-  /** Records a member. The range of the name includes its quotes. */
+  /** The range of the name includes its quotes. */
   #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
     const bit = this.#bitOf(name, nameEnd);
     if (bit === 0) return;

@@ -128,7 +128,6 @@ function skipEscape(bytes: Buffer, i: number, end: number): number {
   }
 }
 
-/** Returns true if every byte of the range is a hexadecimal digit. */
 function areHex(bytes: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes[at] ?? 0;

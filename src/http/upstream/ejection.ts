@@ -59,13 +59,12 @@ export class Ejection {
     return !this.isEjected && (isCertain || this.#failuresLeft <= 0);
   }
 
-  /** Records an answer. Returns true if that ends an ejection. */
+  /** Returns true if the answer ends an ejection. */
   succeeded(): boolean {
     this.#failuresLeft = this.#policy.failures;
     return this.#return();
   }
 
-  /** `cause`: the last failure of the backend. */
   eject(cause: UpstreamFailure): void {
     if (this.isEjected || this.#isClosed) return;
     this.#cause = cause;
@@ -76,7 +75,7 @@ export class Ejection {
     this.#coolDown(sinceMs < maxMs ? 2 * this.#cooldownMs : firstMs);
   }
 
-  /** The failure that ejected the backend. Undefined if it is not ejected. */
+  /** Undefined if the backend is not ejected. */
   get cause(): UpstreamFailure | undefined {
     return this.isEjected ? this.#cause : undefined;
   }

@@ -73,7 +73,6 @@ export function failureText(failure: UpstreamFailure): string {
   ].join("");
 }
 
-/** Returns a function that counts the failures of one upstream by cause. */
 export function failureCounter(
   upstream: string,
   metrics: Metrics,

@@ -21,7 +21,7 @@ import {
 } from "../../message/headers.ts";
 import type { UpstreamPools } from "./upstream.ts";
 
-/** Returns a forwarder that uses the connections of `upstream`. The header rules are compiled once. */
+/** The header rules are compiled once. */
 export function createForwarder(
   upstream: UpstreamPools,
   options: ForwardOptions,

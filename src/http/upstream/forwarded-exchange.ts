@@ -26,7 +26,6 @@ export interface ForwardPlan {
   readonly countFailure: (failure: UpstreamFailure) => void;
 }
 
-/** The request of a client, as it is sent to an upstream. */
 export interface ForwardedRequest {
   readonly method: string;
   /** Path and query. The path of the upstream's URL is prepended. */

@@ -104,7 +104,7 @@ function upstreamOf({ upstreams: entries }: Options, name: string): Upstream | u
   return { name, urls: urlsOf(found.urls), connectMs, headersMs, idleMs, connections };
 }
 
-/** Returns the upstream with this name in pipeline.yaml. Undefined if there is none. */
+/** Undefined if pipeline.yaml has no upstream with this name. */
 export function upstreamIn(
   { sections }: Pick<Config, "sections">,
   name: string,

@@ -132,7 +132,6 @@ async function importFastifyPlugin(
   return plugin as FastifyPluginAsync<Record<string, unknown>>;
 }
 
-/** Returns the fault of a plugin that could not be registered. */
 export function registrationFault(use: PluginUse, error: unknown): Fault {
   const reason = messageOf(error);
   const message = `${use.name} did not start: ${reason.split("\n", 1)[0]}`;

@@ -36,7 +36,7 @@ export interface Generation {
   readonly carryOver: PluginCarryOver;
   /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
   update(): void;
-  /** Counts an exchange that enters. `leave` must be called when it ends. */
+  /** `leave` must be called when the exchange ends. */
   enter(): void;
   leave(): void;
   /**

@@ -26,7 +26,7 @@ export function isLinked({ folder }: InstalledPackage): boolean {
   return !`${realpathSync(folder)}/`.includes("/node_modules/");
 }
 
-/** Returns the package in a folder. Undefined without a package.json that has a name. */
+/** Undefined without a package.json that has a name. */
 export function packageIn(folder: string): InstalledPackage | undefined {
   let manifest: unknown;
   try {

@@ -261,7 +261,6 @@ async function inTime(loading: Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** Returns the plugin, or the faults of its manifest. */
 function checkedPlugin(name: string, plugin: unknown, at: Position): Plugin | Fault[] {
   const problems = pluginProblems(plugin);
   if (problems.length > 0) {

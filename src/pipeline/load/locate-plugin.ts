@@ -39,7 +39,7 @@ export function filesBeside(source: string, folder: string): string[] {
   return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
 }
 
-/** Returns the names in a folder. Empty if the folder does not exist. */
+/** Empty if the folder does not exist. */
 function namesIn(folder: string): string[] {
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder ? readdirSync(folder) : [];

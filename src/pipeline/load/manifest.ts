@@ -42,7 +42,7 @@ const membersOf: Readonly<Record<Plugin["kind"], readonly string[]>> = {
 };
 const kinds = Object.keys(membersOf);
 
-/** Returns the reasons why `value` is not a valid plugin. Empty if it is valid. */
+/** Empty if the plugin is valid. */
 export function pluginProblems(value: unknown): string[] {
   if (!isObject(value)) return ["the default export must be an object"];
   const { kind, name, contract, description, start, options, websocket } = value;

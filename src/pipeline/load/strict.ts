@@ -25,7 +25,6 @@ const phaseOf: Readonly<Record<string, number>> = {
   responseFlush: phases.indexOf("responseChunk"),
 };
 
-/** The hooks whose result can be a reply. */
 const replyingHooks: ReadonlySet<string | symbol> = new Set([
   "requestHeaders",
   "requestBody",

@@ -73,7 +73,7 @@ export interface Explanation {
     readonly type?: string;
     readonly code?: string;
   };
-  /** The calls that the request carried. Missing if there were none. */
+  /** Missing if the request carried no calls. */
   readonly calls?: {
     /** Distinct names of methods and tools, at most 8. */
     readonly names: readonly string[];

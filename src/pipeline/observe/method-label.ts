@@ -5,7 +5,7 @@ import { otherName } from "./call-record.ts";
 /** The methods that a route with `*` counts by name. */
 const common = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** Returns the label of a request with this method. `methods`: the methods of its route in pipeline.yaml. */
+/** `methods`: the methods of the route in pipeline.yaml. */
 export function methodLabel(methods: readonly string[], method: string): string {
   const isNamed = method !== "*" && withHead(methods).includes(method);
   return isNamed || (methods.includes("*") && common.has(method)) ? method : otherName;

@@ -18,7 +18,7 @@ interface PluginMetrics {
   readonly timeouts: Family<Labels, Counter>;
 }
 
-/** Returns the counts of a plugin. All instances of a plugin share their series. */
+/** All instances of a plugin share their series. */
 export function pluginCounts(
   { name, kind }: Pick<Plugin, "name" | "kind">,
   { metrics, clock }: { readonly metrics: Metrics; readonly clock: Pick<Clock, "monotonic"> },

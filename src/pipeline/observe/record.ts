@@ -38,7 +38,7 @@ export class ExchangeRecord {
   outcome: Outcome | undefined = undefined;
   /** Duration in milliseconds. 0 while the exchange runs. */
   ms = 0;
-  /** The calls that were reported. Undefined if there were none. */
+  /** Undefined if no calls were reported. */
   calls: CallRecord | undefined = undefined;
   /** The last limit that refused the request or one of its calls. */
   reached: LimitReached | undefined = undefined;

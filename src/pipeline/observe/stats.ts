@@ -168,7 +168,7 @@ export class RouteStats {
     this.#open.gauge.set(--this.#open.count);
   }
 
-  /** Counts an exchange that has ended. `status`: 0 if no head was sent. */
+  /** `status`: 0 if no head was sent. */
   settled(
     method: string,
     status: number,
@@ -189,7 +189,7 @@ export class RouteStats {
     if (code !== undefined) this.#refused(code);
   }
 
-  /** Counts one call. Names that are not listed share a series, so that clients cannot add any. */
+  /** Names that are not listed share a series, so that clients cannot add any. */
   called({ kind, name, isListed, code = "ok" }: CallReport): void {
     const label = isListed ? name : otherName;
     let byName = this.#calls.get(kind);

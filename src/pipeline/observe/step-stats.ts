@@ -66,7 +66,7 @@ export class RouteStepStats {
     return new Float64Array(this.#steps.length).fill(-1);
   }
 
-  /** Counts a timed exchange that has ended. Entries below 0 were not reached. */
+  /** Entries below 0 were not reached. */
   ended(times: Float64Array): void {
     for (let depth = 0; depth < times.length; depth++) {
       const ms = times[depth] ?? -1;
@@ -95,7 +95,6 @@ export class RouteStepStats {
     this.#metrics.errors.with({ route: this.#route, step }).add(1);
   }
 
-  /** Counts a hook that has exceeded its time limit. */
   timedOut(depth: number, phase: string): void {
     const step = this.at(depth).name;
     this.#metrics.timeouts.with({ route: this.#route, step, phase }).add(1);
@@ -122,7 +121,6 @@ export class RouteStepStats {
   }
 }
 
-/** The parts of an exchange that are needed to time it. */
 interface Timed {
   readonly record: { readonly times: Float64Array | undefined };
   readonly runtime: { readonly clock: Pick<Clock, "monotonic"> };

@@ -28,14 +28,12 @@ export interface PlacedStep {
   readonly limit: WaitLimit | undefined;
   /** True if requests continue without the step when it has failed. */
   readonly isSkippable: boolean;
-  /** Counts the refusals that a step in shadow mode would have made. */
   readonly shadowRefusals: Counter;
 }
 
 /** The hooks that `runHooks` runs: those of the phases, and those that belong to a phase. */
 export type HookName = Exclude<Phase, "answer"> | "message" | "responseFlush";
 
-/** One hook of a step at its place in a route. */
 export interface PlacedHook {
   readonly step: PlacedStep;
   readonly depth: number;
@@ -62,7 +60,6 @@ export interface CompiledRoute {
   readonly conditional: readonly PlacedStep[];
   /** Maximum size of the buffered body. Undefined if the body is not buffered. */
   readonly bodyBytes: number | undefined;
-  /** Status of the answer to a larger body. */
   readonly tooLargeStatus: number;
   readonly mediaTypes: readonly string[] | undefined;
   /** True if the buffered body is JSON, whose bounds are checked before any hook gets it. */
@@ -152,7 +149,6 @@ function firstTooLargeStatus(steps: readonly PlacedStep[]): number | undefined {
   return chosen?.hooks.tooLargeStatus;
 }
 
-/** Returns true if a step with this `when` runs for the request. */
 export function matchesCondition(condition: Condition, request: RequestHead): boolean {
   const { path, methods, header } = condition;
   if (path !== undefined && !pathMatches(path, request.path)) return false;

@@ -150,7 +150,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#json = undefined;
   }
 
-  /** Sets the body that was read. `isBounded`: its JSON is known to be within the bounds. */
+  /** `isBounded`: its JSON is known to be within the bounds. */
   setBody(body: Buffer, isBounded: boolean): void {
     this.body = body;
     this.#arrivingBody?.arrived();
@@ -332,7 +332,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#abort?.abort();
   }
 
-  /** Number of bytes of the answer that wait for the client. */
   get unsentBytes(): number {
     return this.unwrittenBytes + this.arrival.res.writableLength;
   }

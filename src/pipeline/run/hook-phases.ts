@@ -84,7 +84,6 @@ export const responseChunk: HookPhase<ReplaceableChunk> = {
     x.record.changedBody?.has(step.depth) !== true && isFailureIgnored(x, step, error),
 };
 
-/** Returns the error for a result of a hook that is not a chunk. */
 export function invalidChunk(hook: HookName, result: unknown): TypeError {
   // Nothing waits for a promise, so its rejection would end the process.
   if (result instanceof Promise) result.catch(() => {});

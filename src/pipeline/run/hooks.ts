@@ -178,7 +178,7 @@ function isWithoutState({ states, record }: LiveExchange, depth: number): boolea
   return states?.[depth] === undefined && record.hasFailed(depth);
 }
 
-/** Returns the result of a hook as a reply. Undefined if its step is in shadow mode. */
+/** Undefined if its step is in shadow mode. */
 function replyOf(x: LiveExchange, step: PlacedStep, result: unknown): Reply | undefined {
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   const reply = result as Reply;

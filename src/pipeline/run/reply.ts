@@ -15,7 +15,7 @@ import { countFailure } from "./step-failures.ts";
 
 type Body = Reply["body"] | Reply["pieces"];
 
-/** Sends a reply of the surface. Never throws. */
+/** Never throws. */
 export function replyFromSurface(x: LiveExchange, reply: Reply): void {
   send(x, reply, x.record.repliedDepth === undefined ? "surface" : "step");
 }
@@ -60,7 +60,7 @@ export function fail(x: LiveExchange, error: unknown): void {
   }
 }
 
-/** Returns the step whose reply is being sent. Undefined if the surface or the core has replied. */
+/** Undefined if the surface or the core has replied. */
 function stepThatReplied({ record, compiled }: LiveExchange): PlacedStep | undefined {
   const { repliedDepth } = record;
   return repliedDepth === undefined ? undefined : compiled.steps[repliedDepth];

@@ -25,7 +25,7 @@ import { openSink } from "./sink.ts";
 
 export const runner: Runner<LiveExchange> = { openSink, admitMessage, failCallback, settle };
 
-/** Starts the exchange. Whatever happens, its `settled` hooks run exactly once at its end. */
+/** Whatever happens, the `settled` hooks run exactly once at the end of the exchange. */
 export function run(x: LiveExchange): void {
   x.arrival.res.begin(x);
   try {

@@ -62,14 +62,14 @@ export class ExchangeState {
     this.setReportedOutcome(outcome);
   }
 
-  /** Marks the exchange as failed. Returns false if it already was. */
+  /** Returns false if the exchange had failed already. */
   markFailed(): boolean {
     if (this.#hasFailed) return false;
     this.#hasFailed = true;
     return true;
   }
 
-  /** Sets the outcome that the answer reports about itself. Undefined leaves it as it is. */
+  /** Undefined leaves the outcome as it is. */
   setReportedOutcome(outcome: FailedOutcome | undefined): void {
     this.#answerOutcome = outcome ?? this.#answerOutcome;
   }
@@ -85,7 +85,7 @@ export class ExchangeState {
     return true;
   }
 
-  /** Marks the exchange as settled. Returns false if it already was. */
+  /** Returns false if the exchange was settled already. */
   protected markSettled(): boolean {
     if (this.hasSettled) return false;
     this.#state = "settled";

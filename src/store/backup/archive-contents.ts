@@ -120,7 +120,6 @@ function refuseNewer(
   );
 }
 
-/** Returns the fault of an archive that is refused for `reason`. */
 export function damaged(archive: string, reason: string): StoreError {
   return new StoreError(
     "SLUICE_BACKUP_DAMAGED",

@@ -18,10 +18,7 @@ export interface Restored {
   readonly replaced: string | undefined;
 }
 
-/**
- * Restores `archive`. Nothing in the data folder changes before the whole archive has been checked. Rejects with
- * StoreError.
- */
+/** Nothing in the data folder changes before the whole archive has been checked. Rejects with StoreError. */
 export async function restoreBackup(target: RestoreTarget, archive: string): Promise<Restored> {
   const { dataDir } = target;
   try {

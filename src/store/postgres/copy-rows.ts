@@ -24,7 +24,7 @@ export interface CopiedTable {
 const maxRows = 1_000;
 const maxCharacters = 4_194_304;
 
-/** Copies all rows. Returns their number. Rejects with DatabaseFailure, and throws the errors of node:sqlite. */
+/** Returns the number of rows. Rejects with DatabaseFailure, and throws the errors of node:sqlite. */
 export async function copyRows(
   run: RunStatement,
   db: DatabaseSync,

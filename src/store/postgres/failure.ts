@@ -32,7 +32,7 @@ function isLost(sqlState: string): boolean {
   return sqlState.startsWith("08") || sqlState.startsWith("57P");
 }
 
-/** Returns the message of an error. An AggregateError has one error per address that was tried, and no message. */
+/** An AggregateError has one error per address that was tried, and no message. */
 function messageOf(error: unknown): string {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
   return first instanceof Error ? first.message : String(first);

@@ -35,7 +35,7 @@ export interface Difference {
   readonly sections: readonly string[];
 }
 
-/** Returns the difference between these settings and others. Undefined if they are equal. */
+/** Undefined if the settings are equal. */
 export function differenceFrom(
   own: SettingsDigests,
   others: readonly OtherSettings[],

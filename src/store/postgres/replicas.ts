@@ -225,7 +225,7 @@ export class PostgresReplicas implements Replicas {
     void this.#flush();
   }
 
-  /** Sends what waits, one batch after the other. Never rejects. */
+  /** Sends the queued messages in batches, one at a time. Never rejects. */
   async #flush(): Promise<void> {
     if (this.#isSending) return;
     this.#isSending = true;
@@ -284,7 +284,7 @@ export class PostgresReplicas implements Replicas {
     this.#isHealthy = false;
   }
 
-  /** Reads the messages to this gateway. Never rejects. */
+  /** Never rejects. */
   async #read(): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;

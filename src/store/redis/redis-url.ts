@@ -24,7 +24,7 @@ function isScheme(text: string): text is keyof typeof schemes {
   return Object.hasOwn(schemes, text);
 }
 
-/** Parses a URL. Returns undefined if the text is not a URL of `store.redis`. */
+/** Returns undefined if the text is not a URL of `store.redis`. */
 export function parseRedisUrl(text: string): RedisPlace | undefined {
   const parts = /^([a-z+]+):\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?$/.exec(text);
   const [, scheme = "", user = "", list = "", path = ""] = parts ?? [];

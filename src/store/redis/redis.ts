@@ -121,7 +121,7 @@ export class RedisConnection implements Redis {
     }
   }
 
-  /** Closes the connection. Commands that wait for their answer fail. */
+  /** Commands that wait for their answer fail. */
   close(): void {
     this.#isUp = false;
     this.#probes[Symbol.dispose]();
@@ -175,7 +175,7 @@ export class RedisConnection implements Redis {
   }
 
   #isAnswering(): void {
-    if (!this.#isUp) this.#options.log.info({ redis: this.#place }, "Redis answers");
+    if (!this.#isUp) this.#options.log.info({ redis: this.#place }, "Redis is reachable");
     this.#isUp = true;
     this.#up.set(1);
     this.#onKnown?.();

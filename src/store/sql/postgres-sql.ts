@@ -9,7 +9,6 @@ import { runWork } from "./work.ts";
 
 /** Maximum duration of a transaction, because others may wait for its locks. */
 const maxTransactionMs = 10_000;
-/** Maximum wait for the locks of another transaction. */
 const lockWaitMs = 2_000;
 /** Time for which the outcome of a commit is queried. */
 const outcomeMs = 5_000;

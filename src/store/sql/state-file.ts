@@ -99,7 +99,7 @@ function pragma(db: DatabaseSync, name: "user_version" | "page_count"): number {
   return Number(db.prepare(`PRAGMA old.${name}`).get()?.[name]);
 }
 
-/** A table is dropped before those to which its rows refer, which were created earlier. */
+/** Tables are dropped in the reverse order of their creation, because rows refer only to earlier tables. */
 function empty(db: DatabaseSync, takenOver: number): void {
   const tables = db
     .prepare(

@@ -14,7 +14,7 @@ export interface StateThread {
 
 const threadUrl = threadModule("src/store/sql/sqlite-thread");
 
-/** Opens the file in a thread. Rejects with StoreError. */
+/** Rejects with StoreError. */
 export async function openStateThread(state: StateFile): Promise<StateThread> {
   /** The batches without an answer, in the order in which they were sent. The first entry is the opening of the file. */
   const waiting: PromiseWithResolvers<readonly Outcome[]>[] = [];

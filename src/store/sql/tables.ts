@@ -42,7 +42,6 @@ export function postgresScripts({ scripts }: Tables): readonly Migration[] {
   return scripts.map((script) => ({ ...script, sql: textOf(script, postgresDialect) }));
 }
 
-/** Returns all tables as one. */
 export function joined(parts: readonly Tables[]): Tables {
   return {
     scripts: parts.flatMap(({ scripts }) => scripts),

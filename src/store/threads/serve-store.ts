@@ -15,7 +15,6 @@ import {
 /** A transaction whose statements come from another thread. */
 interface Transaction {
   readonly thread: number;
-  /** Resolves when the transaction has begun. */
   readonly begun: Promise<RunSql>;
   /** Ends it. It is rolled back if `error` is defined, even if it has not begun yet. */
   readonly end: (error: Error | undefined) => void;

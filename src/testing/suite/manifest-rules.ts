@@ -122,7 +122,6 @@ export const operationRule: Rule = {
   },
 };
 
-/** Returns the operations of the route of the plugin. */
 export async function documentedOperations(
   subject: Subject,
 ): Promise<DocumentedRoute["operations"]> {

@@ -65,7 +65,6 @@ async function timersLeft(subject: Subject): Promise<number> {
   return running.size;
 }
 
-/** Returns the host with some members replaced. */
 export function withMembers(host: Host, members: Partial<Host>): Host {
   return new Proxy(host, {
     get: (target, name): unknown => Reflect.get(name in members ? members : target, name),

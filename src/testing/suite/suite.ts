@@ -59,7 +59,7 @@ export interface SuiteOptions {
   readonly found?: (finding: Finding) => Awaitable<void>;
 }
 
-/** Judges a plugin. Returns the findings of the rules that apply to its kind. */
+/** Returns the findings of the rules that apply to the plugin's kind. */
 export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise<Finding[]> {
   const { example = {}, patienceMs = 5_000, only = ruleNames } = options;
   const subject: Subject = { plugin, example, patienceMs };

@@ -33,7 +33,7 @@ export class RedisOutages {
 
   read(replica: string, line: string, at: number): void {
     if (line.includes("Redis does not answer")) this.#running.set(replica, at);
-    if (line.includes("Redis answers")) this.end(replica, at);
+    if (line.includes("Redis is reachable")) this.end(replica, at);
   }
 
   /** Called when the outage or the replica has ended. */

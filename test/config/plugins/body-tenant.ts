@@ -1,4 +1,3 @@
-/** Reads the tenant from the body. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

@@ -1,4 +1,3 @@
-/** A step that fails to start. */
 import { defineStep } from "sluice-gateway/plugin";
 
 export default defineStep({

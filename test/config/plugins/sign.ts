@@ -1,4 +1,3 @@
-/** Signs the answer. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

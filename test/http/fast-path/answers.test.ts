@@ -37,9 +37,9 @@ const surfaces: Readonly<Record<string, SurfaceHooks["answer"]>> = {
     headers: ["Connection", "close"],
     body: "",
   }),
-  "a value that is none": () => ({ status: 200, headers: ["x-a", "a\r\nb: c"], body: "x" }),
+  "an invalid value": () => ({ status: 200, headers: ["x-a", "a\r\nb: c"], body: "x" }),
   "an invalid name": () => ({ status: 200, headers: ["x a", "b"], body: "x" }),
-  "a status that is none": () => ({ status: 1000, body: "x" }),
+  "an invalid status": () => ({ status: 1000, body: "x" }),
   "a throw": () => {
     throw new Error("broken");
   },

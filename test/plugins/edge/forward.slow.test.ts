@@ -180,7 +180,7 @@ const faults: readonly (readonly [name: string, urls: string, options: string, s
   ["a field that frames", "http://a", ", response: { set: { content-length: '1' } }", /belongs/],
   ["a value with a line feed", "http://a", ', request: { set: { a: "x\\ny" } }', /set/],
   ["a prefix with a slash at its end", "http://a", ", stripPrefix: /api/", /stripPrefix/],
-  ["a prefix that is no path", "http://a", ", prefix: api", /prefix/],
+  ["a prefix that is not a path", "http://a", ", prefix: api", /prefix/],
 ];
 for (const [name, urls, options, said] of faults) {
   test(`does not start with ${name}`, async () => {

@@ -169,7 +169,7 @@ test("the size of several values together cannot be proved", async (t) => {
   assert.deepEqual(read.error?.data, { reason: "the sum of several sizes cannot be proved" });
 });
 
-/** Each lie is told by the node whatever it is asked. */
+/** The node answers every call with the lie. */
 const lies: Readonly<Record<string, readonly [Case, Lie]>> = {
   "a page without a key": [
     ["state_getKeysPaged", [prefix, 50, null], sorted],

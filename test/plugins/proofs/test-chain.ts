@@ -64,7 +64,6 @@ interface NewBlock {
   readonly extrinsicsRoot?: Uint8Array;
 }
 
-/** A vote for a block. */
 export interface TestVote {
   readonly voter: TestVoter;
   readonly block: Pick<TestBlock, "number" | "hash">;

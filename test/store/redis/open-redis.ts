@@ -1,4 +1,3 @@
-/** Connections to Redis for tests. */
 import type { TestContext } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";
 import { createMetrics } from "../../../src/base/metrics.ts";

@@ -9,19 +9,16 @@ import { transferredResult } from "sluice-gateway/internal/compute";
 export interface BatchRange {
   /** Position of the delivery. Undefined if nothing was delivered. */
   readonly after: string | undefined;
-  /** Maximum number of events. */
   readonly limit: number;
 }
 
 export interface BatchHead {
   readonly count: number;
-  /** Id of the first charge. */
   readonly first: string;
   /** Position after the last charge. */
   readonly last: string;
   /** Time of the oldest charge, in milliseconds since 1970. */
   readonly since: number;
-  /** True if there are more charges. */
   readonly more: boolean;
 }
 

@@ -17,7 +17,6 @@ export interface ExporterDeps {
   read(range: BatchRange): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
-  /** Maximum number of events in one batch. */
   readonly batch: number;
   /** Time between two reads of a journal that has no new charges (milliseconds). */
   readonly everyMs: number;
@@ -98,7 +97,7 @@ export class Exporter {
     metrics.lagSeconds.set(since === undefined ? 0 : Math.max(0, clock.now() - since) / 1000);
   }
 
-  /** Delivers one batch. Resolves to the wait before the next one in milliseconds. */
+  /** Resolves to the wait before the next batch in milliseconds. */
   async #turn(): Promise<number> {
     const { cursor, everyMs, log } = this.#deps;
     let batch: Batch | undefined;

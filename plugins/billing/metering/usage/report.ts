@@ -15,7 +15,6 @@ export const maxSeries = 6;
 /** Order of the members in a group, and sort order of the groups. */
 const memberOrder: readonly UsageMember[] = ["key", "surface", "method", "model", "day"];
 
-/** The members of a group that are sums. */
 const sumNames = [
   "calls",
   "used_cu_milli",

@@ -102,7 +102,7 @@ export function namesOf(key: string): readonly [kind: string, name: string] {
   return [key.slice(0, end), key.slice(end + separator.length)];
 }
 
-/** Adds a sum that was stored as JSON. A stored text that is not a sum adds nothing. */
+/** A stored text that is not a sum adds nothing. */
 export function addStored(to: ExchangeSum, json: string): void {
   const sum = parsed(json);
   if (sum !== undefined) addSum(to, sum);

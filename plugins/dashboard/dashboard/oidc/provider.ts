@@ -27,7 +27,7 @@ export class ProviderError extends Error {
 }
 
 export interface Provider {
-  /** Returns the address at which the browser signs in. Rejects with a ProviderError. */
+  /** Rejects with a ProviderError. */
   signInUrl(secrets: FlowSecrets, redirectUri: string): Promise<string>;
   /**
    * Returns the claims of the user. `returned`: the address to which the provider has sent the browser. Rejects with a

@@ -258,7 +258,7 @@ export class ArchiveReads implements LedgerArchive {
     if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends the reads whose node is silent although the read is not paused, and those whose client does not read. */
+  /** Ends reads that are not paused and get nothing from their node, and reads of clients that do not read. */
   #endSilent(): void {
     const now = this.#clock.monotonic();
     for (const { source, pausedAt, activeAt, subscription } of this.#reads) {
@@ -271,7 +271,7 @@ export class ArchiveReads implements LedgerArchive {
   }
 }
 
-/** Returns the name of an event. Empty if the text is not an event. */
+/** Empty if the text is not an event. */
 function eventOf(result: string): string {
   const event = parseOrUndefined(memberAt(result, ["event"]));
   return typeof event === "string" ? event : "";

@@ -7,7 +7,7 @@ export type NodeReply =
   | { readonly kind: "none"; readonly error: boolean }
   | { readonly kind: "failed"; readonly reason: "unreachable" | "aborted" };
 
-/** Calls a method. `params`: text of a JSON array. Never rejects. */
+/** `params`: text of a JSON array. Never rejects. */
 export async function callNode(
   ledger: LedgerCalls,
   method: string,

@@ -31,7 +31,7 @@ interface DecoderDeps {
   readonly clock: Clock;
 }
 
-/** Creates a decoder. It does not close the ledger or the compute pool. */
+/** Does not close the ledger or the compute pool. */
 export function createDecoder({ ledger, compute, clock }: DecoderDeps): Decoder {
   const chain = new ChainDecoder(ledger, compute, clock);
   return {
@@ -171,7 +171,7 @@ function member(bytes: Buffer, { start, end }: Range, name: string): Range | und
   return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
 }
 
-/** Returns the summary of an extrinsic. Undefined if the bytes are not an extrinsic of this runtime. */
+/** Undefined if the bytes are not an extrinsic of this runtime. */
 export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefined {
   const found = readExtrinsic(runtime, bytes);
   if (found?.entry.pallet === undefined) return undefined;

@@ -28,7 +28,7 @@ export interface ReadExtrinsic {
   readonly addressAt: number | undefined;
 }
 
-/** Reads an extrinsic. Returns undefined if the bytes are not exactly one extrinsic of this runtime. */
+/** Returns undefined if the bytes are not exactly one extrinsic of this runtime. */
 export function readExtrinsic(runtime: Runtime, bytes: Uint8Array): ReadExtrinsic | undefined {
   const end = bytes.length;
   if (!readCompact(bytes, 0, end)) return undefined;

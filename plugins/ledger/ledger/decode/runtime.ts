@@ -73,7 +73,7 @@ export class Runtime {
   }
 }
 
-/** Creates a runtime from its metadata. Returns undefined if the version of the metadata is not supported. */
+/** Returns undefined if the version of the metadata is not supported. */
 export function createRuntime(bytes: Buffer): Runtime | undefined {
   const metadata = readMetadata(bytes);
   return metadata === undefined ? undefined : new Runtime(metadata);

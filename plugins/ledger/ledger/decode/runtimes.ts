@@ -142,7 +142,6 @@ export class Runtimes {
   }
 }
 
-/** Returns the decode failure for a reply without a value. */
 export function failureOf(reply: Exclude<NodeReply, { kind: "value" }>): DecodeFailure {
   return { ok: false, reason: reply.kind === "none" ? "unknownBlock" : reply.reason };
 }

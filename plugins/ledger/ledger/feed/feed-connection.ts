@@ -150,7 +150,7 @@ export class FeedConnection {
     });
   }
 
-  /** Ends a subscription. `id`: the result of `subscribe`. */
+  /** `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
     if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
   }

@@ -181,7 +181,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     return this.#topics.get(topic.method) === topic;
   }
 
-  /** Ends a topic. `answer`: the refusal for clients that wait for the topic to open. */
+  /** `answer`: the refusal for clients that wait for the topic to open. */
   #remove(topic: Topic, answer: FeedAnswer): void {
     if (!this.#isCurrent(topic)) return;
     this.#topics.delete(topic.method);

@@ -7,8 +7,8 @@ import type { Accepted, HeaderSource, NotificationState } from "./notification-s
 /** Maximum number of missed blocks that are fetched for clients. */
 const maxGap = 256;
 /**
- * Number of blocks by which a head may be above the best block that was seen by a probe. A head that is too high would
- * stop the heads of all clients until the chain has reached it, even after a move to an honest node.
+ * Maximum distance, in blocks, of a head above the best block of the last probe. A head that is too high would stop the
+ * heads of all clients until the chain has reached it, even after a move to an honest node.
  */
 const maxAhead = 16;
 /** The same for a head that directly follows the last one, because a chain can have many blocks between two probes. */

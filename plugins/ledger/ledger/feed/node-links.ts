@@ -15,7 +15,6 @@ export interface NodeLinksDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: FeedLimits;
-  /** Maximum number of subscriptions of one connection. */
   readonly maxPerLink: number;
   /** Maximum number of connections. A node accepts 100 in total by default. */
   readonly maxLinks: number;
@@ -78,7 +77,7 @@ export class NodeLinks {
     });
   }
 
-  /** Closes a connection. Its subscriptions are lost. */
+  /** The subscriptions of the connection are lost. */
   disconnect(link: NodeLink): void {
     if (!this.#links.delete(link)) return;
     link.connection.close();
@@ -138,7 +137,6 @@ export class NodeLinks {
 /** A node that was lost is not used for this time if there is another one. */
 const avoidMs = 10_000;
 
-/** Chooses the node of a connection. */
 class TargetChoice {
   readonly #pool: Pick<NodePool, "targets">;
   readonly #clock: Clock;

@@ -47,7 +47,7 @@ export class OwnSubscription implements ClientSubscription {
     this.#onClose();
   }
 
-  /** Accepts a notification of the node. `result`: JSON text. */
+  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     const listener = this.#listener;

@@ -20,9 +20,7 @@ export interface SharedConnectionDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: FeedLimits;
-  /** The message for the log when the node is lost. */
   readonly lostMessage: string;
-  /** Called when the node is lost and the connection is closed. */
   readonly onLost: () => void;
   /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;
@@ -71,7 +69,7 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#deps.clock.monotonic());
   }
 
-  /** Returns the connection, or opens a new one. Undefined while there is no reference. */
+  /** Undefined while there is no reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#deps.pool.reference?.target;

@@ -75,7 +75,7 @@ export interface FeedMethods {
   readonly unsubscribing: ReadonlyMap<string, FeedMethod>;
 }
 
-/** Returns true for a method that opens a subscription. Such methods are not in the whitelist. */
+/** Such methods are not in the whitelist. */
 export function isSubscription(method: string): boolean {
   return known.some(({ name }) => name === method);
 }

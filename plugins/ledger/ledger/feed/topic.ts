@@ -153,7 +153,7 @@ export class Topic {
     for (const listener of listeners) listener.onEnd();
   }
 
-  /** Accepts a notification of the node. `result`: JSON text. */
+  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     if (this.#waiting.length >= maxWaiting) return this.#owner.onInvalid("too many notifications");

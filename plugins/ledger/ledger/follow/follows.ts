@@ -109,7 +109,7 @@ export class Follows implements LedgerFollows {
     return opened;
   }
 
-  /** Opens a follow at a node. Never rejects. */
+  /** Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
     await this.#delay();
     await this.#deps.pool.reference?.ready();

@@ -112,7 +112,7 @@ export class SharedFollow implements FollowOwner {
     return client;
   }
 
-  /** Accepts a notification of the node. `result`: JSON text. */
+  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     const event = memberAt(result, ["event"])?.slice(1, -1) ?? "";

@@ -11,7 +11,6 @@ export interface OperationOwner {
   onAbandoned(operation: SharedOperation): void;
 }
 
-/** An operation as it is sent to the node. */
 export interface OperationRequest {
   /** Equal for operations with the same results. */
   readonly key: string;

@@ -15,7 +15,7 @@ export class Floor {
     return Atomics.load(this.#height, 0);
   }
 
-  /** Raises the floor to a height. Does nothing if it is higher. */
+  /** Does nothing if the floor is higher. */
   raise(height: number): void {
     for (let known = this.height; known < height; known = this.height) {
       if (Atomics.compareExchange(this.#height, 0, known, height) === known) return;

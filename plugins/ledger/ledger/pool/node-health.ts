@@ -169,7 +169,7 @@ export class NodeHealth {
     const { log } = this.#options;
     const { exclusionReason: now, previousExclusionReason: was } = node;
     const about = { node: node.label, best: node.observed?.best };
-    if (now === undefined) log.info({ ...about, was }, "node is usable");
+    if (now === undefined) log.info({ ...about, was }, "node is used");
     else if (now === "other_chain") {
       const { genesis } = node.observed ?? {};
       log.error(

@@ -8,7 +8,6 @@ import { nodeMetrics } from "./node-metrics.ts";
 import { PooledNode } from "./pooled-node.ts";
 import { WsClient } from "./ws-client.ts";
 
-/** The options of an upstream that a pool uses. */
 export type NodesConfig = Pick<
   PoolConfig,
   | "name"

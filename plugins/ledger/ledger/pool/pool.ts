@@ -36,7 +36,7 @@ export interface PoolOptions {
 
 export interface OpenPool extends NodePool {
   readonly reference: Reference;
-  /** Probes every node now. Resolves when all have answered or failed. */
+  /** Resolves when all nodes have answered or failed. */
   probe(): Promise<void>;
   status(): readonly NodeStatus[];
 }

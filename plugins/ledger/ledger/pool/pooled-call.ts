@@ -15,7 +15,6 @@ export class PooledCall {
   readonly request: NodeRequest;
   /** Time of the monotonic clock in milliseconds when the call was first sent. */
   readonly startedAt: number;
-  /** The nodes that the call was sent to, in order. */
   readonly tried: PooledNode[] = [];
   /** Number of attempts that have not ended. Two while the call is hedged. */
   attempts = 0;
@@ -47,7 +46,6 @@ export class PooledCall {
   }
 }
 
-/** Is notified of the outcome of each attempt. */
 export interface AttemptListener {
   onAnswer(
     attempt: Attempt,
@@ -59,7 +57,6 @@ export interface AttemptListener {
   onError(attempt: Attempt, failure: Failure, cause?: UpstreamFailure): void;
 }
 
-/** A call as it is sent to one node. */
 export class Attempt extends NodeCall {
   readonly call: PooledCall;
   readonly node: PooledNode;

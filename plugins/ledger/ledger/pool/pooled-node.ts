@@ -102,7 +102,6 @@ export class PooledNode implements Backend {
   /** The fault that the last probe found. Undefined if the probe succeeded, or was slow only a few times. */
   #probeFault: "unreachable" | "bad_answer" | undefined;
   #slowProbes = 0;
-  /** Number of calls that the node has answered. */
   #answers = 0;
   #headMovedAt = 0;
   #finalizedHigh = -1;
@@ -192,7 +191,7 @@ export class PooledNode implements Backend {
     return this.ejection.succeeded();
   }
 
-  /** Probes the node. Joins a probe that is already running. */
+  /** Joins a probe that is already running. */
   probe(): Promise<void> {
     this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
     return this.#probing;

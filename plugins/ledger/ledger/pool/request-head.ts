@@ -23,7 +23,7 @@ export function basicCredentials(url: URL): string | undefined {
   return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");
 }
 
-/** Decodes percent-encoding. A text with an invalid `%` is returned unchanged. */
+/** A text with an invalid `%` is returned unchanged. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

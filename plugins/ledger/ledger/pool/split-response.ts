@@ -94,7 +94,7 @@ class ResponseReader {
     return readMembers(bytes, i, end, depth, "trusted", ResponseReader.#member, this);
   }
 
-  /** Returns the object that was read last. Undefined if it is not a response. */
+  /** Undefined if the object is not a response. */
   response(): SplitResponse | undefined {
     if (!this.#isValid || this.#kind === undefined) return undefined;
     return { kind: this.#kind, start: this.#start, end: this.#end, id: this.#id };

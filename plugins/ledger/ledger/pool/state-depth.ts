@@ -20,7 +20,7 @@ export class StateDepths {
     this.#timer = clock.every(remeasureMs, () => this.#measured.clear());
   }
 
-  /** Called after each probe. Measures a usable node once per hour. */
+  /** Measures a usable node once per hour. */
   probed(node: PooledNode): void {
     const head = node.observed?.finalized;
     if (node.isEjected || head === undefined || this.#measured.has(node)) return;

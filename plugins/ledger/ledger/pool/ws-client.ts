@@ -91,7 +91,7 @@ export class WsClient implements NodeClient {
     });
   }
 
-  /** Replaces the connection. It reconnects at once if this connection had given an answer, else after a delay. */
+  /** Reconnects at once if this connection had given an answer, else after a delay. */
   #drop(failure: Failure): void {
     if (this.#connection?.hasAnswered === true) this.#failedConnections = 0;
     const connected = this.#state === "open";

@@ -36,7 +36,6 @@ const known: readonly SubmissionMethod[] = [
   },
 ];
 
-/** Returns true for a method that submits extrinsics. */
 export function isSubmission(name: string): boolean {
   return name === submitMethod || known.some((method) => method.name === name);
 }

@@ -44,7 +44,6 @@ export class Http1Client implements ConnectionOwner {
     return this.#connections.size - this.#idle.length + this.#share.waiting;
   }
 
-  /** Number of exchanges that wait for a connection. */
   get waiting(): number {
     return this.#share.waiting;
   }

@@ -28,7 +28,7 @@ export interface ConnectionOwner {
    * connection at once.
    */
   onIdle(connection: Http1Connection): void;
-  /** Called when the connection is closed. `retried`: the exchange in flight, if it is sent again. */
+  /** `retried`: the exchange in flight, if it is sent again. */
   onClose(connection: Http1Connection, retried: UpstreamExchange | undefined): void;
   /** Returns the failure of a request to this backend. `timeoutMs`: the time limit that expired. */
   failure(kind: UpstreamFailureKind, timeoutMs?: number, errno?: string): UpstreamFailure;
@@ -91,7 +91,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     return this.isConnected && this.#exchange !== undefined && this.#isWritten;
   }
 
-  /** Sends a request. Call it only when the connection is new or idle. */
+  /** Call it only when the connection is new or idle. */
   carry(exchange: UpstreamExchange): void {
     this.#exchange = exchange;
     exchange.onStart(this);
@@ -212,7 +212,7 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     }
   }
 
-  /** Reads the data that has arrived. Returns false to stop reading. */
+  /** Returns false to stop reading. */
   #read(size: number): boolean {
     const exchange = this.#exchange;
     if (exchange === undefined) {

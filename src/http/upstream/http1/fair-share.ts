@@ -74,7 +74,7 @@ export class FairShare {
     lane.busy--;
   }
 
-  /** Returns the queue in which an exchange of the lane has to wait. Undefined if the queue is full. */
+  /** Undefined if the queue is full. */
   queueOf(lane: Lane): WaitLimit<WaitingExchange> | undefined {
     const room = this.#maxWaiting - this.waiting;
     if (lane.isLimited ? sizeOf(lane) >= room : room <= 0) return undefined;

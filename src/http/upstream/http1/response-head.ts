@@ -66,7 +66,7 @@ export class ResponseHead {
     return isFieldValue(line, after, until);
   }
 
-  /** Reads a field. Returns false if it is malformed or contradicts another field. */
+  /** Returns false if the field is malformed or contradicts another field. */
   field(line: Buffer, from: number, until: number): boolean {
     const colon = colonOf(line, from, until);
     if (colon < 0) return false;

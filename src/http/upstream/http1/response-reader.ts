@@ -123,7 +123,7 @@ export class ResponseReader {
     this.#sink.onData(piece, start, end);
   }
 
-  /** Counts the bytes of a line. Returns false if there are too many. */
+  /** Returns false if the line is too long. */
   #countLine(): boolean {
     const bytes = this.#line.until - this.#line.from + 2;
     const ofChunk = this.#state === CHUNK_SIZE || this.#state === CHUNK_END;

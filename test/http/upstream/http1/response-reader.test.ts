@@ -169,7 +169,7 @@ const garbage: readonly [name: string, text: string][] = [
   ["a NUL in a value", head(ok, "X: a\x00", "Content-Length: 0")],
   ["a change of protocol", head("HTTP/1.1 101 Switching Protocols", "Upgrade: x")],
   ["an interim response with a length", head("HTTP/1.1 100 Continue", "Content-Length: 5")],
-  ["a chunk size that is none", `${head(ok, "Transfer-Encoding: chunked")}x\r\n`],
+  ["an invalid chunk size", `${head(ok, "Transfer-Encoding: chunked")}x\r\n`],
   ["an empty chunk size", `${head(ok, "Transfer-Encoding: chunked")}\r\n`],
   ["a chunk size with a prefix", `${head(ok, "Transfer-Encoding: chunked")}0x2\r\nhi\r\n0\r\n\r\n`],
   [
@@ -177,7 +177,7 @@ const garbage: readonly [name: string, text: string][] = [
     `${head(ok, "Transfer-Encoding: chunked")}2\r\nhey\r\n0\r\n\r\n`,
   ],
   ["a chunk ended by a bare LF", `${head(ok, "Transfer-Encoding: chunked")}2\r\nhi\n0\r\n\r\n`],
-  ["a trailer that is no field", `${head(ok, "Transfer-Encoding: chunked")}0\r\nx\r\n\r\n`],
+  ["a trailer that is not a field", `${head(ok, "Transfer-Encoding: chunked")}0\r\nx\r\n\r\n`],
   ["a line without end", `HTTP/1.1 200 ${"a".repeat(17_000)}`],
   ["a head without end", `${ok}\r\n${"X: y\r\n".repeat(20_000)}`],
   ["interim responses without end", head("HTTP/1.1 100 Continue").repeat(5_000)],

@@ -1,4 +1,3 @@
-/** Opens the accounts of a store for tests. */
 import type { TestContext } from "node:test";
 import type { Clock, Postgres, Sql } from "../../../../src/plugin.ts";
 import type { AccountStore } from "../../../../plugins/billing/accounts/account-store.ts";

@@ -20,7 +20,7 @@ if (!(maxSteps > 0) || !Number.isInteger(firstSeed)) {
 }
 
 const begun = performance.now();
-const seen: Record<string, number> = {};
+const counters: Record<string, number> = {};
 let steps = 0;
 for (let seed = firstSeed; steps < maxSteps; seed++) {
   for (const kind of ["failing", "ordinary"] as const) {
@@ -28,8 +28,8 @@ for (let seed = firstSeed; steps < maxSteps; seed++) {
     const run = fc.property(histories(kind, 400), (history) => {
       const world = runHistory(history, { replicas });
       steps += history.length;
-      for (const [what, times] of Object.entries(world.seen))
-        seen[what] = (seen[what] ?? 0) + times;
+      for (const [what, times] of Object.entries(world.counters))
+        counters[what] = (counters[what] ?? 0) + times;
     });
     const result = fc.check(run, { numRuns: 50, seed, interruptAfterTimeLimit: 600_000 });
     if (!result.failed) continue;
@@ -39,7 +39,7 @@ for (let seed = firstSeed; steps < maxSteps; seed++) {
   }
 }
 const seconds = ((performance.now() - begun) / 1000).toFixed(0);
-console.log(`seed ${firstSeed}: ${steps} steps in ${seconds} s`, seen);
+console.log(`seed ${firstSeed}: ${steps} steps in ${seconds} s`, counters);
 
 for (const [name, parts] of Object.entries(mutants)) {
   const known = knownHistories[name];

@@ -32,7 +32,7 @@ test("a replica that posts is not fenced, and one that is fenced cannot post", a
   await one.post(first, 1, 2);
   assert.deepEqual(await other.fence(second), [], "its row is locked");
   await one.run("COMMIT");
-  assert.deepEqual(await other.fence(second), [], "it was heard");
+  assert.deepEqual(await other.fence(second), [], "it has just sent a message");
 
   await makeSilent(database, first);
   await other.run("BEGIN");

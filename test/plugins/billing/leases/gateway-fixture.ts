@@ -70,7 +70,7 @@ export async function charged(url: string): Promise<Record<string, unknown> | un
   return row;
 }
 
-/** Sets back what the database has heard of a replica, by its name or id, as if it had been silent for 11 seconds. */
+/** Sets back the last heartbeat of a replica, by its name or id, as if it had been silent for 11 seconds. */
 export async function makeSilent(url: string, replica: string | number): Promise<void> {
   await runSql(
     url,

@@ -79,7 +79,7 @@ export const knownHistories: Readonly<Record<string, (world: World) => void>> = 
     world.reserve(0, 0, 300);
     world.reserve(1, 0, 300);
     world.flow(300);
-    assert.deepEqual([world.seen.refused, world.seen.unavailable], [1, 0]);
+    assert.deepEqual([world.counters.refused, world.counters.unavailable], [1, 0]);
   },
 };
 

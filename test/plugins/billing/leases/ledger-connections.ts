@@ -9,7 +9,7 @@ import type {
   KeyLimits,
   LeaseReply,
   Registered,
-  Standing,
+  ReplicaStatus,
   Want,
 } from "../../../../plugins/billing/leases/ledger.ts";
 import type { Postgres, RunSql } from "../../../../src/plugin.ts";
@@ -34,7 +34,7 @@ export interface Connection {
   register(mode?: "settled" | "async"): Promise<Registered>;
   lease(replica: number, leaseNo: number, want?: Partial<Want>): Promise<LeaseReply>;
   /** Posts charges of one milli-CU each, which the lease covers. */
-  post(replica: number, first: number, charges: number): Promise<Standing>;
+  post(replica: number, first: number, charges: number): Promise<ReplicaStatus>;
   fence(replica: number): Promise<readonly number[]>;
 }
 

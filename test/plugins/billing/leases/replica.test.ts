@@ -78,7 +78,7 @@ test("with busy replicas, a reservation is opened or refused soon, and nothing i
     run(1_500);
     assert.equal(opened?.reservation.state, state);
   }
-  assert.equal(world.seen.unavailable, 0);
+  assert.equal(world.counters.unavailable, 0);
 });
 
 test("a replica posts again what a restored ledger has lost, even if the ledger fences it afterwards", () => {
@@ -120,7 +120,7 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   assert.equal(replica.isAvailable(world.now), false);
   world.flow(600);
   assert.equal(replica.isAvailable(world.now), true);
-  assert.deepEqual([world.seen.posted, world.seen.lost], [1, 1]);
+  assert.deepEqual([world.counters.posted, world.counters.lost], [1, 1]);
   world.reserve(0, 1, 400);
   world.flow(100);
   assert.equal(world.process(0).open[0]?.reservation.state, "open");

@@ -67,7 +67,7 @@ export abstract class Witness {
   readonly #uncovered = new Map<string, number>();
   readonly #refused: Refused[] = [];
   /** Events for the report of the campaign. */
-  readonly seen = {
+  readonly counters = {
     reserved: 0,
     posted: 0,
     refused: 0,
@@ -176,17 +176,17 @@ export abstract class Witness {
       }
     }
     if (state === "refused") {
-      this.seen.refused++;
+      this.counters.refused++;
       this.#checkRefusal(opened);
     }
-    if (state === "unavailable") this.seen.unavailable++;
+    if (state === "unavailable") this.counters.unavailable++;
     if (state === "lost") {
-      this.seen.lost++;
+      this.counters.lost++;
       for (const id of ids)
         assert.ok(!this.charged.has(id), `charge ${id} was given up, and is posted`);
     }
     if (state === "posted") {
-      this.seen.posted++;
+      this.counters.posted++;
       for (const id of ids)
         assert.ok(this.charged.has(id), `charge ${id} is answered, and not posted`);
     }

@@ -8,7 +8,7 @@ import {
   type LeaseReply,
   type LeaseRequest,
   type PostRequest,
-  type Standing,
+  type ReplicaStatus,
 } from "../../../../plugins/billing/leases/ledger.ts";
 import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
@@ -110,7 +110,7 @@ export class World extends Witness {
     this.noteUse(opened);
     if (reservation.state === "refused") this.checkRemembered(opened);
     else process.open.push(opened);
-    this.seen.reserved++;
+    this.counters.reserved++;
   }
 
   /** Ends one open reservation of a process. `shares`: percent of its cost per charge. */
@@ -211,11 +211,11 @@ export class World extends Witness {
     if (kind === "feed") return { no, kind, reply: ledger.feed(message.replica) };
     if (kind === "leave") return { no, kind, reply: ledger.leave(message.replica) };
     const reply = ledger.fence(message.replica);
-    this.seen.fenced += reply.length;
+    this.counters.fenced += reply.length;
     return { no, kind, reply };
   }
 
-  #post(request: PostRequest): Standing {
+  #post(request: PostRequest): ReplicaStatus {
     const accepted = this.ledger.charges.length;
     const reply = this.ledger.post(request);
     for (const charge of this.ledger.charges.slice(accepted)) this.count(charge);
@@ -228,7 +228,8 @@ export class World extends Witness {
     for (const { scope, limits } of request.wants) {
       this.checkGrant(scope, limits, before.get(scope) ?? 0);
     }
-    this.seen.recalls += reply.granted?.filter(({ reached }) => reached !== undefined).length ?? 0;
+    this.counters.recalls +=
+      reply.granted?.filter(({ reached }) => reached !== undefined).length ?? 0;
     return reply;
   }
 

@@ -282,7 +282,6 @@ function answerHttp(
   response.end(body === undefined ? "{}" : JSON.stringify(body));
 }
 
-/** One session of the enclave. */
 interface EnclaveSession {
   readonly hello: Hello;
   readonly keyset: Bytes;

@@ -70,11 +70,11 @@ describe("a worker that sends while there is no listener", () => {
     for (let number = 0; number < frames; number++) worker.send(numbered(number));
     const other = await connect(t);
     for (let times = 0; times < 200; times++) {
-      const heard = new Promise((resolve) => {
+      const received = new Promise((resolve) => {
         other.link.listener = listener({ onText: resolve });
       });
       other.worker.send("anything");
-      await heard;
+      await received;
     }
     const total = frames * frameBytes;
     assert.ok(worker.bufferedAmount > total - kernelBytes, "the gateway took what nobody reads");

@@ -133,7 +133,6 @@ export interface TestEnclave {
   readonly model: FakeModel;
   /** Seconds since 1970. */
   readonly now: number;
-  /** Lines of the log. */
   readonly lines: readonly string[];
   open(parts?: Partial<EnclaveSessionDeps>): OpenedSession;
   /** A session after its handshake. */

@@ -24,7 +24,6 @@ export const params = {
 };
 
 export interface TestWorker extends RunningWorker {
-  /** The lines of the log. */
   readonly lines: readonly string[];
 }
 

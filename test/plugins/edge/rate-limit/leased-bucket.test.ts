@@ -138,7 +138,7 @@ test("a call without an answer leaves the decision to the share, and its tokens 
   assert.equal(await burst(simulated, bucket), 9 - 3);
 });
 
-test("a malformed reply is no answer", async (t) => {
+test("a malformed reply counts as no answer", async (t) => {
   const simulated = await simulateRedis(t);
   if (simulated === undefined) return;
   for (const reply of [undefined, [], [1, 0], [1, 0, "x"], [-1, 0, "5"], [1, 0.5, "5"], "OK"]) {

@@ -41,7 +41,7 @@ describe("an invalid traceparent, whose trace is not continued", () => {
     "version ff": `ff-${traceId}-${spanId}-01`,
     "version 00 with more behind it": `${traceparent}-more`,
     "version of one digit": `0-${traceId}-${spanId}-01`,
-    "version that is no number": `zz-${traceId}-${spanId}-01`,
+    "version that is not a number": `zz-${traceId}-${spanId}-01`,
     "trace id of zeros": `00-${"0".repeat(32)}-${spanId}-01`,
     "span id of zeros": `00-${traceId}-${"0".repeat(16)}-01`,
     "upper case": traceparent.toUpperCase(),

@@ -240,7 +240,7 @@ describe("a worker that fails before the first byte", inTime, () => {
       },
     ],
     ["sends events that are no JSON", raw(200, {}, ["data: nonsense\n\n"])],
-    ["sends an event that is no object", raw(200, {}, ["data: []\n\n"])],
+    ["sends an event that is not an object", raw(200, {}, ["data: []\n\n"])],
     ["sends comments only", raw(200, {}, [": ping\n\n"])],
     ["sends an endless event", raw(200, {}, [`data: ${"x".repeat(1_500_000)}`])],
     [

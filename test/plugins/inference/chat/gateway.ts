@@ -115,7 +115,6 @@ export interface ChatGateway extends AsyncDisposable {
   open(members?: object): Promise<IncomingMessage>;
   /** Stops the gateway. Returns the lines of its access log and its log, as text. */
   logged(): Promise<string>;
-  /** Returns the charges so far. */
   charges(): UsageRow[];
   /** Resolves when this number of charges is on disk. */
   charged(count: number): Promise<UsageRow[]>;

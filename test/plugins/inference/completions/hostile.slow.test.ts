@@ -101,7 +101,7 @@ const prototype =
   'data: {"__proto__":{"usage":1},"constructor":1,"choices":[{"index":0,"delta":{"__proto__":{"content":"x"},"tool_calls":[{"__proto__":1}]}}]}\n\n';
 const hostileScripts: Readonly<Record<string, Script>> = {
   "reports absurd usage": inRequestedShape({ usage: absurd, extra: { usage: absurd } }),
-  "writes a call that is none": deltas([{ tool_calls: [7] }, { content: "x" }], "tool_calls"),
+  "writes an invalid call": deltas([{ tool_calls: [7] }, { content: "x" }], "tool_calls"),
   "continues a call after its end": deltas([
     callDelta(0, "{}", first),
     { content: "x" },

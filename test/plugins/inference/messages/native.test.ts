@@ -261,8 +261,8 @@ describe("a hostile worker with the Messages API", inTime, () => {
     ["a delta after the end of its block", [...begun, stop(0), text(0)]],
     ["a block twice", [...begun, open(0)]],
     ["a gap between blocks", [...begun, stop(0), open(2)]],
-    ["a delta that is no object", [...begun, { ...text(0), delta: "x" }]],
-    ["a block that is no object", [start, { ...open(0), content_block: "x" }]],
+    ["a delta that is not an object", [...begun, { ...text(0), delta: "x" }]],
+    ["a block that is not an object", [start, { ...open(0), content_block: "x" }]],
     [
       "more blocks than a model writes",
       [start, ...Array.from({ length: 600 }, (_, at) => open(at))],
@@ -279,7 +279,7 @@ describe("a hostile worker with the Messages API", inTime, () => {
     });
   }
 
-  it("sends an answer in one piece that is none: the client gets 503, and nothing is charged", async () => {
+  it("sends an invalid answer in one piece: the client gets 503, and nothing is charged", async () => {
     const content = [{ type: "text", text: "x" }];
     const wrong = [
       {},

@@ -1,4 +1,3 @@
-/** Reads one chunk of a streamed answer for tests. */
 import { emptyChunk, readChunk } from "../../../../plugins/inference/networks/chunk.ts";
 
 /** The content of a chunk, its ranges as text. */

@@ -125,7 +125,7 @@ it("endless arguments of a tool end at the limit, as an incomplete call", inTime
 describe("a response fails, and is charged, after", inTime, () => {
   const broken: readonly (readonly [name: string, deltas: readonly object[]])[] = [
     ["a call without a name", [{ tool_calls: [{ index: 0, function: { arguments: "{}" } }] }]],
-    ["a call that is no object", [{ content: "x", tool_calls: ["edit"] }]],
+    ["a call that is not an object", [{ content: "x", tool_calls: ["edit"] }]],
     [
       "arguments that are no text",
       [{ tool_calls: [{ index: 0, function: { name: "f", arguments: {} } }] }],

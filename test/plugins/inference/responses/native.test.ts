@@ -348,7 +348,7 @@ describe("a hostile worker with the Responses API", inTime, () => {
     });
   }
 
-  it("sends an answer in one piece that is none: the client gets 503, and nothing is charged", async () => {
+  it("sends an invalid answer in one piece: the client gets 503, and nothing is charged", async () => {
     const wrong = [{}, [], { status: "failed", output: [], error: { message: workerSecret } }];
     for (const document of [...wrong, { status: "completed", output: "x" }]) {
       const earlier = gateway.charges().length;

@@ -1,4 +1,4 @@
-/** The finalized head does not go back, whichever way a client has heard of it. */
+/** The finalized head does not go back, whichever way a client receives it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";

@@ -1,6 +1,6 @@
 /**
  * Random histories of a pool of two or three nodes that have different parts of the same chain. Whichever way a client
- * asks for the finalized head, it gets no block below one that any client was told of before, and nobody waits for ever.
+ * asks for the finalized head, it gets no block below one that any client received before, and nobody waits for ever.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ import { startPool, type PoolUnderTest } from "./pool/nodes.ts";
 const lastBlock = 114;
 /** A node that has so many blocks less than another one is not used. */
 const maxLag = 6;
-/** Time in which every client must hear of a block that all nodes have. */
+/** Time in which every client must receive a block that all nodes have. */
 const maxWaitSeconds = 120;
 
 interface Event {
@@ -28,13 +28,13 @@ interface Event {
 /** A call, a subscription or a follow of a client. */
 class Client {
   readonly name: string;
-  /** Number of the last finalized block that the client was told of. */
+  /** Number of the last finalized block that the client received. */
   last: number | undefined;
   /** True when the client has its answer, or its subscription has failed, has ended or was closed. */
   isOver = false;
   #subscription: ClientSubscription | undefined;
   readonly #history: History;
-  /** The highest finalized block that any client had been told of when this one began. */
+  /** The highest finalized block that any client had received when this one began. */
   readonly #floor: number;
 
   constructor(history: History, name: string) {
@@ -44,14 +44,14 @@ class Client {
   }
 
   /** `numbers`: finalized blocks in ascending order, which the client gets at the same time. */
-  hear(numbers: readonly number[]): void {
+  receive(numbers: readonly number[]): void {
     const { last, name } = this;
     const history = this.#history;
     this.last = numbers.at(-1) ?? NaN;
     const isRight =
       last === undefined ? this.last >= this.#floor : numbers.every((n, i) => n === last + 1 + i);
     const after = last === undefined ? `and began when ${this.#floor} was known` : `after ${last}`;
-    if (!isRight || this.isOver) history.faults.push(`${name} heard ${numbers.join()} ${after}`);
+    if (!isRight || this.isOver) history.faults.push(`${name} received ${numbers.join()} ${after}`);
     history.highest = Math.max(history.highest, this.last);
   }
 
@@ -65,7 +65,7 @@ class Client {
     opened.subscription.start({
       onNotification: (result) => {
         const numbers = numbersOf(result);
-        if (numbers.length > 0) this.hear(numbers);
+        if (numbers.length > 0) this.receive(numbers);
       },
       onEnd: () => (this.isOver = true),
     });
@@ -80,7 +80,7 @@ class Client {
 class History implements AsyncDisposable {
   readonly clients: Client[] = [];
   readonly faults: string[] = [];
-  /** The highest finalized block that any client was told of. */
+  /** The highest finalized block that any client received. */
   highest = 0;
   readonly #nodes: readonly ChainNode[];
   readonly #pool: PoolUnderTest;
@@ -148,8 +148,8 @@ class History implements AsyncDisposable {
   }
 
   /**
-   * Makes all nodes usable, and waits until every client has heard of a block. One of the nodes has finalized what was
-   * known. Then all nodes finalize the last block, and every client must hear of it.
+   * Makes all nodes usable, and waits until every client has received a block. One of the nodes has finalized what was
+   * known. Then all nodes finalize the last block, and every client must receive it.
    */
   async finish(): Promise<void> {
     for (const node of this.#nodes) {
@@ -202,7 +202,7 @@ class History implements AsyncDisposable {
     const answer = await this.#ledger.call(this.#ledger.methods.get(name)!, Buffer.from("[]"));
     // A call can fail while no node is reachable.
     if (answer.kind === "result" && !client.isOver)
-      client.hear([Number(JSON.parse(answer.bytes.toString()) ?? NaN)]);
+      client.receive([Number(JSON.parse(answer.bytes.toString()) ?? NaN)]);
     client.isOver = true;
   }
 
@@ -244,7 +244,7 @@ const steps = fc.array(
 const away = fc.constantFrom(0, 0, 0, 1, 2, 7);
 const count = fc.integer({ min: 2, max: 3 });
 
-test("in random histories, no client hears of a finalized block below one that was known before, and none waits for ever", async () => {
+test("in random histories, no client gets a finalized block below one that was known before, and none waits for ever", async () => {
   await fc.assert(
     fc.asyncProperty(count, away, steps, async (nodeCount, mask, history) => {
       const nodes = await Promise.all(Array.from({ length: nodeCount }, () => ChainNode.start()));

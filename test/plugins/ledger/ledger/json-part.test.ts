@@ -1,4 +1,3 @@
-/** Finding parts of JSON texts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";

@@ -101,7 +101,7 @@ test("each lie of a gateway is refused", async (t) => {
     }),
     "no header": changesProof(({ headers }) => headers.splice(0)),
     "another header": changesProof(({ headers }) => headers.splice(0, 1, otherHeader)),
-    "a header that is no text": changesProof(({ headers }) => headers.splice(0, 1, 1)),
+    "a header that is not text": changesProof(({ headers }) => headers.splice(0, 1, 1)),
   };
   for (const [name, each] of Object.entries(lies)) {
     lie = each;

@@ -30,7 +30,6 @@ export class ArchiveNode extends WsNode {
     for (const read of this.reads) if (read.socket === socket) this.reads.delete(read);
   }
 
-  /** Number of connections. */
   get connections(): number {
     return this.clients.size;
   }

@@ -42,21 +42,21 @@ test("a read ends if the node sends nothing for too long, but not while it is pa
   node.events = [];
   using archive = setUp(node);
   const read = await archive.open();
-  const heard: string[] = [];
+  const received: string[] = [];
   read.start({
-    onNotification: (result) => void heard.push(result),
-    onEnd: () => void heard.push("end"),
+    onNotification: (result) => void received.push(result),
+    onEnd: () => void received.push("end"),
   });
   archive.clock.advance(answerMs - 2000);
   node.say(value("0x01"));
-  await until(() => heard.length === 1);
+  await until(() => received.length === 1);
   read.pause();
   archive.clock.advance(2 * answerMs);
   read.resume();
   archive.clock.advance(answerMs - 2000);
-  assert.deepEqual(heard, [value("0x01")]);
+  assert.deepEqual(received, [value("0x01")]);
   archive.clock.advance(3000);
-  assert.deepEqual(heard, [value("0x01"), "end"]);
+  assert.deepEqual(received, [value("0x01"), "end"]);
   await until(() => node.reads.size === 0);
 });
 

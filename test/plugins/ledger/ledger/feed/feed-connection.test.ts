@@ -40,18 +40,22 @@ async function connect() {
   return { clock, lost, connection, node, calls, called };
 }
 
-/** Subscribes with this id of the node as JSON text. Returns what the subscription hears. */
+/** Subscribes with this id of the node as JSON text. Returns what the subscription receives. */
 async function subscribe(
   { connection, node, calls, called }: Awaited<ReturnType<typeof connect>>,
   id: string,
 ): Promise<string[]> {
-  const heard: string[] = [];
+  const received: string[] = [];
   const count = calls.length + 1;
-  const answer = connection.subscribe("x_subscribe", "[]", () => (text) => void heard.push(text));
+  const answer = connection.subscribe(
+    "x_subscribe",
+    "[]",
+    () => (text) => void received.push(text),
+  );
   await called(count);
   node.send(`{"jsonrpc":"2.0","id":${calls.at(-1)?.id},"result":${id}}`);
   await answer;
-  return heard;
+  return received;
 }
 
 const notification = (id: string, result: string): string =>
@@ -70,11 +74,11 @@ test("answers with unknown ids, repeated answers and unknown subscriptions are i
   node.send(`{"result": {"a": 1.0} ,"id":${right},"jsonrpc":"2.0"}`);
   assert.deepEqual(await answer, { kind: "result", text: '{"a": 1.0}' });
   node.send(`{"jsonrpc":"2.0","id":${right},"result":"again"}`);
-  const heard = await subscribe(ends, '"s"');
+  const received = await subscribe(ends, '"s"');
   node.send(notification('"t"', "1"));
   node.send(notification('"s"', "2"));
-  await until(() => heard.length === 1);
-  assert.deepEqual([heard, lost], [["2"], []]);
+  await until(() => received.length === 1);
+  assert.deepEqual([received, lost], [["2"], []]);
   connection.close();
 });
 

@@ -94,22 +94,22 @@ export function startFeed(...nodes: readonly ChainNode[]) {
       assert.ok(opened.kind === "error", opened.kind);
       return opened.error;
     },
-    /** Subscribes, and returns what the client hears. */
+    /** Subscribes, and returns what the client receives. */
     async subscribe(name: string, params = "[]"): Promise<string[]> {
       const opened = await feed.open({ name }, params);
       assert.ok(opened.kind === "open", JSON.stringify(opened));
-      const heard: string[] = [];
+      const received: string[] = [];
       opened.subscription.start({
-        onNotification: (result) => void heard.push(result),
-        onEnd: () => void heard.push("end"),
+        onNotification: (result) => void received.push(result),
+        onEnd: () => void received.push("end"),
       });
-      return heard;
+      return received;
     },
-    /** Subscribes, and returns what the client hears as soon as there is something. */
-    async hear(name: string, params = "[]"): Promise<string[]> {
-      const heard = await this.subscribe(name, params);
-      await until(() => heard.length > 0);
-      return heard;
+    /** Subscribes, and returns what the client receives, as soon as there is something. */
+    async subscribeAndWait(name: string, params = "[]"): Promise<string[]> {
+      const received = await this.subscribe(name, params);
+      await until(() => received.length > 0);
+      return received;
     },
     [Symbol.dispose]: () => feed.close(),
   };

@@ -31,14 +31,16 @@ test("a subscription is too large only if a second node says so, too", async () 
   liar.storage.set("0xaa", `"${hexOf(messageBytes)}"`);
   honest.storage.set("0xaa", '"0x01"');
   using feed = startFeed(liar, honest);
-  assert.deepEqual(await feed.hear(storage, storageOf("0xaa")), [changes(honest, "0xaa", "0x01")]);
+  assert.deepEqual(await feed.subscribeAndWait(storage, storageOf("0xaa")), [
+    changes(honest, "0xaa", "0x01"),
+  ]);
 });
 
 test("a storage subscription that no node answers fails, and one that is open is opened again", async () => {
   await using node = await ChainNode.start();
   node.storage.set("0xaa", '"0x01"');
   using feed = startFeed(node);
-  const values = await feed.hear(storage, storageOf("0xaa"));
+  const values = await feed.subscribeAndWait(storage, storageOf("0xaa"));
   node.answers.set(storage, "");
   const asked = node.count(storage);
   node.cut();
@@ -59,7 +61,7 @@ test("a storage subscription that no node answers fails, and one that is open is
 test("repeated losses of the only node are answered with growing delays", async () => {
   await using node = await ChainNode.start();
   using feed = startFeed(node);
-  const heard = await feed.hear(heads);
+  const received = await feed.subscribeAndWait(heads);
   const lose = async (): Promise<void> => {
     const opened = node.count(heads);
     node.say("{");
@@ -81,7 +83,7 @@ test("repeated losses of the only node are answered with growing delays", async 
   await lose();
   await until(() => node.open(heads) === 1);
   node.advance(node.best + 1);
-  await until(() => heard.length === 2);
+  await until(() => received.length === 2);
 });
 
 for (const [method, head] of [
@@ -94,8 +96,8 @@ for (const [method, head] of [
     await using second = await ChainNode.start();
     using feed = startFeed(first, second);
     feed.report({ best: 100, finalized: 100, bestHash: undefined });
-    const heard = await feed.hear(method);
-    const { length } = heard;
+    const received = await feed.subscribeAndWait(method);
+    const { length } = received;
     await feed.advance(25);
     assert.equal(feed.moves(), 0, "without new blocks, the node has nothing to send");
     feed.report({ ...head, bestHash: undefined });
@@ -104,8 +106,8 @@ for (const [method, head] of [
     assert.equal(feed.moves(), 0);
     feed.clock.advance(1000);
     assert.equal(feed.moves(), 1);
-    await until(() => heard.length > length);
-    assert.deepEqual(heard, [headerOf(100), headerOf(101)]);
+    await until(() => received.length > length);
+    assert.deepEqual(received, [headerOf(100), headerOf(101)]);
   });
 }
 
@@ -113,12 +115,12 @@ test("a node that sends each head late is not left", async () => {
   await using first = await ChainNode.start();
   await using second = await ChainNode.start();
   using feed = startFeed(first, second);
-  const heard = await feed.hear(heads);
+  const received = await feed.subscribeAndWait(heads);
   for (let blocks = 1; blocks <= 5; blocks++) {
     feed.report({ best: 102 + blocks, finalized: 100, bestHash: undefined });
     await feed.advance(12);
     first.advance(100 + blocks);
-    await until(() => heard.length === 1 + blocks);
+    await until(() => received.length === 1 + blocks);
   }
   assert.equal(feed.moves(), 0);
 });
@@ -126,13 +128,13 @@ test("a node that sends each head late is not left", async () => {
 test("a client that waits for more than two seconds gets an error, and the others continue", async () => {
   await using node = await ChainNode.start();
   using feed = startFeed(node);
-  const heard = await feed.hear(finalizedHeads);
+  const received = await feed.subscribeAndWait(finalizedHeads);
   feed.reference.floor = 105;
   const opening = feed.feed.open({ name: finalizedHeads }, "[]");
   await feed.advance(3);
   assert.equal((await opening).kind, "failed");
   node.advance(101);
-  await until(() => heard.length === 2);
+  await until(() => received.length === 2);
 });
 
 test("a new client gets an error if there is no reference node for two seconds", async () => {
@@ -149,32 +151,32 @@ test("a new client gets an error if there is no reference node for two seconds",
 test("subscriptions end when the chain has started again, and new clients get its heads", async () => {
   await using node = await ChainNode.start();
   using feed = startFeed(node);
-  const heard = await feed.hear(finalizedHeads);
+  const received = await feed.subscribeAndWait(finalizedHeads);
   node.best = node.finalized = 5;
   node.cut();
   await until(() => node.count(finalizedHeads) === 2);
   feed.pool.chain = 2;
   node.advance(6);
-  await until(() => heard.includes("end"));
-  assert.deepEqual(heard, [headerOf(100), "end"]);
-  assert.deepEqual(await feed.hear(finalizedHeads), [headerOf(6)]);
+  await until(() => received.includes("end"));
+  assert.deepEqual(received, [headerOf(100), "end"]);
+  assert.deepEqual(await feed.subscribeAndWait(finalizedHeads), [headerOf(6)]);
 });
 
-test("a client that starts after its subscription has ended is told so", async () => {
+test("a client that starts after its subscription has ended is notified of the end", async () => {
   await using node = await ChainNode.start();
   using feed = startFeed(node);
   const opened = await feed.feed.open({ name: heads }, "[]");
   assert.ok(opened.kind === "open");
-  const other = await feed.hear(heads);
+  const other = await feed.subscribeAndWait(heads);
   feed.pool.chain = 2;
   node.advance(101);
   await until(() => other.includes("end"));
-  const heard: string[] = [];
+  const received: string[] = [];
   opened.subscription.start({
-    onNotification: (result) => void heard.push(result),
-    onEnd: () => void heard.push("end"),
+    onNotification: (result) => void received.push(result),
+    onEnd: () => void received.push("end"),
   });
-  assert.deepEqual(heard, ["end"]);
+  assert.deepEqual(received, ["end"]);
 });
 
 const openerOf = (name: string): SubscriptionOpener => ({

@@ -111,7 +111,7 @@ test("with random moves between nodes that lag differently, every head arrives o
       async (kind, history) => {
         const state = new HeadState(kind);
         const best = [10, 10, 10];
-        const heard: string[] = [];
+        const received: string[] = [];
         let current = 0;
         /** The node announces its best block. It has the headers up to this block. */
         const announce = async (): Promise<void> => {
@@ -122,7 +122,7 @@ test("with random moves between nodes that lag differently, every head arrives o
               Promise.resolve(Number(hash) <= own ? headerOf(Number(hash)) : undefined),
           });
           assert.ok(typeof accepted !== "string", String(accepted));
-          heard.push(...accepted);
+          received.push(...accepted);
         };
         await announce();
         for (const { isMove, node: other, blocks } of history) {
@@ -137,8 +137,8 @@ test("with random moves between nodes that lag differently, every head arrives o
           }
         }
         assert.deepEqual(
-          heard,
-          Array.from(heard, (_, index) => headerOf(10 + index)),
+          received,
+          Array.from(received, (_, index) => headerOf(10 + index)),
         );
       },
     ),

@@ -23,14 +23,14 @@ function setUp() {
     onFinalized: (block) => void announced.push(block),
     onChange() {},
   });
-  /** Adds a client, and returns what it hears. */
+  /** Adds a client, and returns what it receives. */
   const join = (): string[] => {
-    const heard: string[] = [];
+    const received: string[] = [];
     follow.join().start({
-      onNotification: (event) => void heard.push(event),
-      onEnd: () => void heard.push("end"),
+      onNotification: (event) => void received.push(event),
+      onEnd: () => void received.push("end"),
     });
-    return heard;
+    return received;
   };
   return { follow, broken, join, clock, asked, announced };
 }
@@ -43,14 +43,14 @@ const best = (hash: string): string => `{"event":"bestBlockChanged","bestBlockHa
 const finalized = (hash: string, pruned: readonly string[]): string =>
   `{"event":"finalized","finalizedBlockHashes":["${hash}"],"prunedBlockHashes":${JSON.stringify(pruned)}}`;
 
-test("a client hears nothing of blocks that it has not been told of, also if the node calls one the best", () => {
+test("a client gets no events of blocks that were not announced to it, also if the node calls one the best", () => {
   const { follow, broken, join } = setUp();
   const early = join();
   follow.receive(initialized(hashAt(100)));
   follow.receive(newBlock(hashAt(101), hashAt(100)));
   follow.receive(newBlock(hashAt(101, 1), hashAt(100)));
   follow.receive(best(hashAt(101)));
-  // The node has not pruned the fork, of which a new client cannot be told.
+  // The node has not pruned the fork, which cannot be announced to a new client.
   follow.receive(finalized(hashAt(101), []));
   const late = join();
   const begun = late.length;
@@ -73,10 +73,10 @@ function extend(follow: SharedFollow, number: number): void {
 
 test("the finalized blocks are announced with their numbers before the clients are notified", async () => {
   const { follow, asked, announced } = setUp();
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   follow.join().start({
     onNotification: (event) => {
-      if (event.includes('"finalized"')) heard.push(announced.at(-1)?.number);
+      if (event.includes('"finalized"')) received.push(announced.at(-1)?.number);
     },
     onEnd() {},
   });
@@ -94,7 +94,7 @@ test("the finalized blocks are announced with their numbers before the clients a
     { number: 101, hash: hashAt(101) },
     { number: 102, hash: hashAt(102) },
   ]);
-  assert.deepEqual(heard, [undefined, 102]);
+  assert.deepEqual(received, [undefined, 102]);
 });
 
 test("the node is asked again if it does not know its own finalized block", async () => {

@@ -40,12 +40,12 @@ test("a node that announces no more blocks, although it has them, is left after 
   try {
     const opened = await follows.open(true);
     assert.ok(opened.kind === "open");
-    const heard: string[] = [];
+    const received: string[] = [];
     opened.subscription.start({
-      onNotification: (event) => void heard.push(event),
-      onEnd: () => void heard.push("end"),
+      onNotification: (event) => void received.push(event),
+      onEnd: () => void received.push("end"),
     });
-    await until(() => heard.length === 2);
+    await until(() => received.length === 2);
     /** Advances the clock second by second. The node answers a request, and before it the pings, after each second. */
     const advance = async (seconds: number): Promise<void> => {
       for (let passed = 0; passed < seconds; passed++) {
@@ -55,15 +55,15 @@ test("a node that announces no more blocks, although it has them, is left after 
     };
     // Without new blocks, the node has nothing to send.
     await advance(25);
-    assert.equal(heard.length, 2);
+    assert.equal(received.length, 2);
     first.isSilent = true;
     first.add(hashAt(101), hashAt(100));
     const { label, url } = targets[0]!;
     targets[0] = { label, url, head: { best: 101, bestHash: first.best, finalized: 100 } };
     await advance(19);
-    assert.equal(heard.length, 2);
+    assert.equal(received.length, 2);
     await advance(2);
-    assert.deepEqual(heard.slice(2), ["end"]);
+    assert.deepEqual(received.slice(2), ["end"]);
     assert.equal((await follows.open(true)).kind, "open");
     await until(() => second.follows.size === 1);
   } finally {

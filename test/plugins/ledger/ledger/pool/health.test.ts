@@ -45,7 +45,7 @@ for (const [name, complaint, sick, well] of ejections) {
         .map(({ level, message }) => [level, message]),
       [
         ["warn", "node is not used"],
-        ["info", "node is usable"],
+        ["info", "node is used"],
       ],
     );
   });
@@ -93,11 +93,11 @@ test("a node that serves neither health nor finality is healthy as long as it ha
 const nonsense: readonly [name: string, method: string, text: string][] = [
   ["no header", "chain_getHeader", "null"],
   ["a header without a number", "chain_getHeader", "{}"],
-  ["a number that is none", "chain_getHeader", '{"number":"0xzz"}'],
+  ["an invalid block number", "chain_getHeader", '{"number":"0xzz"}'],
   ["a number beyond measure", "chain_getHeader", '{"number":"0xffffffffffffffff"}'],
   ["a negative number", "chain_getHeader", '{"number":-1}'],
   ["no genesis", "chain_getBlockHash", "null"],
-  ["a genesis that is no hash", "chain_getBlockHash", '"secret text of a node"'],
+  ["a genesis that is not a hash", "chain_getBlockHash", '"secret text of a node"'],
 ];
 for (const [name, method, text] of nonsense) {
   test(`a node that answers a probe with ${name} is not usable`, async () => {

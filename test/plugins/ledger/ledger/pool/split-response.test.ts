@@ -1,4 +1,3 @@
-/** Tests of splitting the response of a node into its parts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
