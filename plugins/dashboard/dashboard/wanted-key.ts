@@ -55,7 +55,7 @@ export const readWantedKey = body<WantedKey>(["workspace_id", "name", "capabilit
 });
 
 const { name, capabilities: capabilityList, ...limits } = keyMembers;
-const limitsOrNull = Object.entries(limits).map(([limit, schema]) => [
+const limitsOrNull = Object.entries(limits).map(([limit, schema]): [string, object] => [
   limit,
   { anyOf: [schema, { type: "null" }] },
 ]);
