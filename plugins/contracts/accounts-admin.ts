@@ -171,13 +171,13 @@ export interface AccountsAdmin {
   /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */
   searchKeys(search: KeySearch): Promise<readonly FoundKey[]>;
   /**
-   * Issues a successor with the same capabilities and limits. The old key stays valid for `overlapMs`, but not longer
-   * than before. Only an active key without a successor can be rotated.
+   * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old
+   * key stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
    */
   rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
   /**
-   * Changes a key. Only an active key can be changed. A rotated key may be set to expire earlier than the end of its
-   * overlap, but not later.
+   * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
+   * expire earlier than the end of its overlap, but not later.
    */
   setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   /** Revokes a key. A revoked key keeps the time of its first revocation. */

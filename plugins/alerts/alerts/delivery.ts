@@ -14,8 +14,6 @@ export interface DeliveryDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: AlertMetrics;
-  /** Returns a number from 0 to 1. Only for tests. */
-  readonly random?: () => number;
 }
 
 /** An alert with the text that is signed and posted. */
@@ -100,7 +98,7 @@ export class Delivery {
   }
 
   #attempted(alert: WaitingAlert, failure: string | undefined): void {
-    const { clock, log, metrics, random = Math.random } = this.#deps;
+    const { clock, log, metrics } = this.#deps;
     if (failure === undefined) {
       this.#remove(alert);
       metrics.sent.add(1);
@@ -120,7 +118,7 @@ export class Delivery {
     }
     if (alert.attempts === 1) log.warn(fields, "alerts: delivery failed; trying again");
     const waitMs = Math.min(maxWaitMs, firstWaitMs * 2 ** (alert.attempts - 1));
-    this.#timer = clock.after(Math.ceil((waitMs * (1 + random())) / 2), () => this.#next());
+    this.#timer = clock.after(Math.ceil((waitMs * (1 + Math.random())) / 2), () => this.#next());
   }
 
   /** The list may be shared with the delivery of the next load, which may have removed the alert. */

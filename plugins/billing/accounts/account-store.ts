@@ -3,23 +3,15 @@
  * test/contract/accounts.ts hold for it in the data folder and in PostgreSQL.
  */
 import type {
+  AccountsAdmin,
   ApiKey,
   ChangeAuthor,
   ChangeSearch,
   Failed,
-  FoundKey,
-  IssuedKey,
   KeyRecord,
-  KeySearch,
-  KeySettings,
   ModelOverride,
-  NewKey,
-  NewWorkspace,
   PlanName,
-  RotatedKey,
   Workspace,
-  WorkspaceSearch,
-  WorkspaceSettings,
 } from "sluice-gateway/services";
 
 export type { KeySettings, WorkspaceSettings } from "sluice-gateway/services";
@@ -103,7 +95,18 @@ export interface ChangePage {
  * Every method rejects with a StoreError if the store cannot be used. When its promise has resolved, or when the surrounding transaction has committed, its change and the entry in the audit log
  * are durable.
  */
-export interface AccountStore {
+export interface AccountStore extends Pick<
+  AccountsAdmin,
+  | "createKey"
+  | "findKey"
+  | "searchKeys"
+  | "setKey"
+  | "revokeKey"
+  | "rotateKey"
+  | "createWorkspace"
+  | "searchWorkspaces"
+  | "setWorkspace"
+> {
   /** Returns the key whose text has this SHA-256 (lower-case hex). */
   findByHash(hash: string): Promise<StoredKey | undefined>;
   hashOf(keyId: string): Promise<string | undefined>;
@@ -119,38 +122,12 @@ export interface AccountStore {
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
   saveUse(uses: readonly KeyUse[]): Promise<void>;
 
-  createKey(wanted: NewKey, by: ChangeAuthor): Promise<IssuedKey | Failed>;
-  findKey(id: string): Promise<KeyRecord | undefined>;
   /** Returns the keys of one workspace, or of all, oldest first. */
   listKeys(workspaceId?: string): Promise<readonly KeyRecord[]>;
-  /** Returns keys, newest first. */
-  searchKeys(search: KeySearch): Promise<readonly FoundKey[]>;
-  /**
-   * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
-   * expire earlier than the end of its overlap, but not later.
-   */
-  setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
-  /** Revokes a key. A revoked key keeps the time of its first revocation. */
-  revokeKey(id: string, by: ChangeAuthor): Promise<KeyRecord | Failed>;
-  /**
-   * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old
-   * key stays valid for `overlapMs`, but not longer than before. Only an active key without a successor can be rotated.
-   */
-  rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
-
-  createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
   /** Returns the workspace as stored. `applyDuePlan` returns it with the plan that is in force. */
   findWorkspace(id: string): Promise<Workspace | undefined>;
   /** Returns at most `limit` workspaces (default: all) as stored, oldest first. */
   listWorkspaces(limit?: number): Promise<readonly Workspace[]>;
-  /** Returns workspaces as stored, newest first. */
-  searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]>;
-  /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
-  setWorkspace(
-    id: string,
-    settings: WorkspaceSettings,
-    by: ChangeAuthor,
-  ): Promise<Workspace | Failed>;
   /** Changes to a higher plan at once and cancels a pending downgrade. */
   upgrade(id: string, plan: PlanName, by: ChangeAuthor): Promise<Workspace | Failed>;
   /** Changes to a lower plan from `pending.at` on, and replaces a pending downgrade. */

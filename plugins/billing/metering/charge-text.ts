@@ -4,7 +4,7 @@
  * The lines of the text are the id of the request, the agent's description of itself, and the pricing of an inference.
  * Missing lines at the end are omitted. Earlier releases have written a fourth line, which is ignored.
  */
-import type { Agent, ClassPrices, Pricing } from "sluice-gateway/services";
+import type { Agent, ClassPrices, Pricing, SpendAmounts } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Drawn } from "../leases/months.ts";
 
@@ -100,8 +100,8 @@ function readPricing(line: string): Pricing | undefined {
   return { network, coefficient, ...prices, tokenUsdRate: rate ?? undefined, asOf };
 }
 
-/** One settled charge. `usedMilliCu` is the sum of the three draws. */
-export interface UsageRow {
+/** One settled charge. Counts of tokens that are not known are 0. */
+export interface UsageRow extends Omit<SpendAmounts, "calls"> {
   /**
    * Unique and stable id. It consists of the journal's id, the number of the commit and the position in the commit.
    */
@@ -118,15 +118,6 @@ export interface UsageRow {
   readonly agent: Agent | undefined;
   /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
-  readonly usedMilliCu: number;
-  readonly includedMilliCu: number;
-  readonly purchasedMilliCu: number;
-  readonly overageMilliCu: number;
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  /** 0 if it is not known. The same holds for `reasoningTokens`. */
-  readonly cachedTokens: number;
-  readonly reasoningTokens: number;
   readonly estimated: boolean;
   readonly outcome: string;
   /** Path of the route. Undefined in charges of releases that did not record it. */

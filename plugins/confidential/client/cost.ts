@@ -5,7 +5,10 @@ import type { UsageReport } from "../protocol/usage-report.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import { countsOf } from "../protocol/text-frames.ts";
 
-/** Prices per token of each class, in billionths of the native token. */
+/**
+ * Prices per token of each class, in billionths of the native token. This type and the next are not those of
+ * `sluice-gateway/services`, whose declarations need the types of Node.
+ */
 export interface ClassPrices {
   readonly prompt: string;
   readonly cached: string;

@@ -5,7 +5,6 @@
 import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { SignedPolicy } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import type { EvidencePolicyConfig } from "../enclave-workers/options.ts";
 import { readBytes } from "../protocol/encoding.ts";
 import { nodeSuite, signerFrom } from "../protocol/node-crypto.ts";
 import {
@@ -15,6 +14,7 @@ import {
   type NetworkPolicy,
 } from "../protocol/policy-document.ts";
 import type { Signer } from "../protocol/suite.ts";
+import type { VerificationPolicy } from "../verify/policy.ts";
 
 const validMs = 7 * 86_400_000;
 /** Interval at which a new document is signed. */
@@ -28,7 +28,7 @@ export function policySigner(seal: Seal): Signer {
 interface DescribedNetwork {
   readonly name: string;
   /** Undefined if the gateway decrypts the sessions. */
-  readonly evidence: EvidencePolicyConfig | undefined;
+  readonly evidence: VerificationPolicy | undefined;
 }
 
 /**
@@ -85,7 +85,7 @@ export async function readSignedPolicy(
 /** Describes a network. A document cannot express that any image is allowed, so it then lists none. */
 function describe({ evidence }: DescribedNetwork): NetworkPolicy {
   if (evidence === undefined) return { termination: "gateway" };
-  const { imageHashes, mrseam, advisories, minTcbEvaluation, sevSnp } = evidence;
+  const { imageHashes, mrseam = [], advisories = [], minTcbEvaluation, sevSnp } = evidence;
   return {
     termination: "worker",
     worker: {
@@ -93,8 +93,8 @@ function describe({ evidence }: DescribedNetwork): NetworkPolicy {
       mrseam,
       advisories,
       ...(minTcbEvaluation !== undefined && { min_tcb_evaluation: minTcbEvaluation }),
-      ...(sevSnp !== undefined && {
-        sev_snp: { min_tcb: sevSnp.minTcb, require_crl: sevSnp.requireCrl },
+      ...(sevSnp?.minTcb !== undefined && {
+        sev_snp: { min_tcb: sevSnp.minTcb, require_crl: sevSnp.requireCrl ?? true },
       }),
     },
   };

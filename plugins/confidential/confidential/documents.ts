@@ -18,17 +18,8 @@ export function showEvidence(x: Exchange, confidential: Confidential): Reply {
   const hex = digestPattern.exec(x.request.params["digest"] ?? "")?.[1];
   const evidence = hex === undefined ? undefined : confidential.evidence(`sha256:${hex}`);
   if (evidence === undefined) return refuse("GATEWAY_NOT_FOUND");
-  return {
-    status: 200,
-    // The URL contains the digest, so the content never changes.
-    headers: [
-      "content-type",
-      "application/json",
-      "cache-control",
-      "public, max-age=3600, immutable",
-    ],
-    body: JSON.stringify(evidence),
-  };
+  // The URL contains the digest, so the content never changes.
+  return documentReply(evidence, "public, max-age=3600, immutable");
 }
 
 /** `GET /.well-known/confidential-policy.json`. Throws if the document in the options cannot be served. */
@@ -56,17 +47,11 @@ async function readJson(file: string): Promise<unknown> {
 }
 
 function policyReply(policy: SignedPolicy): Reply {
-  return {
-    status: 200,
-    headers: [
-      "content-type",
-      "application/json",
-      "cache-control",
-      "public, max-age=60",
-      // The document is signed, and pages of any origin may read it.
-      "access-control-allow-origin",
-      "*",
-    ],
-    body: JSON.stringify(policy),
-  };
+  // The document is signed, and pages of any origin may read it.
+  return documentReply(policy, "public, max-age=60", "access-control-allow-origin", "*");
+}
+
+function documentReply(document: unknown, cache: string, ...more: readonly string[]): Reply {
+  const headers = ["content-type", "application/json", "cache-control", cache, ...more];
+  return { status: 200, headers, body: JSON.stringify(document) };
 }

@@ -4,15 +4,16 @@ import type { OpenNetwork, ListedWorker, NetworkConfig, Transport } from "sluice
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
+import type { VerificationPolicy } from "../verify/policy.ts";
 import { createEnclaveState, type EnclaveState, type EnclaveDeps } from "./enclave-state.ts";
 import { openStream } from "./open-stream.ts";
-import { evidencePolicies, type EvidencePolicyConfig, type Options } from "./options.ts";
+import { evidencePolicies, type Options } from "./options.ts";
 import { policyOf, type PolicyFor } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
   /** The evidence policies of the networks of kind `enclave`, by name of the network. */
-  readonly policies: ReadonlyMap<string, EvidencePolicyConfig>;
+  readonly policies: ReadonlyMap<string, VerificationPolicy>;
   /** The state about enclaves. It outlives a reload. */
   readonly state: EnclaveState;
   /** Opens a session with a worker of a network of kind `enclave`. `helloBytes`: the `hello` frame as received. */
@@ -55,7 +56,7 @@ class EnclaveTransport implements Transport {
   readonly #policyFor: PolicyFor;
   readonly #deps: EnclaveDeps;
 
-  constructor(config: NetworkConfig, policy: EvidencePolicyConfig, deps: EnclaveDeps) {
+  constructor(config: NetworkConfig, policy: VerificationPolicy, deps: EnclaveDeps) {
     this.#config = config;
     this.#policyFor = policyOf(policy);
     this.#deps = deps;

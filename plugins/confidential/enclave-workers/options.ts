@@ -2,6 +2,8 @@
 import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
+import { snpPolicyOf, type SevSnpMember } from "../protocol/sev-snp-policy.ts";
+import type { VerificationPolicy } from "../verify/policy.ts";
 
 /** An entry of the section `networks` after validation. Undefined members could not be read. */
 interface Entry {
@@ -22,51 +24,14 @@ interface EvidenceEntry {
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
   readonly platforms?: readonly string[];
-  readonly sev_snp?: {
-    readonly min_tcb: "any" | SnpMinimumsConfig;
-    readonly require_crl: boolean;
-  };
+  readonly sev_snp?: SevSnpMember;
 }
-
-/** Conditions that the evidence of a network's enclaves must meet before they receive a request. */
-export interface EvidencePolicyConfig {
-  /** `simulated`: evidence without hardware, for development. */
-  readonly kind: "hardware" | "simulated";
-  /** Accepted test roots of simulated evidence, DER in base64. */
-  readonly roots: readonly string[];
-  /** Accepted SHA-256 hashes, in lower-case hex. */
-  readonly imageHashes: readonly string[] | "any";
-  /** Accepted TDX modules, in lower-case hex. If empty, the modules that Intel reports as up to date. */
-  readonly mrseam: readonly string[];
-  /** Advisories that are accepted on a platform that needs software hardening. */
-  readonly advisories: readonly string[];
-  /** Minimum `tcbEvaluationDataNumber` of TDX collateral. */
-  readonly minTcbEvaluation: number | undefined;
-  /** Accepted PPIDs or chip ids, in lower-case hex. Undefined if any machine is accepted. */
-  readonly platforms: readonly string[] | undefined;
-  /** Conditions for SEV-SNP evidence. Undefined if no SEV-SNP evidence is accepted. */
-  readonly sevSnp: SevSnpConfig | undefined;
-}
-
-/** Conditions for SEV-SNP evidence. `any` and `false` disable a check. */
-interface SevSnpConfig {
-  /** Minimum security patch levels per product. */
-  readonly minTcb: "any" | SnpMinimumsConfig;
-  /** True if evidence must contain AMD's current revocation list. */
-  readonly requireCrl: boolean;
-}
-
-type SnpPart = "fmc" | "bootloader" | "tee" | "snp" | "microcode";
-
-type SnpMinimumsConfig = Readonly<
-  Partial<Record<"Milan" | "Genoa" | "Turin", Readonly<Partial<Record<SnpPart, number>>>>>
->;
 
 /** Returns the evidence policies of the enabled networks of a kind, by name of the network. */
 export function evidencePolicies(
   { networks }: Options,
   kind = "enclave",
-): Map<string, EvidencePolicyConfig> {
+): Map<string, VerificationPolicy> {
   return new Map(
     Object.entries(networks).flatMap(([name, network]) =>
       network?.kind === kind && network.url !== undefined
@@ -77,17 +42,17 @@ export function evidencePolicies(
 }
 
 /** Simulated evidence may have any image, because anyone who has the seed can create evidence for every image. */
-function evidencePolicy(entry: EvidenceEntry): EvidencePolicyConfig {
+function evidencePolicy(entry: EvidenceEntry): VerificationPolicy {
   const { kind, roots, mrseam, advisories, platforms, sev_snp: snp } = entry;
+  const minTcbEvaluation = entry.min_tcb_evaluation;
   return {
-    kind,
-    roots,
     imageHashes: entry.image_hashes ?? (kind === "simulated" ? "any" : []),
     mrseam,
     advisories,
-    minTcbEvaluation: entry.min_tcb_evaluation,
-    platforms,
-    sevSnp: snp && { minTcb: snp.min_tcb, requireCrl: snp.require_crl },
+    ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),
+    ...(platforms !== undefined && { platforms }),
+    ...(snp !== undefined && { sevSnp: snpPolicyOf(snp) }),
+    ...(kind === "simulated" && { allowSimulated: true, simulatedRoots: roots }),
   };
 }
 
@@ -97,16 +62,17 @@ export function evidenceFaults(
   deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,
 ): SectionFault[] {
   const isAllowed = simulatedAllowed(deployment.environment, deployment);
-  return [...evidencePolicies(options)].flatMap(([name, { kind, imageHashes }]) => {
-    const problem =
-      kind === "simulated"
+  return [...evidencePolicies(options)].flatMap(
+    ([name, { allowSimulated = false, imageHashes }]) => {
+      const problem = allowSimulated
         ? !isAllowed && "has simulated evidence, which is not allowed in prod"
         : imageHashes.length === 0 && "has no `image_hashes`, which list the accepted images";
-    if (problem === false) return [];
-    return {
-      pointer: `/networks/${pointerKey(name)}/evidence`,
-      code: "SLUICE_NETWORK_EVIDENCE",
-      message: `networks.${name} ${problem}`,
-    };
-  });
+      if (problem === false) return [];
+      return {
+        pointer: `/networks/${pointerKey(name)}/evidence`,
+        code: "SLUICE_NETWORK_EVIDENCE",
+        message: `networks.${name} ${problem}`,
+      };
+    },
+  );
 }

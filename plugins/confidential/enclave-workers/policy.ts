@@ -1,28 +1,16 @@
-/** Converts the evidence policy of a network in pipeline.yaml to the form that the verifier uses. */
+/** The roots of simulated evidence, for networks that accept it from any root. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
-import type { EvidencePolicyConfig } from "./options.ts";
 
 /** Returns the policy for one piece of evidence. `evidence`: parsed JSON from a worker. */
 export type PolicyFor = (evidence: unknown) => VerificationPolicy;
 
-export function policyOf(config: EvidencePolicyConfig): PolicyFor {
-  const { kind, roots, imageHashes, mrseam, advisories, minTcbEvaluation, platforms } = config;
-  const { sevSnp } = config;
-  const policy: VerificationPolicy = {
-    imageHashes,
-    mrseam,
-    advisories,
-    ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),
-    ...(platforms !== undefined && { platforms }),
-    ...(sevSnp !== undefined && { sevSnp }),
-  };
-  if (kind === "hardware") return () => policy;
-  const simulated = { ...policy, allowSimulated: true, simulatedRoots: roots };
-  if (roots.length > 0) return () => simulated;
-  // If simulations are accepted and no root is configured, the root in the simulation itself is used.
-  return (evidence) => ({ ...simulated, simulatedRoots: rootsWithin(evidence) });
+/** Simulated evidence is checked against its own root if the network accepts it and has no roots. */
+export function policyOf(policy: VerificationPolicy): PolicyFor {
+  const { allowSimulated = false, simulatedRoots = [] } = policy;
+  if (!allowSimulated || simulatedRoots.length > 0) return () => policy;
+  return (evidence) => ({ ...policy, simulatedRoots: rootsWithin(evidence) });
 }
 
 /** Returns the last certificate of a simulation's own chain, as DER in base64. */

@@ -2,10 +2,12 @@
  * The certificates and revocation lists of a simulated TDX platform. They have the same structure as Intel's, under a
  * root whose name marks it as a simulation.
  */
-import { joinBytes } from "../verify/binary-text.ts";
+import { AsnEnumeratedConverter, AsnIntegerConverter, OctetString } from "@peculiar/asn1-schema";
+import * as x509 from "@peculiar/asn1-x509";
+import { EcdsaSignature, Fields, writeAsn1 } from "../verify/asn1.ts";
+import { joinBytes, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { simulatedRootName } from "../verify/simulation.ts";
-import * as der from "./der-writer.ts";
 import { deriveBytes, deriveKey } from "./simulated-keys.ts";
 import type { SigningKey } from "./simulated-keys.ts";
 
@@ -13,8 +15,7 @@ export interface CertifiedKey {
   readonly key: SigningKey;
   /** DER. */
   readonly certificate: Bytes;
-  /** DER. */
-  readonly name: Bytes;
+  readonly name: x509.Name;
   /** Serial number, big endian. */
   readonly serial: Bytes;
 }
@@ -39,17 +40,23 @@ export const simulatedMachine = {
   cpuSvn: new Uint8Array(16).fill(5),
 } as const;
 
-const validFrom = Date.UTC(2020, 0, 1);
-const validTo = Date.UTC(2049, 11, 31);
-const ecdsaSha256 = der.sequence(der.objectId("1.2.840.10045.4.3.2"));
-const p256 = der.sequence(der.objectId("1.2.840.10045.2.1"), der.objectId("1.2.840.10045.3.1.7"));
+const validity = new x509.Validity({
+  notBefore: new Date(Date.UTC(2020, 0, 1)),
+  notAfter: new Date(Date.UTC(2049, 11, 31)),
+});
+const ecdsaSha256 = new x509.AlgorithmIdentifier({ algorithm: "1.2.840.10045.4.3.2" });
+const p256 = new x509.AlgorithmIdentifier({
+  algorithm: "1.2.840.10045.2.1",
+  // The object identifier 1.2.840.10045.3.1.7.
+  parameters: Uint8Array.of(6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7).buffer,
+});
 const sgx = "1.2.840.113741.1.13.1";
 
 /** `seed`: 32 bytes. */
 export function createPki(seed: Uint8Array): SimulatedPki {
   const root = certify(seed, "root", simulatedRootName, authorityExtensions(1));
   const authority = certify(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
-  const machine = [...leafExtensions(), extension(sgx, false, sgxValue(seed))];
+  const machine = [...leafExtensions(), extension(sgx, sgxValue(seed), false)];
   const pck = certify(seed, "pck", "SIMULATED PCK", machine, authority);
   const signer = certify(seed, "signer", "SIMULATED TCB Signing", leafExtensions(), root);
   return { root, authority, pck, signer, attestation: deriveKey(seed, "attestation") };
@@ -60,25 +67,32 @@ function certify(
   seed: Uint8Array,
   role: string,
   commonName: string,
-  extensions: readonly Bytes[],
+  extensions: x509.Extension[],
   issuer?: CertifiedKey,
 ): CertifiedKey {
   const key = deriveKey(seed, role);
-  const name = writeName(commonName);
+  const name = nameOf(commonName);
   // The serial number is positive and does not start with a zero.
   const serial = deriveBytes(seed, `serial ${role}`, 16);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
-  const body = der.sequence(
-    der.writeDer(0xa0, der.smallInteger(2)),
-    der.integer(serial),
-    ecdsaSha256,
-    issuer?.name ?? name,
-    der.sequence(der.utcTime(validFrom), der.utcTime(validTo)),
-    name,
-    der.sequence(p256, der.bitString(joinBytes(Uint8Array.of(4), key.point))),
-    der.writeDer(0xa3, der.sequence(...extensions)),
+  const tbsCertificate = new x509.TBSCertificate({
+    version: x509.Version.v3,
+    serialNumber: serial.buffer,
+    signature: ecdsaSha256,
+    issuer: issuer?.name ?? name,
+    validity,
+    subject: name,
+    subjectPublicKeyInfo: new x509.SubjectPublicKeyInfo({
+      algorithm: p256,
+      subjectPublicKey: joinBytes(Uint8Array.of(4), key.point).buffer,
+    }),
+    extensions: new x509.Extensions(extensions),
+  });
+  const signatureValue = signatureOf(tbsCertificate, issuer?.key ?? key);
+  const certificate = writeAsn1(
+    new x509.Certificate({ tbsCertificate, signatureAlgorithm: ecdsaSha256, signatureValue }),
   );
-  return { key, name, serial, certificate: seal(body, issuer?.key ?? key) };
+  return { key, name, serial, certificate };
 }
 
 /** Times are in milliseconds since 1970. */
@@ -88,81 +102,87 @@ export function revocationList(
   thisUpdate: number,
   nextUpdate: number,
 ): Bytes {
-  const entries = revoked.map(({ serial }) =>
-    der.sequence(der.integer(serial), der.utcTime(thisUpdate)),
+  const entries = revoked.map(
+    ({ serial }) =>
+      new x509.RevokedCertificate({
+        userCertificate: serial.buffer,
+        revocationDate: new x509.Time(thisUpdate),
+      }),
   );
-  const body = der.sequence(
-    der.smallInteger(1),
-    ecdsaSha256,
-    issuer.name,
-    der.utcTime(thisUpdate),
-    der.utcTime(nextUpdate),
+  const tbsCertList = new x509.TBSCertList({
+    version: x509.Version.v2,
+    signature: ecdsaSha256,
+    issuer: issuer.name,
+    thisUpdate: new x509.Time(thisUpdate),
+    nextUpdate: new x509.Time(nextUpdate),
     // RFC 5280, 5.1.2.6: an empty list is omitted.
-    ...(entries.length > 0 ? [der.sequence(...entries)] : []),
+    ...(entries.length > 0 && { revokedCertificates: entries }),
+  });
+  const signature = signatureOf(tbsCertList, issuer.key);
+  return writeAsn1(
+    new x509.CertificateList({ tbsCertList, signatureAlgorithm: ecdsaSha256, signature }),
   );
-  return seal(body, issuer.key);
 }
 
-function seal(body: Bytes, key: SigningKey): Bytes {
-  const signature = key.sign(body);
-  const pair = der.sequence(
-    der.integer(signature.subarray(0, 32)),
-    der.integer(signature.subarray(32)),
-  );
-  return der.sequence(body, ecdsaSha256, der.bitString(pair));
+function signatureOf(body: object, key: SigningKey): ArrayBuffer {
+  const signature = key.sign(writeAsn1(body));
+  const pair = new EcdsaSignature();
+  pair.r = BigInt(`0x${toHex(signature.subarray(0, 32))}`);
+  pair.s = BigInt(`0x${toHex(signature.subarray(32))}`);
+  return writeAsn1(pair).buffer;
 }
 
-function writeName(commonName: string): Bytes {
-  const utf8String = 0x0c;
-  const value = der.writeDer(utf8String, new TextEncoder().encode(commonName));
-  return der.sequence(der.writeDer(der.derTags.set, der.sequence(der.objectId("2.5.4.3"), value)));
+function nameOf(commonName: string): x509.Name {
+  const value = new x509.AttributeValue({ utf8String: commonName });
+  const attribute = new x509.AttributeTypeAndValue({ type: "2.5.4.3", value });
+  return new x509.Name([new x509.RelativeDistinguishedName([attribute])]);
 }
 
-function extension(id: string, isCritical: boolean, value: Bytes): Bytes {
-  const flag = isCritical
-    ? der.writeDer(der.derTags.boolean, Uint8Array.of(0xff))
-    : new Uint8Array(0);
-  return der.sequence(der.objectId(id), flag, der.octetString(value));
+function extension(extnID: string, value: object, critical = true): x509.Extension {
+  return new x509.Extension({ extnID, critical, extnValue: new OctetString(writeAsn1(value)) });
 }
 
-/**
- * Basic constraints with the maximum number of intermediate authorities, and the key usage for signing certificates and
- * revocation lists.
- */
-function authorityExtensions(pathLength: number): readonly Bytes[] {
-  const isAuthority = der.writeDer(der.derTags.boolean, Uint8Array.of(0xff));
-  const constraints = der.sequence(isAuthority, der.smallInteger(pathLength));
+/** `pathLength`: maximum number of intermediate authorities. */
+function authorityExtensions(pathLength: number): x509.Extension[] {
+  const usage = new x509.KeyUsage(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign);
   return [
-    extension("2.5.29.19", true, constraints),
-    extension("2.5.29.15", true, der.writeDer(der.derTags.bitString, Uint8Array.of(1, 0x06))),
+    extension(
+      x509.id_ce_basicConstraints,
+      new x509.BasicConstraints({ cA: true, pathLenConstraint: pathLength }),
+    ),
+    extension(x509.id_ce_keyUsage, usage),
   ];
 }
 
-/** The key usage: digital signatures. */
-function leafExtensions(): readonly Bytes[] {
-  return [
-    extension("2.5.29.15", true, der.writeDer(der.derTags.bitString, Uint8Array.of(7, 0x80))),
-  ];
+function leafExtensions(): x509.Extension[] {
+  return [extension(x509.id_ce_keyUsage, new x509.KeyUsage(x509.KeyUsageFlags.digitalSignature))];
 }
 
 /** The SGX extension of Intel's certificates: PPID, TCB, PCE id, FMSPC and type. */
-function sgxValue(seed: Uint8Array): Bytes {
+function sgxValue(seed: Uint8Array): Fields {
   const { fmspc, pceId, pceSvn, cpuSvn } = simulatedMachine;
-  const field = (id: string, value: Bytes): Bytes =>
-    der.sequence(der.objectId(`${sgx}.${id}`), value);
-  const components = [...cpuSvn].map((svn, at) => field(`2.${at + 1}`, der.smallInteger(svn)));
-  const tcb = der.sequence(
+  const integer = (value: number): object => AsnIntegerConverter.toASN(value);
+  const components = [...cpuSvn].map((svn, at) => field(`2.${at + 1}`, integer(svn)));
+  const tcb = new Fields([
     ...components,
-    field("2.17", der.smallInteger(pceSvn)),
-    field("2.18", der.octetString(cpuSvn)),
-  );
-  return der.sequence(
-    field("1", der.octetString(deriveBytes(seed, "ppid", 16))),
+    field("2.17", integer(pceSvn)),
+    field("2.18", new OctetString(cpuSvn)),
+  ]);
+  return new Fields([
+    field("1", new OctetString(deriveBytes(seed, "ppid", 16))),
     field("2", tcb),
-    field("3", der.octetString(Buffer.from(pceId, "hex"))),
-    field("4", der.octetString(Buffer.from(fmspc, "hex"))),
-    field("5", der.writeDer(der.derTags.enumerated, Uint8Array.of(0))),
-  );
+    field("3", new OctetString(Buffer.from(pceId, "hex"))),
+    field("4", new OctetString(Buffer.from(fmspc, "hex"))),
+    field("5", AsnEnumeratedConverter.toASN(0)),
+  ]);
+}
+
+function field(id: string, value: object): x509.AttributeTypeAndValue {
+  const anyValue = writeAsn1(value).buffer;
+  return new x509.AttributeTypeAndValue({
+    type: `${sgx}.${id}`,
+    value: new x509.AttributeValue({ anyValue }),
+  });
 }
 
 /** Returns the certificates in PEM, formatted like OpenSSL's output. */

@@ -2,11 +2,7 @@
 import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import type { ConnectOptions } from "../client/client.ts";
-import {
-  evidencePolicies,
-  type EvidencePolicyConfig,
-  type Options as EvidenceOptions,
-} from "../enclave-workers/options.ts";
+import { evidencePolicies, type Options as EvidenceOptions } from "../enclave-workers/options.ts";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 
 /** The member `stream` after validation. */
@@ -72,31 +68,20 @@ export function sealedConfigs(options: Options): Map<string, SealedConfig> {
       const { stream = {}, evidence } = options.networks[name] ?? {};
       // The policy has a default for simulated evidence, which would replace the images of the policy document.
       const imageHashes = evidence?.image_hashes;
+      const { policy_key: policyKey, termination } = stream;
+      const { imageHashes: _, mrseam = [], advisories = [], ...rest } = policy;
+      // Members that are not configured are missing, so that those of the policy document apply.
       const accepted = {
-        ...acceptedEvidence(policy, stream),
+        ...rest,
+        ...(policyKey !== undefined && { policyKey }),
+        ...(termination !== undefined && { termination }),
         ...(imageHashes !== undefined && { imageHashes }),
+        ...(mrseam.length > 0 && { mrseam }),
+        ...(advisories.length > 0 && { advisories }),
       };
       return [name, { stream, accepted }];
     }),
   );
-}
-
-/** Members that are not configured are missing, so that those of the policy document apply. */
-function acceptedEvidence(
-  policy: EvidencePolicyConfig,
-  { policy_key: policyKey, termination }: StreamConfig,
-): Partial<ConnectOptions> {
-  const { kind, roots, mrseam, advisories, minTcbEvaluation, platforms, sevSnp } = policy;
-  return {
-    ...(policyKey !== undefined && { policyKey }),
-    ...(termination !== undefined && { termination }),
-    ...(mrseam.length > 0 && { mrseam }),
-    ...(advisories.length > 0 && { advisories }),
-    ...(minTcbEvaluation !== undefined && { minTcbEvaluation }),
-    ...(platforms !== undefined && { platforms }),
-    ...(sevSnp !== undefined && { sevSnp }),
-    ...(kind === "simulated" && { allowSimulated: true, simulatedRoots: roots }),
-  };
 }
 
 /** A network must pin something: otherwise nothing says which images may read its prompts. */

@@ -27,6 +27,29 @@ export function checker(schema: object): (value: unknown) => string | undefined 
   };
 }
 
+/** `wrong`: the reason why the body is invalid. */
+export type ReadBody<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
+
+/** Returns a function that reads a body with these members, of which the first are required. */
+export function body<T>(
+  required: readonly string[],
+  properties: object,
+  more: object = {},
+): ReadBody<T> {
+  const check = checker({
+    type: "object",
+    properties,
+    required,
+    additionalProperties: false,
+    ...more,
+  });
+  return (value) => {
+    const wrong = check(value);
+    // The schema and the type are equivalent.
+    return wrong === undefined ? { value: value as T } : { wrong };
+  };
+}
+
 /** Returns the parameters of a query. Undefined if one is unknown or repeated. The caller checks the values. */
 export function queryOf(
   url: string,

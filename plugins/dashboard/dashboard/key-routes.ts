@@ -13,7 +13,7 @@ import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
 import { perMinute } from "./rates.ts";
 import { limited } from "./workspace-rate.ts";
-import { mayGrant, readKeyChange, readOverlapMs, readWantedKey } from "./wanted-key.ts";
+import { limitsOf, mayGrant, readKeyChange, readRotation, readWantedKey } from "./wanted-key.ts";
 
 const maxKeys = 100;
 const maxTextLength = 100;
@@ -128,7 +128,6 @@ async function create(
     const message = "only a platform administrator can grant platform:admin";
     return refused("GATEWAY_PERMISSION_DENIED", message);
   }
-  const expiresIn = wanted.expires_in_seconds;
   const { admin } = deps.accounts;
   const issued = await admin.createKey(
     {
@@ -136,11 +135,7 @@ async function create(
       name: wanted.name,
       environment: deps.environment,
       capabilities: wanted.capabilities,
-      rpsLimit: wanted.rps_limit,
-      cuLimit24hMilli: wanted.cu_limit_24h_milli,
-      cuLimit30dMilli: wanted.cu_limit_30d_milli,
-      allowedAddresses: wanted.allowed_addresses,
-      expiresAt: expiresIn === undefined ? undefined : by.at + expiresIn * 1000,
+      ...limitsOf<never>(wanted, by.at),
     },
     by,
   );
@@ -180,17 +175,12 @@ const edit: KeyWork = async ({ accounts: { admin } }, key, body, by, viewer) => 
     const message = "only a platform administrator can grant platform:admin";
     return refused("GATEWAY_PERMISSION_DENIED", message);
   }
-  const expiresIn = wanted.expires_in_seconds;
   const changed = await admin.setKey(
     key.id,
     {
       name: wanted.name,
       capabilities: wanted.capabilities,
-      rpsLimit: wanted.rps_limit,
-      cuLimit24hMilli: wanted.cu_limit_24h_milli,
-      cuLimit30dMilli: wanted.cu_limit_30d_milli,
-      allowedAddresses: wanted.allowed_addresses,
-      expiresAt: typeof expiresIn === "number" ? by.at + expiresIn * 1000 : expiresIn,
+      ...limitsOf(wanted, by.at),
     },
     by,
   );
@@ -199,9 +189,9 @@ const edit: KeyWork = async ({ accounts: { admin } }, key, body, by, viewer) => 
 };
 
 const rotate: KeyWork = async ({ accounts: { admin } }, key, body, by) => {
-  const read = readOverlapMs(body);
+  const read = readRotation(body);
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
-  const issued = await admin.rotateKey(key.id, read.value, by);
+  const issued = await admin.rotateKey(key.id, read.value.overlap_seconds * 1000, by);
   if ("failed" in issued) return refusedAs(issued);
   return {
     status: 201,

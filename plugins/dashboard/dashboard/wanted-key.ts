@@ -1,16 +1,26 @@
-/** Reads the form for a new key, and decides which capabilities a viewer may grant. */
-import { capabilities, type Capability } from "sluice-gateway/services";
-import { checker } from "./input.ts";
+/** Reads the forms for new and changed keys, and decides which capabilities a viewer may grant. */
+import { capabilities, type Capability, type KeySettings } from "sluice-gateway/services";
+import { body } from "./input.ts";
 
-export interface WantedKey {
+/** `None`: `null` if a form can remove limits. */
+interface KeyLimits<None extends null> {
+  readonly rps_limit?: number | None;
+  readonly cu_limit_24h_milli?: number | None;
+  readonly cu_limit_30d_milli?: number | None;
+  readonly allowed_addresses?: readonly string[] | None;
+  readonly expires_in_seconds?: number | None;
+}
+
+interface WantedKey extends KeyLimits<never> {
   readonly workspace_id: string;
   readonly name: string;
   readonly capabilities: readonly Capability[];
-  readonly rps_limit?: number;
-  readonly cu_limit_24h_milli?: number;
-  readonly cu_limit_30d_milli?: number;
-  readonly allowed_addresses?: readonly string[];
-  readonly expires_in_seconds?: number;
+}
+
+/** Members that are missing are not changed. `null` removes a limit. */
+interface KeyChange extends KeyLimits<null> {
+  readonly name?: string;
+  readonly capabilities?: readonly Capability[];
 }
 
 const amount = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER };
@@ -39,74 +49,45 @@ const keyMembers = {
   expires_in_seconds: { type: "integer", minimum: 1, maximum: maxSeconds },
 };
 
-const checkWantedKey = checker({
-  type: "object",
-  properties: {
-    workspace_id: { type: "string", minLength: 1, maxLength: 64 },
-    ...keyMembers,
-  },
-  required: ["workspace_id", "name", "capabilities"],
-  additionalProperties: false,
+export const readWantedKey = body<WantedKey>(["workspace_id", "name", "capabilities"], {
+  workspace_id: { type: "string", minLength: 1, maxLength: 64 },
+  ...keyMembers,
 });
 
-const nullable = (schema: object): object => ({ anyOf: [schema, { type: "null" }] });
 const { name, capabilities: capabilityList, ...limits } = keyMembers;
+const limitsOrNull = Object.entries(limits).map(([limit, schema]): [string, object] => [
+  limit,
+  { anyOf: [schema, { type: "null" }] },
+]);
 
-const checkKeyChange = checker({
-  type: "object",
-  properties: {
-    name,
-    capabilities: capabilityList,
-    rps_limit: nullable(limits.rps_limit),
-    cu_limit_24h_milli: nullable(amount),
-    cu_limit_30d_milli: nullable(amount),
-    allowed_addresses: nullable(limits.allowed_addresses),
-    expires_in_seconds: nullable(limits.expires_in_seconds),
-  },
-  minProperties: 1,
-  additionalProperties: false,
+export const readKeyChange = body<KeyChange>(
+  [],
+  { name, capabilities: capabilityList, ...Object.fromEntries(limitsOrNull) },
+  { minProperties: 1 },
+);
+
+/** `overlap_seconds`: how long the old key remains valid. */
+export const readRotation = body<{ readonly overlap_seconds: number }>(["overlap_seconds"], {
+  overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
 });
 
-const checkOverlap = checker({
-  type: "object",
-  properties: {
-    overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
-  },
-  required: ["overlap_seconds"],
-  additionalProperties: false,
-});
+type Limits<None> = {
+  readonly [Limit in Exclude<keyof KeySettings, "name" | "capabilities">]:
+    | NonNullable<KeySettings[Limit]>
+    | None
+    | undefined;
+};
 
-/** `wrong`: the reason why the body is invalid. */
-export function readWantedKey(body: unknown): { value: WantedKey } | { wrong: string } {
-  const wrong = checkWantedKey(body);
-  // The schema and the type are equivalent.
-  return wrong === undefined ? { value: body as WantedKey } : { wrong };
-}
-
-/** Members that are missing are not changed. `null` removes a limit. */
-export interface KeyChange {
-  readonly name?: string;
-  readonly capabilities?: readonly Capability[];
-  readonly rps_limit?: number | null;
-  readonly cu_limit_24h_milli?: number | null;
-  readonly cu_limit_30d_milli?: number | null;
-  readonly allowed_addresses?: readonly string[] | null;
-  readonly expires_in_seconds?: number | null;
-}
-
-/** `wrong`: the reason why the body is invalid. */
-export function readKeyChange(body: unknown): { value: KeyChange } | { wrong: string } {
-  const wrong = checkKeyChange(body);
-  // The schema and the type are equivalent.
-  return wrong === undefined ? { value: body as KeyChange } : { wrong };
-}
-
-/** Reads how long the old key remains valid, in milliseconds. */
-export function readOverlapMs(body: unknown): { value: number } | { wrong: string } {
-  const wrong = checkOverlap(body);
-  if (wrong !== undefined) return { wrong };
-  // The schema has checked the type.
-  return { value: (body as { readonly overlap_seconds: number }).overlap_seconds * 1000 };
+/** `at`: time of the change in milliseconds since 1970, from which the lifetime of the key counts. */
+export function limitsOf<None extends null>(wanted: KeyLimits<None>, at: number): Limits<None> {
+  const { expires_in_seconds: expiresIn } = wanted;
+  return {
+    rpsLimit: wanted.rps_limit,
+    cuLimit24hMilli: wanted.cu_limit_24h_milli,
+    cuLimit30dMilli: wanted.cu_limit_30d_milli,
+    allowedAddresses: wanted.allowed_addresses,
+    expiresAt: typeof expiresIn === "number" ? at + expiresIn * 1000 : expiresIn,
+  };
 }
 
 /**

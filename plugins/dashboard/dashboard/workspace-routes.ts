@@ -10,7 +10,7 @@ import {
   type ChangeWork,
   type Outcome,
 } from "./change.ts";
-import { checker, pageOf, queryOf } from "./input.ts";
+import { body, pageOf, queryOf, type ReadBody } from "./input.ts";
 import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
@@ -51,18 +51,6 @@ const isAmount = body<{ readonly amount_cu_milli: number }>(["amount_cu_milli"],
   amount_cu_milli: amount,
 });
 const isNothing = body<object>([], {});
-
-type ReadBody<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
-
-/** Returns a function that reads a body with these members, of which the first are required. */
-function body<T>(required: readonly string[], properties: object): ReadBody<T> {
-  const check = checker({ type: "object", properties, required, additionalProperties: false });
-  return (value) => {
-    const wrong = check(value);
-    // The schema and the type are equivalent.
-    return wrong === undefined ? { value: value as T } : { wrong };
-  };
-}
 
 export function workspaceRoutes(add: AddRoute, deps: DashboardDeps): void {
   const { admin, workspaces } = deps.accounts;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import { Readable } from "node:stream";
-import { test } from "node:test";
+import { test, mock } from "node:test";
 import {
   Delivery,
   maxWaiting,
@@ -22,6 +22,8 @@ interface Attempt {
   readonly body: string;
 }
 
+mock.method(Math, "random", () => 1);
+
 /** The response to an attempt: a status, `down` (no connection), or `silent` (no response until the signal aborts). */
 type Response = number | "down" | "silent";
 
@@ -39,7 +41,6 @@ function bench(respond: (attempt: Attempt) => Response, waiting: WaitingAlert[] 
       clock,
       log,
       metrics: alertMetrics(metrics),
-      random: () => 1,
       async send(url, { headers = {}, body, signal }) {
         const attempt = { url, headers, body: Buffer.from(body ?? []).toString() };
         attempts.push(attempt);

@@ -23,8 +23,6 @@ export interface ExporterDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: ExportMetrics;
-  /** Returns a number from 0 to 1. Only for tests. */
-  readonly random?: () => number;
 }
 
 /** Maximum time for a response of the sink. */
@@ -166,11 +164,10 @@ export class Exporter {
   }
 
   #backoff(reason: "journal" | "sink", minMs: number): number {
-    const { metrics, random = Math.random } = this.#deps;
-    metrics.failed(reason).add(1);
+    this.#deps.metrics.failed(reason).add(1);
     const maxMs = Math.min(maxWaitMs, firstWaitMs * 2 ** this.#failures);
     this.#failures++;
-    return minMs + Math.ceil(random() * maxMs);
+    return minMs + Math.ceil(Math.random() * maxMs);
   }
 }
 

@@ -1,7 +1,6 @@
 /** The policy document that a gateway signs itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EvidencePolicyConfig } from "../../../../plugins/confidential/enclave-workers/options.ts";
 import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { readPolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import {
@@ -9,6 +8,7 @@ import {
   policySigner,
 } from "../../../../plugins/confidential/confidential-relay/policy.ts";
 import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";
+import type { VerificationPolicy } from "../../../../plugins/confidential/verify/policy.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
@@ -35,14 +35,8 @@ test("replicas that started at different times serve the same serial, which incr
 });
 
 test("the document repeats what pipeline.yaml requires of SEV-SNP evidence", async () => {
-  const evidence: EvidencePolicyConfig = {
-    kind: "hardware",
-    roots: [],
+  const evidence: VerificationPolicy = {
     imageHashes: ["a".repeat(64)],
-    mrseam: [],
-    advisories: [],
-    minTcbEvaluation: undefined,
-    platforms: undefined,
     sevSnp: { minTcb: { Genoa: { snp: 27 } }, requireCrl: true },
   };
   const network = { name: "alpha", evidence };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";
-import * as der from "../../../../plugins/confidential/evidence/der-writer.ts";
+import * as der from "./der-writer.ts";
 import {
   fromBase64,
   fromHex,

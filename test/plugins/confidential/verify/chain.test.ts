@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import * as der from "../../../../plugins/confidential/evidence/der-writer.ts";
+import * as der from "./der-writer.ts";
 import { deriveKey } from "../../../../plugins/confidential/evidence/simulated-keys.ts";
 import type { SigningKey } from "../../../../plugins/confidential/evidence/simulated-keys.ts";
 import {

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import * as der from "../../../../plugins/confidential/evidence/der-writer.ts";
+import * as der from "./der-writer.ts";
 import {
   createPki,
   revocationList,
 } from "../../../../plugins/confidential/evidence/simulated-pki.ts";
+import { writeAsn1 } from "../../../../plugins/confidential/verify/asn1.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { readCertificate } from "../../../../plugins/confidential/verify/certificate.ts";
 import {
@@ -30,7 +31,7 @@ function list(parts: Parts = {}): Bytes {
   const body = der.sequence(
     parts.version ?? der.smallInteger(1),
     parts.inner ?? algorithm,
-    pki.root.name,
+    writeAsn1(pki.root.name),
     ...(parts.times ?? [der.utcTime(now - day), der.utcTime(now + day)]),
     ...(parts.rest ?? []),
   );

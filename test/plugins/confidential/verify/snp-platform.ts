@@ -4,7 +4,7 @@
  */
 import { constants, generateKeyPairSync, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
-import * as der from "../../../../plugins/confidential/evidence/der-writer.ts";
+import * as der from "./der-writer.ts";
 import {
   joinBytes,
   sha256Hex,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import {
   Exporter,
   type Batch,
@@ -16,18 +16,19 @@ import { day, hour, minute, noon } from "../fixture.ts";
 const accepted: DeliveryResult = { kind: "accepted" };
 const down: DeliveryResult = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
 
+const random = mock.method(Math, "random", () => 1);
+
 interface Options {
   readonly batch?: number;
   /** Charges that are in the journal at the start. */
   readonly charges?: number;
-  readonly random?: () => number;
   readonly moveTo?: (id: string) => Promise<void>;
   /** The response of the sink to these charges. */
   readonly sink: (charges: readonly number[], now: number) => DeliveryResult;
 }
 
 /** Makes an exporter over a journal of numbers. The number of a charge is its position. */
-function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink }: Options) {
+function bench({ batch = 3, charges: atStart = 1, moveTo, sink }: Options) {
   const clock = manualClock(noon);
   const journal: { readonly at: number }[] = [];
   const taken: number[] = [];
@@ -73,7 +74,6 @@ function bench({ batch = 3, charges: atStart = 1, random = () => 1, moveTo, sink
     clock,
     log,
     metrics: exportMetrics(metrics),
-    random,
   };
   const settle = async (): Promise<void> => {
     for (let n = 0; n < 30; n++) await turn();
@@ -137,7 +137,8 @@ describe("the export of usage", () => {
   it("waits a random time that is at least as long as the sink asks for", async () => {
     const draws = [0.5, 0, 0.25];
     const asked: DeliveryResult = { kind: "unavailable", reason: "status 429", afterMs: 7_000 };
-    await using on = bench({ sink: () => asked, random: () => draws.shift() ?? 1 });
+    random.mock.mockImplementation(() => draws.shift() ?? 1);
+    await using on = bench({ sink: () => asked });
     await on.settle();
     for (const ms of [7_500, 7_000, 8_000]) {
       const before = on.attempts.length;

@@ -1,6 +1,6 @@
-/** Writes the subset of DER that the certificates and revocation lists of a simulated platform need. */
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+/** Writes DER by hand, so that tests can also make certificates and lists that the library does not write. */
+import { joinBytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 
 /** The identifier octets of the types that are written. */
 export const derTags = {
