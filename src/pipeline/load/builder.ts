@@ -72,14 +72,25 @@ export class Builder {
 
   /**
    * Starts the services and the plugins of kind `tools`: first the services that do not depend on tools, then the
-   * tools, then the other services, each one after the services that it uses.
+   * tools, then the other services, each one after the services that it uses. Services start at the same time, because
+   * some wait for a thread or a disk.
    */
   async startServices(): Promise<void> {
     const { services } = this.#config;
     const dependent = dependents("tools", services, this.#plugins);
-    for (const use of services) if (!dependent.has(use.name)) await this.#service(use);
+    const started = new Map<string, Promise<void>>();
+    const start = async (use: PluginUse): Promise<void> => {
+      const { uses = [], usesIfInstalled = [] } = this.#plugins.get(use.name) ?? {};
+      await Promise.all([...uses, ...usesIfInstalled].map((name) => started.get(name)));
+      await this.#service(use);
+    };
+    const startAll = async (wanted: readonly PluginUse[]): Promise<void> => {
+      for (const use of wanted) started.set(use.name, start(use));
+      await Promise.all(started.values());
+    };
+    await startAll(services.filter(({ name }) => !dependent.has(name)));
     for (const use of this.#config.tools) await this.#tools(use);
-    for (const use of services) if (dependent.has(use.name)) await this.#service(use);
+    await startAll(services.filter(({ name }) => dependent.has(name)));
   }
 
   async #service(use: PluginUse): Promise<void> {
