@@ -38,7 +38,10 @@ const options: CompilerOptions = {
   // Most of these functions run once, which takes less time than optimizing them.
   code: { optimize: false },
 };
-/** Stops at the first error and does not describe it, so its code is small. Throws an Error if the schema is invalid. */
+/**
+ * Stops at the first error, which has no message, so its code is small. The build also removes the errors that `convert`
+ * does not read. Throws an Error if the schema is invalid.
+ */
 const quick = keeping(schemaCompiler("config", { ...options, messages: false }));
 const thorough = keeping(
   schemaCompiler("config, all errors", { ...options, allErrors: true, verbose: true }),

@@ -81,7 +81,7 @@ export class Builder {
     const started = new Map<string, Promise<void>>();
     const start = async (use: PluginUse): Promise<void> => {
       const { uses = [], usesIfInstalled = [] } = this.#plugins.get(use.name) ?? {};
-      await Promise.all([...uses, ...usesIfInstalled].map((name) => started.get(name)));
+      await Promise.all([...uses, ...usesIfInstalled].flatMap((name) => started.get(name) ?? []));
       await this.#service(use);
     };
     const startAll = async (wanted: readonly PluginUse[]): Promise<void> => {
