@@ -11,7 +11,6 @@ export { durationMs } from "../base/duration.ts";
 export { guarded, runGuarded } from "../base/guard.ts";
 export { isAbsent, isObject } from "../base/is-object.ts";
 export { jsonExcess } from "../base/json-bounds.ts";
-export { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "../base/json-rpc-schemas.ts";
 export { fragmentPointer, pointerKey } from "../base/json-pointer.ts";
 export { spaceEnd, stringEnd, valueEnd } from "../base/json-text.ts";
 export { parseBoundedJson, parseJson } from "../base/parse-json.ts";

@@ -31,7 +31,7 @@ const exported = {
     toolFailure toolReport`,
   "internal/toolkit": `
     BoundedMap andThen canonicalJson csvLine durationMs fragmentPointer guarded integerSchema isAbsent isObject
-    jsonExcess jsonRpcFailure jsonRpcId jsonRpcResult orElse parseBoundedJson parseJson pointerKey runGuarded spaceEnd stableJson stringEnd valueEnd`,
+    jsonExcess orElse parseBoundedJson parseJson pointerKey runGuarded spaceEnd stableJson stringEnd valueEnd`,
   client: `
     ConfidentialError connect createClientMemory recomputeCost`,
   "client/proofs": `

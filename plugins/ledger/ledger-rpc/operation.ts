@@ -1,6 +1,6 @@
 /** The documentation of the node proxy's requests and answers (gateway.md, "POST /v1/ledger/rpc"). */
 import type { Operation } from "sluice-gateway/plugin";
-import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/toolkit";
+import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/json-schema";
 
 const request = {
   type: "object",

@@ -1,7 +1,7 @@
 /** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
-import { jsonRpcFailure } from "sluice-gateway/internal/toolkit";
+import { jsonRpcFailure } from "sluice-gateway/internal/json-schema";
 import { maxItems } from "./json-rpc.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 

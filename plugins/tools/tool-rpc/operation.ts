@@ -4,7 +4,7 @@
  */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
-import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/toolkit";
+import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/json-schema";
 
 const result = jsonRpcResult({ type: "object" });
 const failure = {
