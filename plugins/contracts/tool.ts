@@ -124,7 +124,7 @@ export interface ToolContext {
   readonly progress: (done: number, total?: number, message?: string) => void;
   /** Sends a log message, if the caller requested log messages. `data`: a JSON value, which is sent unchanged. */
   readonly log: (level: LogLevel, data: unknown) => void;
-  /** Undefined if there is no tool with this name. */
+  /** Undefined if no tool has this name. */
   readonly entry: (tool: string) => CatalogueEntry | undefined;
   /**
    * Calls another tool of the catalogue for the same caller. Its cost is charged separately, even if this call fails,

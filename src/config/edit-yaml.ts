@@ -47,7 +47,7 @@ export function hasKey(text: string, path: readonly string[], key: string): bool
   return parseDocument(text).hasIn([...path, key]);
 }
 
-/** Returns undefined if there is no value at the path. */
+/** Returns undefined without a value at the path. */
 export function valueAt(text: string, path: readonly string[]): unknown {
   const value: unknown = parseDocument(text).toJS();
   return path.reduce<unknown>((found, key) => (isObject(found) ? found[key] : undefined), value);

@@ -100,7 +100,7 @@ export interface PluginStatus {
   readonly timed: number;
   /** Undefined if no time was measured. */
   readonly meanMs: number | undefined;
-  /** Of this route since pipeline.yaml was loaded. Undefined with several threads, too. */
+  /** Of this route since pipeline.yaml was loaded. Also undefined with several threads. */
   readonly p95Ms: number | undefined;
   /** Number of refusals by code. */
   readonly refusals: Readonly<Record<string, number>>;

@@ -153,7 +153,7 @@ function reportOf(report: () => unknown): unknown {
   return undefined;
 }
 
-/** What a service reports in another form is left out. */
+/** Values in another form are left out. */
 export function backendsOf({ services }: Pick<Generation, "services">): BackendStatus[] {
   return [...services.values()].flatMap((service) => {
     const reported = reportOf(() => service.backends?.());

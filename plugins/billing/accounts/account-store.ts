@@ -47,7 +47,7 @@ export interface StoreChanges {
 
 /** The gateways that read the changes of a store from other processes. */
 export interface Followers {
-  /** 0 if there is no change. */
+  /** 0 without a change. */
   readonly newestChange: number;
   readonly followers: readonly Follower[];
 }

@@ -106,7 +106,7 @@ export class ChangeFeed {
   }
 }
 
-/** Returns 0 if there is no change. */
+/** Returns 0 without a change. */
 async function newestChange(query: RunSql): Promise<number> {
   const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
   return number(row ?? {}, "newest");

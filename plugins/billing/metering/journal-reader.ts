@@ -48,7 +48,7 @@ export function journalUid(db: DatabaseSync): string {
   return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
-/** Returns 0 if there is no commit. */
+/** Returns 0 without a commit. */
 export function newestCommit(db: DatabaseSync): number {
   return number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
 }

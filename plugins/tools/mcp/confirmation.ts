@@ -26,7 +26,7 @@ export function answerInRetry(params: Params): UserAnswer | undefined {
   return kind === "confirmed" ? { kind, token: requestState } : { kind };
 }
 
-/** Undefined if there is no answer. */
+/** Undefined without an answer. */
 export function userAnswerIn(answers: unknown): UserAnswer["kind"] | undefined {
   const answer = isObject(answers) ? answers[requestKey] : undefined;
   if (!isObject(answer)) return undefined;

@@ -69,7 +69,7 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#deps.clock.monotonic());
   }
 
-  /** Undefined while there is no reference. */
+  /** Undefined without a reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#deps.pool.reference?.target;
