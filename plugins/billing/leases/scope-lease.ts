@@ -152,12 +152,17 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return false;
   }
 
-  /** Returns the remembered refusal of an amount, if there is one. `time`: that of the ledger. */
+  /**
+   * Returns the remembered refusal of an amount, if there is one and no credit was freed here since then. `time`: that of
+   * the ledger.
+   */
   refusal(now: number, time: number, costMilliCu: number): LimitReached | undefined {
     const refused = this.#refused;
     if (refused === undefined || now >= refused.until) return undefined;
     if (time >= (refused.reached.clearsAt ?? Infinity)) return undefined;
-    return costMilliCu >= refused.costMilliCu ? refused.reached : undefined;
+    if (costMilliCu < refused.costMilliCu || this.mayFit(costMilliCu, refused.reached))
+      return undefined;
+    return refused.reached;
   }
 
   /** Returns true if an amount fits in the remaining credit of the ledger plus the free credit of this lease. */
@@ -208,7 +213,10 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   state(now: number): Want {
     const { isAsking } = this;
     const keepsSlack = this.waiting.size === 0 && this.#keepsSlack(now) && !this.#owesAnswer;
-    if (!keepsSlack) this.granted -= this.slackMilliCu;
+    if (!keepsSlack) {
+      if (this.slackMilliCu > 0) this.#refused = undefined;
+      this.granted -= this.slackMilliCu;
+    }
     if (this.#state === "stale") this.#state = "central";
     const isEnd = this.#isUnused(now);
     if (isEnd) this.#countFromZero();

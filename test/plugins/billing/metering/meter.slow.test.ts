@@ -58,6 +58,22 @@ test("reservations that would bring a sum above 2^53 are refused", async (t) => 
   assert.equal(keyUsage(meter, "key_1").dayMilliCu, Number.MAX_SAFE_INTEGER);
 });
 
+test("after a refusal, credit that is freed can be reserved at once, also after it was returned", async (t) => {
+  const { open, clock } = meterFixture(t);
+  const meter = await open();
+  const principal = principalOf({ key: { cuLimit24hMilli: 400 } });
+  const [first, second] = [take(meter, principal, 72), take(meter, principal, 100)];
+  take(meter, principal, 201);
+  clock.advance(500);
+  assert.equal(meter.reserve(principal, 28, about).kind, "refused");
+  first.release();
+  take(meter, principal, 99);
+  assert.equal(meter.reserve(principal, 28, about).kind, "refused");
+  second.release();
+  clock.advance(500);
+  take(meter, principal, 100);
+});
+
 test("a journal with sums above 2^53 from an earlier release opens, and inexact reservations are refused", async (t) => {
   const { open, dataDir } = meterFixture(t);
   const first = await open();
