@@ -2,6 +2,7 @@
  * Tools plugin `gateway-batch`: the tool gateway_batch, which runs several calls as one (gateway.md, "gateway_batch
  * behaviour").
  */
+import { setImmediate as otherWork } from "node:timers/promises";
 import { defineTools, type Clock } from "sluice-gateway/plugin";
 import {
   toolFailure,
@@ -103,7 +104,10 @@ async function run(calls: readonly Call[], context: ToolContext, clock: Clock) {
     chars += item.length;
     context.progress(items.length, calls.length);
   }
-  return { ok: true as const, json: `[${items.join(",")}]` };
+  const json = `[${items.join(",")}]`;
+  // The text has up to 32 MiB, and the surface copies it again.
+  await otherWork();
+  return { ok: true as const, json };
 }
 
 async function runOne(

@@ -2,6 +2,7 @@
  * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
  * arrays of 2025-03-26.
  */
+import { setImmediate as otherWork } from "node:timers/promises";
 import type { Reply } from "sluice-gateway/plugin";
 import { toolReport } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -128,6 +129,8 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
     chars += text.length;
   }
   if (answers.length === 0) return accepted;
+  // The last answer may have copied 32 MiB, and all are copied again.
+  await otherWork();
   const body = `[${answers.join(",")}]`;
   return answerReply(call, body);
 }
