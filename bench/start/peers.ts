@@ -69,14 +69,14 @@ await app.listen({ port: ${port}, host: "127.0.0.1" });`,
       ],
       path: "/",
     },
-    { name: "sluice, the shipped file", command: [node, ...sluice], env, path: "/healthz" },
-    // As the image and the systemd unit start it, with the settings of src/commands/server-process.ts.
+    // As the image and the systemd unit start it.
     {
-      name: "sluice, started once",
+      name: "sluice, the shipped file",
       command: [node, ...flags, ...sluice],
       env: { ...env, MALLOC_MMAP_THRESHOLD_: "32768" },
       path: "/healthz",
     },
+    { name: "sluice, without flags", command: [node, ...sluice], env, path: "/healthz" },
     { name: "nginx", command: ["nginx", "-c", file("nginx.conf", nginx)], path: "/" },
     { name: "haproxy", command: ["haproxy", "-db", "-f", file("haproxy.cfg", haproxy)], path: "/" },
     {

@@ -27,12 +27,11 @@ export default {
   commands: {
     connect: {
       load: async () => (await import("./commands/connect.ts")).connect,
-      // It serves the programs of one user.
-      semiSpaceMiB: 2,
+      isServer: true,
     },
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },
-    worker: { load: async () => (await import("./commands/worker.ts")).worker, semiSpaceMiB: 8 },
+    worker: { load: async () => (await import("./commands/worker.ts")).worker, isServer: true },
   },
   init: async () => ({
     templates: {

@@ -70,7 +70,12 @@ export async function startAttacked(
   const wrapper = ["sh", "-c", `echo $$ > ${group}/cgroup.procs && exec "$@"`, "sh"];
   const gateway = await spawnGateway(
     file,
-    { ...all, NODE_OPTIONS: preload },
+    // The image has these settings of memory, too.
+    {
+      ...all,
+      NODE_OPTIONS: `${preload} --max-semi-space-size=8`,
+      MALLOC_MMAP_THRESHOLD_: "32768",
+    },
     group === undefined ? [] : wrapper,
   );
   t.after(async () => {
