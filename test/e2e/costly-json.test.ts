@@ -8,14 +8,15 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { capabilities } from "sluice-gateway/services";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { slowness } from "./slowness.ts";
 
 /**
  * A body within its size limit must not block the event loop for 200 ms. The tests allow more, because they share noisy
  * processors with other tests, and their client makes its request in the same thread. The bodies that were found
  * blocked the loop for 7 to 15 seconds. The CPU time of the thread is measured, because on a busy machine a clock also
- * counts the time spent waiting.
+ * counts the time spent waiting. A slow machine gets more: see slowness.ts.
  */
-const maxGapMs = 1_000;
+const maxGapMs = 600;
 
 const mebibyte = 1024 * 1024;
 
@@ -158,7 +159,7 @@ describe("JSON that costs more than its bytes", () => {
           assert.equal(status, 400, name);
           assert.equal(body.error_code, "GATEWAY_INVALID_PARAMS", name);
           assert.deepEqual(body.details, { reason: "too_many_members" }, name);
-          assert.ok(gapMs < maxGapMs, `${name} held the event loop for ${gapMs} ms`);
+          assert.ok(gapMs < maxGapMs * slowness(), `${name} held the event loop for ${gapMs} ms`);
         }
       },
     );
@@ -175,7 +176,10 @@ describe("JSON that costs more than its bytes", () => {
         assert.equal(status, 400, text.slice(0, 40));
         assert.equal(body.error_code, "GATEWAY_INVALID_PARAMS");
         assert.deepEqual(body.details, { reason: "nested_too_deeply" });
-        assert.ok(gapMs < maxGapMs, `${text.slice(0, 40)} held the event loop for ${gapMs} ms`);
+        assert.ok(
+          gapMs < maxGapMs * slowness(),
+          `${text.slice(0, 40)} held the event loop for ${gapMs} ms`,
+        );
       }
     });
 
@@ -183,7 +187,7 @@ describe("JSON that costs more than its bytes", () => {
       for (const [name, make] of Object.entries(costly)) {
         const { status, gapMs } = await ask(one, make(one.bytes));
         assert.ok(status < 500, `${name}: ${status}`);
-        assert.ok(gapMs < maxGapMs, `${name} held the event loop for ${gapMs} ms`);
+        assert.ok(gapMs < maxGapMs * slowness(), `${name} held the event loop for ${gapMs} ms`);
       }
     });
   }
