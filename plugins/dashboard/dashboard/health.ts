@@ -62,7 +62,7 @@ export async function health({
   readonly gateway: GatewayInfo;
   readonly healthGateways: HealthGateways;
 }): Promise<object> {
-  const { ready, checks, generation, reload, backends } = gateway.running();
+  const { ready, checks, generation, reload, backends, metric } = gateway.running();
   const detailsOf = (kind: string): (object | undefined)[] =>
     backends.flatMap((backend) => (backend.kind === kind ? [backend.details] : []));
   const { uptimeSeconds, memoryBytes } = processState();
@@ -74,6 +74,11 @@ export async function health({
     reload: { generation, ...reload },
     process: { uptime_seconds: uptimeSeconds, memory_bytes: memoryBytes },
     ledgers: detailsOf("ledger"),
+    // With several threads, each calls the nodes. The metric is their sum.
+    node_calls: metric("sluice_ledger_node_in_flight").map(({ labels, value }) => ({
+      ...labels,
+      in_flight: value,
+    })),
     heads: detailsOf("head"),
     upstreams: detailsOf("upstream"),
     networks: detailsOf("network"),

@@ -74,7 +74,6 @@ function statusOf(name: string, ledger: LedgerService, isDefault: boolean): Back
         best: node.best,
         finalized: node.finalized,
         oldest_state: node.oldestState,
-        in_flight: node.inFlight,
         ...node.absence,
       })),
     },

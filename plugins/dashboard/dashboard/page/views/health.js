@@ -26,7 +26,7 @@ export function HealthView() {
 }
 
 function Backends({ health }) {
-  const { ledgers, heads, upstreams, networks, gateways, complete } = health;
+  const { ledgers, node_calls: calls, heads, upstreams, networks, gateways, complete } = health;
   const none = ledgers.length + upstreams.length + networks.length === 0;
   const { reload } = health;
   const isRefused =
@@ -35,7 +35,7 @@ function Backends({ health }) {
     <${Overview} health=${health} />
     <${History} />
     ${gateways !== undefined && html`<${Gateways} gateways=${gateways} complete=${complete} />`}
-    ${ledgers.map((each) => html`<${Ledger} key=${`ledger ${each.name}`} ...${each} />`)}
+    ${ledgers.map((each) => html`<${Ledger} key=${`ledger ${each.name}`} ...${each} calls=${calls} />`)}
     ${heads.map((each) => html`<${Head} key=${`head ${each.name}`} ...${each} />`)}
     ${upstreams.map((each) => html`<${Upstream} key=${`upstream ${each.name}`} ...${each} />`)}
     ${networks.map((each) => html`<${Network} key=${`network ${each.name}`} ...${each} />`)}
@@ -133,7 +133,8 @@ const nodeColumns = [
   { title: "In flight", number: true },
 ];
 
-function Ledger({ name, ready, nodes }) {
+function Ledger({ name, ready, nodes, calls }) {
+  const callsOf = (node) => calls.find((each) => each.upstream === name && each.node === node.name);
   const rows = nodes.map((node) => ({
     key: node.name,
     cells: [
@@ -141,7 +142,7 @@ function Ledger({ name, ready, nodes }) {
       state(node),
       known(node.best, format.count),
       known(node.finalized, format.count),
-      format.count(node.in_flight),
+      known(callsOf(node)?.in_flight, format.count),
     ],
   }));
   return html`<${Panel} title=${`Node pool ${name}`} aside=${usable(ready)}>
