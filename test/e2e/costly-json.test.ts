@@ -16,7 +16,7 @@ import { slowness } from "./slowness.ts";
  * blocked the loop for 7 to 15 seconds. The CPU time of the thread is measured, because on a busy machine a clock also
  * counts the time spent waiting. A slow machine gets more: see slowness.ts.
  */
-const maxGapMs = 600;
+const maxGapMs = 1_000;
 
 const mebibyte = 1024 * 1024;
 
