@@ -1,8 +1,7 @@
-/** Shared by the tests of the pool: a request that records its end, and services that do nothing. */
+/** Calls for a client of a node that record their end. */
 import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
 import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
-import type { Metrics } from "../../../../../src/contract/metrics.ts";
 import type { UpstreamFailure } from "../../../../../src/contract/upstream-failure.ts";
 
 export type RequestOutcome =
@@ -62,18 +61,4 @@ export class SingleCall extends NodeCall {
     this.errno = cause?.errno;
     this.request.onError(why.reason);
   }
-}
-
-/** Metrics that can be read: `values.get('name{a="b"}')`. */
-export function readableMetrics(): Metrics & { readonly values: Map<string, number> } {
-  const values = new Map<string, number>();
-  const family = (name: string) => ({
-    with(labels: Readonly<Record<string, string>>) {
-      const text = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
-      const series = `${name}{${text.join(",")}}`;
-      const add = (n: number): void => void values.set(series, (values.get(series) ?? 0) + n);
-      return { add, set: (n: number) => void values.set(series, n), observe: () => add(1) };
-    },
-  });
-  return { values, counter: family, gauge: family, histogram: family };
 }
