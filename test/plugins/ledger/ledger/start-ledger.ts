@@ -105,8 +105,8 @@ export async function startLedger(
     },
     nodes: () => hooks.backends?.()[0]?.details?.["nodes"] as readonly NodeReport[],
     call,
-    async outcome(name = "state_getStorage", params = '["0x01"]') {
-      const answer = await call(name, params);
+    async outcome(name, params = name === undefined ? '["0x01"]' : "[]") {
+      const answer = await call(name ?? "state_call", params);
       return answer.kind === "failed" ? answer.reason : answer.bytes.toString();
     },
     close,
