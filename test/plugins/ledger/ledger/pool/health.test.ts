@@ -1,7 +1,14 @@
 /** Which nodes the plugin `ledger` uses: what it learns from probes and calls, and what it reports about the nodes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PROBE_MS, startChainNode, startPool, until, type PoolUnderTest } from "./nodes.ts";
+import {
+  PROBE_MS,
+  type ChainNode,
+  startChainNode,
+  startPool,
+  until,
+  type PoolUnderTest,
+} from "./nodes.ts";
 import {
   echo,
   failure,
@@ -266,15 +273,22 @@ test("the chain has started again when it has at every node", async () => {
   }
   await using under = await startPool([a.url, b.url]);
   await under.probed;
-  for (const { chain } of [a, b]) {
-    assert.equal(await under.outcomeInTime("archive_v1_finalizedHeight"), "98");
+  const restart = async ({ chain }: ChainNode): Promise<void> => {
     chain.finalized = 3;
     for (let probe = 0; probe < 4; probe++) {
       chain.best++;
       await under.probesShow(a.chain.best, b.chain.best);
     }
-  }
-  assert.equal(await under.outcomeInTime("archive_v1_finalizedHeight"), "3");
+  };
+  const height = "archive_v1_finalizedHeight";
+  assert.equal(await under.outcome(height), "98");
+  await restart(a);
+  b.chain.syncing = true;
+  await under.probes(() => under.exclusionReasons()[1] === "syncing");
+  assert.equal(await under.outcomeInTime(height), "unreachable", "block 3 is too old");
+  b.chain.syncing = false;
+  await restart(b);
+  assert.equal(await under.outcomeInTime(height), "3");
 });
 
 test("finalized is the block that every usable node has, or unknown without one", async () => {
