@@ -160,6 +160,8 @@ test("cheap calls are batched", async () => {
   const calls = Array.from({ length: 5 }, () => under.outcome("state_getStorage"));
   assert.equal(new Set(await Promise.all(calls)).size, 5);
   assert.equal(bodies.length, before + 1);
+  await Promise.all([under.outcome("state_call"), under.outcome("state_call")]);
+  assert.equal(bodies.length, before + 3, "other calls are not");
 });
 
 test("a read is retried from an HTTP node to a WebSocket node and back", async () => {
