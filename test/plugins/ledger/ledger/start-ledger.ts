@@ -6,7 +6,6 @@ import type { Log } from "../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../src/contract/metrics.ts";
 import type { Upstream } from "../../../../src/contract/upstream.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import { fakeHost } from "../../fakes.ts";
 import { withDefaults } from "../../with-defaults.ts";
 
 type Section = Parameters<typeof ledgerPlugin.start>[0]["upstreams"];
@@ -51,6 +50,9 @@ export interface StartedLedger extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+const members = { options: { properties: ledgerPlugin.extends?.["upstreams"] ?? {} }, start() {} };
+const defaults = withDefaults<LedgerOptions>(members, {});
+
 export async function startLedger(
   urls: readonly string[],
   options: LedgerOptions = {},
@@ -65,7 +67,7 @@ export async function startLedger(
     headersMs: 3_000,
     idleMs: 2_000,
     connections: 8,
-    ...withDefaults({ options: { properties: ledgerPlugin.extends?.["upstreams"] } } as never, {}),
+    ...defaults,
     ...options,
   };
   const upstreams = { get: () => entry, forwarder: () => undefined };
@@ -73,7 +75,8 @@ export async function startLedger(
   const closing: (() => unknown)[] = [];
   const hooks = await ledgerPlugin.start(
     { upstreams: { ledger: entry } } as never,
-    fakeHost({ clock, log, metrics }, { upstreams }),
+    // The members that the plugin uses. The fakes of whole hosts load all modules.
+    { clock, log, metrics, threads: undefined, use: () => upstreams } as never,
     {
       keep<Part>(key: string, open: () => Part, closePart: (part: Part) => unknown): Part {
         if (kept.has(key)) return kept.get(key) as Part;
@@ -103,7 +106,7 @@ export async function startLedger(
     get ready() {
       return hooks.backends?.()[0]?.ready === true;
     },
-    nodes: () => hooks.backends?.()[0]?.details?.["nodes"] as readonly NodeReport[],
+    nodes: () => (hooks.backends?.()[0]?.details as { nodes: readonly NodeReport[] }).nodes,
     call,
     async outcome(name, params = name === undefined ? '["0x01"]' : "[]") {
       const answer = await call(name ?? "state_call", params);

@@ -38,8 +38,8 @@ export async function startPool(
   const probes = async (done: () => boolean): Promise<void> => {
     // In small steps, between which the nodes answer, so that no time limit expires.
     do {
-      started.clock.advance(PROBE_MS / 20);
-      for (let turns = 0; turns < 50 && !done(); turns++)
+      started.clock.advance(PROBE_MS / 10);
+      for (let turns = 0; turns < 30 && !done(); turns++)
         await new Promise((resolve) => setImmediate(resolve));
     } while (!done());
   };
