@@ -1,4 +1,4 @@
-/** The clients of one node: over HTTP, with and without batches, and over WebSocket. Unusual HTTP: test/http/upstream. */
+/** Tests of the codecs of calls to one node: HTTP, with and without batches, and WebSocket. Unusual HTTP: test/http/upstream. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
