@@ -108,7 +108,7 @@ class History implements AsyncDisposable {
         node.isAway = false;
         return;
       case "probe":
-        return void this.#started.clock.advance(probeMs);
+        return this.#started.clock.advance(probeMs);
       case "wait":
         return this.#wait(n % 4 === 0 ? 25 : blocks);
       case "read hash":

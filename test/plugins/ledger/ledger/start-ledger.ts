@@ -44,7 +44,11 @@ export interface StartedLedger extends AsyncDisposable {
   /** The metrics, as `name{a="b"}`. The value of a histogram is the number of its observations. */
   readonly values: ReadonlyMap<string, number>;
   /** Calls a node's method, as the other plugins do. `params`: JSON text. */
-  call(method: string, params?: string, signal?: AbortSignal): LedgerAnswer | Promise<LedgerAnswer>;
+  readonly call: (
+    method: string,
+    params?: string,
+    signal?: AbortSignal,
+  ) => LedgerAnswer | Promise<LedgerAnswer>;
   /** Returns the text of the answer to a call, by default to a read, or the reason why there was none. */
   outcome(method?: string, params?: string): Promise<string>;
   close(): Promise<void>;
@@ -71,17 +75,14 @@ export async function startLedger(
     ...options,
   };
   const upstreams = { get: () => entry, forwarder: () => undefined };
-  const kept = new Map<string, unknown>();
   const closing: (() => unknown)[] = [];
   const hooks = await ledgerPlugin.start(
     { upstreams: { ledger: entry } } as never,
     // The members that the plugin uses. The fakes of whole hosts load all modules.
     { clock, log, metrics, threads: undefined, use: () => upstreams } as never,
     {
-      keep<Part>(key: string, open: () => Part, closePart: (part: Part) => unknown): Part {
-        if (kept.has(key)) return kept.get(key) as Part;
+      keep(_key, open, closePart) {
         const part = open();
-        kept.set(key, part);
         closing.push(() => closePart(part));
         return part;
       },
@@ -90,7 +91,7 @@ export async function startLedger(
   );
   const ledger = hooks.service.pool("ledger");
   assert.ok(ledger !== undefined);
-  const call: StartedLedger["call"] = (name, params = "[]", signal = undefined) => {
+  const call: StartedLedger["call"] = (name, params = "[]", signal) => {
     const method = ledger.methods.get(name) ?? ledger.internal(name);
     return ledger.call(method, Buffer.from(params), signal && { signal });
   };
@@ -106,7 +107,10 @@ export async function startLedger(
     get ready() {
       return hooks.backends?.()[0]?.ready === true;
     },
-    nodes: () => (hooks.backends?.()[0]?.details as { nodes: readonly NodeReport[] }).nodes,
+    nodes() {
+      const { details } = hooks.backends?.()[0] ?? assert.fail("the upstream is not in use");
+      return (details as { readonly nodes: readonly NodeReport[] }).nodes;
+    },
     call,
     async outcome(name, params = name === undefined ? '["0x01"]' : "[]") {
       const answer = await call(name ?? "state_call", params);
