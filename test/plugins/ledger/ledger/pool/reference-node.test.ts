@@ -45,16 +45,24 @@ async function probeRounds(
   }
 }
 
+/** Subscribes to heads. Resolves to what the client has received as soon as there is something. */
+async function subscribe({ ledger }: PoolUnderTest, name: string): Promise<readonly string[]> {
+  const { subscriptions } = ledger;
+  const opened = await subscriptions.open(subscriptions.subscribing.get(name)!, "[]");
+  assert.ok(opened.kind === "open");
+  const received: string[] = [];
+  opened.subscription.start({
+    onNotification: (head) => void received.push(head),
+    onEnd: () => void received.push("end"),
+  });
+  await until(() => received.length > 0);
+  return received;
+}
+
 /** Subscribes to the finalized heads, and lets the reference announce one that it does not have. */
 async function announceFrom(node: ChainNode, under: PoolUnderTest, number: number): Promise<void> {
-  const received: string[] = [];
-  const { subscriptions } = under.ledger;
-  const method = subscriptions.subscribing.get("chain_subscribeFinalizedHeads")!;
-  const opened = await subscriptions.open(method, "[]");
-  assert.ok(opened.kind === "open");
-  opened.subscription.start({ onNotification: (head) => void received.push(head), onEnd() {} });
-  await until(() => received.length === 1);
-  node.notify(method.name, headerOf(number));
+  await subscribe(under, "chain_subscribeFinalizedHeads");
+  node.notify("chain_subscribeFinalizedHeads", headerOf(number));
   await under.ledger.nodes[0]!.call("system_chain", "[]");
 }
 
@@ -210,6 +218,15 @@ test("a finalized head that was read before the chain was known counts afterward
   assert.equal(await under.outcomeInTime(finalizedHead), "unreachable");
   behind.finalized = 99;
   assert.equal(await under.outcomeInTime(finalizedHead), quoted(99));
+});
+
+test("heads may be far above the other nodes, if the best node has reported them to its probes", async () => {
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
+  ahead.best = 10_000;
+  await using under = await startPool([ahead.url, behind.url], { maxLag: 100_000 });
+  await under.probed;
+  assert.deepEqual(await subscribe(under, "chain_subscribeNewHeads"), [headerOf(10_000)]);
 });
 
 test("a finalized head that no node reports to its probes is withdrawn after a minute", async () => {
