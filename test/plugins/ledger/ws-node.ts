@@ -1,5 +1,6 @@
 /** The server of the scripted nodes over WebSocket. A class answers its calls. */
 import { once } from "node:events";
+import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
 
@@ -16,30 +17,35 @@ export abstract class WsNode implements AsyncDisposable {
   readonly calls: string[] = [];
   protected readonly clients: ReadonlySet<WebSocket>;
   protected nextId = 0;
+  port = 0;
   readonly #server: WebSocketServer;
 
-  constructor(port = 0) {
+  constructor(port = 0, autoPong = true) {
     const verifyClient = (): boolean => !this.isAway;
-    this.#server = new WebSocketServer({ host: "127.0.0.1", port, verifyClient });
+    this.#server = new WebSocketServer({ host: "127.0.0.1", port, autoPong, verifyClient });
     this.clients = this.#server.clients;
-    this.#server.on("connection", (socket) => {
+    this.#server.on("connection", (socket, request) => {
       socket.on("error", () => {});
-      socket.on("message", (data) => this.answer(socket, JSON.parse((data as Buffer).toString())));
+      socket.on("message", (data) => this.receive(socket, (data as Buffer).toString()));
       socket.on("close", () => this.onLeft(socket));
+      this.onOpened(socket, request);
     });
   }
 
   protected abstract answer(socket: WebSocket, call: WsCall): void;
 
-  protected abstract onLeft(socket: WebSocket): void;
+  protected onOpened(_socket: WebSocket, _request: IncomingMessage): void {}
+
+  protected receive(socket: WebSocket, text: string): void {
+    this.answer(socket, JSON.parse(text));
+  }
+
+  protected onLeft(_socket: WebSocket): void {}
 
   async listening(): Promise<this> {
     await once(this.#server, "listening");
+    this.port = (this.#server.address() as AddressInfo).port;
     return this;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
   }
 
   get url(): string {
@@ -55,11 +61,15 @@ export abstract class WsNode implements AsyncDisposable {
     for (const socket of this.clients) socket.terminate();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     if (this.#server.address() === null) return;
     const closed = once(this.#server, "close");
     this.#server.close();
-    for (const socket of this.clients) socket.terminate();
+    this.cut();
     await closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 }

@@ -34,19 +34,12 @@ export interface PoolOptions {
   readonly threads?: Threads | undefined;
 }
 
-export interface OpenPool extends NodePool {
-  readonly reference: Reference;
-  /** Resolves when all nodes have answered or failed. */
-  probe(): Promise<void>;
-  status(): readonly NodeStatus[];
-}
-
 /** Connects to the nodes of an upstream and starts to probe them. Throws if a URL is invalid. */
-export function openPool(options: PoolOptions): OpenPool {
+export function openPool(options: PoolOptions): NodePool {
   return new Pool(options);
 }
 
-class Pool implements OpenPool, AttemptListener {
+class Pool implements NodePool, AttemptListener {
   readonly reference: Reference;
   readonly nodes: readonly LedgerNode[];
   readonly #health: NodeHealth;
@@ -79,7 +72,7 @@ class Pool implements OpenPool, AttemptListener {
     this.reference = new Reference({
       nodes,
       callable: () => this.#callable,
-      probe: () => this.probe(),
+      probe: () => this.#health.probe(),
       floor: new Floor(threads, upstream.name),
       clock,
       log,
@@ -110,10 +103,6 @@ class Pool implements OpenPool, AttemptListener {
 
   get firstProbe(): Promise<void> {
     return this.#health.firstProbe;
-  }
-
-  probe(): Promise<void> {
-    return this.#health.probe();
   }
 
   status(): readonly NodeStatus[] {
@@ -205,7 +194,7 @@ class Pool implements OpenPool, AttemptListener {
       clock: this.#clock,
       send: (node, { method, params, cheap, caller }) =>
         this.#callNode(node, { method, params, cheap, caller }),
-      probe: () => this.probe(),
+      probe: () => this.#health.probe(),
     });
   }
 

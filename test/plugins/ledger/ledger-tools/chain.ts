@@ -4,17 +4,13 @@ import type {
   DecodedJson,
   DecodeFailure,
   Decoder,
+  Ledger,
+  LedgerAnswer,
+  LedgerFailure,
   Prompt,
   ToolOutcome,
 } from "sluice-gateway/services";
 import ledgerTools from "../../../../plugins/ledger/ledger-tools/index.ts";
-import type { PoolConfig } from "../../../../plugins/ledger/ledger/options.ts";
-import { openLedger } from "../../../../plugins/ledger/ledger/open-ledger.ts";
-import type {
-  NodeFailure,
-  NodePool,
-  NodeRequest,
-} from "../../../../plugins/ledger/ledger/node-pool.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
@@ -22,56 +18,25 @@ import {
   createCatalogue,
   type Catalogue,
 } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
-import { upstreamConfig } from "../ledger/fixture.ts";
+import { startLedger, type LedgerOptions } from "../ledger/start-ledger.ts";
 import { toolCaller, type Caller } from "../../tools/tool-catalogue/fixture.ts";
 import { fakeHost } from "../../fakes.ts";
 import { address } from "../../wrong-inputs.ts";
 
 /** JSON text of a result or of an error, or the reason why there is neither. */
-export type Said = string | { readonly error: string } | { readonly failed: NodeFailure };
-
-/** Answers by `method params`, or else by method. Everything else is answered with -32601. */
-class ScriptedPool implements NodePool {
-  readonly finalized = undefined;
-  readonly best = undefined;
-  readonly epoch = 1;
-  readonly firstProbe = Promise.resolve();
-  readonly ready = true;
-  readonly asked: string[] = [];
-  readonly #script: Readonly<Record<string, Said>>;
-  readonly #onAsked: () => void;
-
-  constructor(script: Readonly<Record<string, Said>>, onAsked: () => void) {
-    this.#script = script;
-    this.#onAsked = onAsked;
-  }
-
-  send(request: NodeRequest): void {
-    const { method, params } = request;
-    const call = `${method} ${params}`;
-    this.asked.push(call.trim());
-    this.#onAsked();
-    const said = this.#script[call] ?? this.#script[method] ?? unknownMethod;
-    // The callback is never called before `send` has returned.
-    queueMicrotask(() => answer(request, said));
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
-}
+export type Said = string | { readonly error: string } | { readonly failed: LedgerFailure };
 
 const unknownMethod: Said = { error: '{"code":-32601,"message":"Method not found"}' };
 
-function answer(request: NodeRequest, said: Said): void {
-  if (typeof said === "object" && "failed" in said) return request.onError(said.failed);
-  const [kind, text] = typeof said === "string" ? (["result", said] as const) : errorOf(said);
-  const bytes = Buffer.from(` ${text} `);
-  request.onAnswer(kind, bytes, 1, bytes.length - 1);
-  bytes.fill("#");
+/** A call's answer by `method params`, or else by method. Everything else is answered with -32601. */
+function answerOf(script: Readonly<Record<string, Said>>, method: string, params: string) {
+  const said = script[`${method} ${params}`] ?? script[method] ?? unknownMethod;
+  if (typeof said === "object" && "failed" in said)
+    return { kind: "failed", reason: said.failed } satisfies LedgerAnswer;
+  const [kind, text] =
+    typeof said === "string" ? (["result", said] as const) : (["error", said.error] as const);
+  return { kind, bytes: Buffer.from(text) } satisfies LedgerAnswer;
 }
-
-const errorOf = ({ error }: { readonly error: string }) => ["error", error] as const;
 
 /** Results of the decoder. An omitted function must not be called. */
 export interface DecoderScript {
@@ -120,7 +85,7 @@ export interface ToolsScript {
   readonly node?: Readonly<Record<string, Said>>;
   readonly decoder?: DecoderScript;
   readonly options?: Parameters<typeof ledgerTools.start>[0];
-  readonly upstream?: Partial<PoolConfig>;
+  readonly upstream?: LedgerOptions;
   /** Called after each call to the node or the decoder. */
   readonly onAsked?: () => void;
 }
@@ -129,17 +94,22 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const { node = {}, options = {}, upstream = {}, onAsked = () => {} } = script;
   const clock = manualClock();
   const metrics = createMetrics();
-  const pool = new ScriptedPool(node, onAsked);
   const decoding: string[] = [];
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
   const { log, seal } = fakeHost();
-  const ledger = openLedger({
-    upstream: upstreamConfig(upstream),
-    pool,
-    metrics,
-    clock,
-    log,
-  });
+  const started = await startLedger(["http://127.0.0.1:1"], upstream);
+  // Only the methods of the plugin are used.
+  await started.close();
+  const asked: string[] = [];
+  const ledger: Ledger = {
+    ...started.ledger,
+    async call({ name }, given) {
+      const params = given.toString();
+      asked.push(`${name} ${params}`.trim());
+      onAsked();
+      return answerOf(node, name, params);
+    },
+  };
   const host = fakeHost(
     { clock, metrics },
     { ledger: { pool: () => ledger, decoder: () => decoder } },
@@ -156,7 +126,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   return {
     catalogue,
     prompts,
-    asked: pool.asked,
+    asked,
     decoding,
     clock,
     call: async (tool, input, caller = toolCaller()) => catalogue.call(tool, input, caller),

@@ -1,4 +1,4 @@
-/** The ledger tools: their requests to the node, their results, and their errors when the node gives no answer. */
+/** The ledger tools, through the catalogue of tools: their requests to the node, their results, and their errors when the node gives no answer. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CallSummary } from "sluice-gateway/services";
@@ -504,16 +504,13 @@ describe("ledger_submitExtrinsic", () => {
 describe("ledger_rpc", () => {
   it("returns the node's bytes", async () => {
     const result = '{"z":1.0,"a":123456789012345678901234567890,"s":"\\u00e9é"}';
-    const tools = await scriptedTools({
-      node: { midnight_contractState: result },
-      upstream: { aliases: { ledger_: "midnight_" } },
-    });
+    const tools = await scriptedTools({ node: { ledger_contractState: result } });
     const caller = toolCaller();
     const input = { method: "ledger_contractState", params: ["00", null, { a: [1] }] };
     const outcome = await tools.call("ledger_rpc", input, caller);
     assert(outcome.ok);
     assert.equal(outcome.json, `{"method":"ledger_contractState","result":${result}}`);
-    assert.deepEqual(tools.asked, ['midnight_contractState ["00",null,{"a":[1]}]']);
+    assert.deepEqual(tools.asked, ['ledger_contractState ["00",null,{"a":[1]}]']);
     assert.deepEqual(caller.charged, ["ledger_rpc 1000"]);
   });
 

@@ -263,6 +263,21 @@ describe("limits of reads", () => {
     await two.begin();
   });
 
+  it("is refused when 32 are open at the nodes", async () => {
+    for (const node of nodes()) node.events = [];
+    await until(() => reading() === 0);
+    await using readers = new AsyncDisposableStack();
+    for (let n = 0; n < 8; n++) {
+      const reader = readers.use(await connect());
+      for (let reads = 0; reads < 4; reads++) await reader.begin();
+    }
+    const last = readers.use(await connect());
+    assert.deepEqual((await last.call(storage, [hash, items, null])).error, {
+      code: -32006,
+      message: "Too many subscriptions of all clients at the nodes",
+    });
+  });
+
   it("makes the node wait while the client does not read, and then delivers everything", async () => {
     const count = 400;
     const text = `0x${"5a".repeat(50_000)}`;

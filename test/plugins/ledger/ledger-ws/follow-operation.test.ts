@@ -1,3 +1,4 @@
+/** Tests of the state machine of a client's operation: results, payments and clients that do not read. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { OperationListener } from "sluice-gateway/services";

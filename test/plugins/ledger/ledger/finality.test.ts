@@ -1,4 +1,4 @@
-/** Which answers may be cached for ever. */
+/** Tests of the algorithm that decides which answers may be cached for ever. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isImmutable } from "../../../../plugins/ledger/ledger/finality.ts";

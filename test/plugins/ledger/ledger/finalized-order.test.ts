@@ -6,16 +6,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import type { ClientSubscription } from "../../../../plugins/contracts/ledger-subscriptions.ts";
-import { openLedger, type LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
-import { createMetrics } from "../../../../src/base/metrics.ts";
-import { silentLog } from "../../../test-log.ts";
 import { ChainNode } from "./feed/chain-node.ts";
-import { upstreamConfig } from "./fixture.ts";
-import { startPool, type PoolUnderTest } from "./pool/nodes.ts";
+import { startLedger, type StartedLedger } from "./start-ledger.ts";
 
 const lastBlock = 114;
 /** A node that has so many blocks less than another one is not used. */
 const maxLag = 6;
+const probeMs = 5_000;
 /** Time in which every client must receive a block that all nodes have. */
 const maxWaitSeconds = 120;
 
@@ -83,29 +80,11 @@ class History implements AsyncDisposable {
   /** The highest finalized block that any client received. */
   highest = 0;
   readonly #nodes: readonly ChainNode[];
-  readonly #pool: PoolUnderTest;
-  readonly #ledger: LedgerService;
+  readonly #started: StartedLedger;
 
-  constructor(nodes: readonly ChainNode[]) {
+  constructor(nodes: readonly ChainNode[], started: StartedLedger) {
     this.#nodes = nodes;
-    const urls = nodes.map(({ url }) => url);
-    // The sockets do not follow the manual clock, so no connection may be lost because time has passed.
-    const config = { connectMs: 3_600_000, headersMs: 3_600_000, maxLag };
-    this.#pool = startPool(urls, config);
-    const { pool, clock } = this.#pool;
-    const upstream = upstreamConfig({ ...config, urls });
-    this.#ledger = openLedger({
-      upstream,
-      pool,
-      clock,
-      log: silentLog,
-      metrics: createMetrics(),
-    });
-  }
-
-  /** Resolves when the nodes are known, as the gateway does before it accepts clients. */
-  get ready(): Promise<void> {
-    return this.#ledger.settled;
+    this.#started = started;
   }
 
   /** `n`: decides which node, client or number of blocks the step concerns. */
@@ -129,7 +108,7 @@ class History implements AsyncDisposable {
         node.isAway = false;
         return;
       case "probe":
-        return void this.#pool.pool.probe();
+        return this.#started.clock.advance(probeMs);
       case "wait":
         return this.#wait(n % 4 === 0 ? 25 : blocks);
       case "read hash":
@@ -162,13 +141,13 @@ class History implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#ledger.close();
+    await this.#started.close();
     for (const node of this.#nodes) await node[Symbol.asyncDispose]();
   }
 
   /** Finalizes a block that the node has. The pool believes it, because it is not far above what the probes have seen. */
   #finalize(node: ChainNode, to: number): void {
-    const seen = this.#pool.pool.status().map(({ best = 100 }) => best);
+    const seen = this.#started.nodes().map(({ best = 100 }) => best);
     node.finalize(Math.min(to, node.best, Math.min(...seen) + maxLag));
   }
 
@@ -186,7 +165,7 @@ class History implements AsyncDisposable {
   /** Advances the clock second by second. The nodes answer in between. */
   async #wait(seconds: number): Promise<void> {
     for (let passed = 0; passed < seconds; passed++) {
-      this.#pool.clock.advance(1000);
+      this.#started.clock.advance(1000);
       await turns(20);
     }
   }
@@ -199,7 +178,7 @@ class History implements AsyncDisposable {
 
   async #read(name: string): Promise<void> {
     const client = this.#begin(name);
-    const answer = await this.#ledger.call(this.#ledger.methods.get(name)!, Buffer.from("[]"));
+    const answer = await this.#started.call(name);
     // A call can fail while no node is reachable.
     if (answer.kind === "result" && !client.isOver)
       client.receive([Number(JSON.parse(answer.bytes.toString()) ?? NaN)]);
@@ -209,16 +188,14 @@ class History implements AsyncDisposable {
   async #subscribe(): Promise<void> {
     const name = "chain_subscribeFinalizedHeads";
     const client = this.#begin(name);
-    const opened = await this.#ledger.subscriptions.open(
-      this.#ledger.subscriptions.subscribing.get(name)!,
-      "[]",
-    );
+    const { subscriptions } = this.#started.ledger;
+    const opened = await subscriptions.open(subscriptions.subscribing.get(name)!, "[]");
     client.start(opened, (head) => [Number((JSON.parse(head) as { number: string }).number)]);
   }
 
   async #follow(): Promise<void> {
     const client = this.#begin("follow");
-    client.start(await this.#ledger.follows.open(false), (text) => {
+    client.start(await this.#started.ledger.follows.open(false), (text) => {
       const { event, finalizedBlockHashes = [] } = JSON.parse(text) as Event;
       const numbers = finalizedBlockHashes.map(Number);
       return event === "initialized" ? numbers.slice(-1) : numbers;
@@ -252,8 +229,14 @@ test("in random histories, no client gets a finalized block below one that was k
         node.finalized = 98;
         node.isAway = (mask & (1 << index)) !== 0;
       }
-      await using pool = new History(nodes);
-      await pool.ready;
+      // The sockets do not follow the manual clock, so no connection may be lost because time has passed.
+      const limits = { connectMs: 3_600_000, headersMs: 3_600_000, probeMs, maxLag };
+      const started = await startLedger(
+        nodes.map(({ url }) => url),
+        limits,
+      );
+      await using pool = new History(nodes, started);
+      await started.probed;
       for (const [kind, n, turnCount] of history) {
         await pool.step(kind, n);
         await turns(turnCount);

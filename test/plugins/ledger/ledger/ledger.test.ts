@@ -1,21 +1,45 @@
-/** The ledger: where answers come from, and which callers share them. */
+/** Calls of the service `ledger`: where answers come from, and which callers share them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { LedgerAnswer } from "sluice-gateway/services";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { HeldBytes } from "../../../../src/memory/held-bytes.ts";
-import type { LedgerService } from "../../../../plugins/ledger/ledger/open-ledger.ts";
-import { hash, request, testLedger } from "./fixture.ts";
+import { TextNode } from "../ledger-ws/text-node.ts";
+import { hash, request } from "./fixture.ts";
+import { startPool, until, type PoolUnderTest } from "./pool/nodes.ts";
+import type { LedgerOptions } from "./start-ledger.ts";
 
-function call(
-  ledger: LedgerService,
-  name: string,
-  params = "",
-  options?: { signal: AbortSignal },
-): LedgerAnswer | Promise<LedgerAnswer> {
-  const method = ledger.methods.get(name);
-  assert(method !== undefined, name);
-  return ledger.call(method, Buffer.from(params), options);
+interface Test extends PoolUnderTest {
+  readonly node: TextNode;
+  /** Makes the node report another version, until the ledger knows it. */
+  renew(): Promise<void>;
+}
+
+/** Starts the plugin with a node that has answered its probe. */
+async function start(options: LedgerOptions = {}): Promise<Test> {
+  const node = new TextNode();
+  await node.start();
+  node.results.set("system_version", '"1"');
+  const pool = await startPool([node.url], {
+    singleFlight: true,
+    cacheBytes: 1 << 20,
+    answerBytes: 1 << 24,
+    headersMs: 600_000,
+    ...options,
+  });
+  await pool.probed;
+  let best = 100;
+  const renew = (): Promise<void> => {
+    best++;
+    node.results.set("system_version", `"${best}"`);
+    node.results.set("chain_getHeader []", `{"number":"0x${best.toString(16)}"}`);
+    return pool.probesShow(best);
+  };
+  const stop = async (): Promise<void> => {
+    await pool.close();
+    await node.stop();
+  };
+  return Object.assign(pool, { node, renew, [Symbol.asyncDispose]: stop });
 }
 
 /** The kind and the text of the answer. */
@@ -25,77 +49,63 @@ async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<rea
 }
 
 const at = `["0x26aa","${hash(1)}"]`;
+const value = ["result", '"0x01"'];
 
 describe("a call", () => {
-  it("states whether it may be retried and whether it is cheap", () => {
-    const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
-    void call(ledger, "custom_write", '["0x"]');
-    void call(ledger, "system_chain");
-    void call(ledger, "state_call", "[]");
-    assert.deepEqual(
-      pool.waiting.map(({ retry, cheap }) => [retry, cheap]),
-      [
-        [false, false],
-        [true, true],
-        [true, false],
-      ],
-    );
-  });
-
   it("ends for a caller that leaves, and continues for the cache and the other callers", async () => {
-    const { ledger, pool } = testLedger();
+    await using test = await start();
+    const { node, call } = test;
+    node.results.set("state_getStorage", '"0x01"');
+    node.held.add("state_getStorage");
     const leaver = new AbortController();
-    const left = call(ledger, "state_getStorage", at, { signal: leaver.signal });
-    const stayed = call(ledger, "state_getStorage", at);
+    const left = call("state_getStorage", at, leaver.signal);
+    const stayed = call("state_getStorage", at);
     leaver.abort();
     assert.deepEqual(await answer(left), ["failed", "aborted"]);
-    pool.result('"0x01"');
-    assert.deepEqual(await answer(stayed), ["result", '"0x01"']);
-    assert.deepEqual(call(ledger, "state_getStorage", at), {
+    await until(() => node.count("state_getStorage") === 1);
+    node.release();
+    assert.deepEqual(await answer(stayed), value);
+    assert.deepEqual(call("state_getStorage", at), {
       kind: "result",
       bytes: Buffer.from('"0x01"'),
     });
   });
 
   it("of the gateway itself may use known methods that clients may not call, but no other methods", async () => {
-    const { ledger, pool } = testLedger({ methods: { state_getMetadata: false } });
-    const calls = ["system_health", "state_getMetadata", "author_submitExtrinsic", "system_chain"];
-    for (const name of calls) void ledger.call(ledger.internal(name), Buffer.alloc(0));
-    assert.deepEqual(
-      pool.waiting.map(({ method, retry }) => [method, retry]),
-      [
-        ["system_health", true],
-        ["state_getMetadata", true],
-        ["author_submitExtrinsic", false],
-        ["system_chain", true],
-      ],
-    );
-    for (const name of calls.slice(0, 3)) {
+    await using test = await start({ methods: { state_getMetadata: false } });
+    const { ledger, node } = test;
+    for (const name of ["system_health", "state_getMetadata", "author_submitExtrinsic"]) {
+      const asked = node.count(name);
+      await ledger.call(ledger.internal(name), Buffer.alloc(0));
+      assert.equal(node.count(name), asked + 1);
       assert.equal(ledger.methods.has(name), false);
       const refused = ledger.rpc(Buffer.from(request(name, "[]")));
       assert.equal(refused.costMilliCu, 0);
       assert.match(String(await refused.run()), /Method Not Allowed/);
     }
+    assert.equal(ledger.internal("system_chain").name, "system_chain");
     assert.throws(() => ledger.internal("author_rotateKeys"), /unknown node method/);
   });
 
   it("of many calls counts the memory of its answers, and asks for nothing more when the caller holds too much", async () => {
-    const test = testLedger({ batchParallel: 1 });
+    await using test = await start({ batchParallel: 1 });
+    const { ledger, node } = test;
     const mebibyte = 1 << 20;
-    const large = (bytes: number): string => `"0x${"ab".repeat(bytes / 2)}"`;
+    node.results.set("state_getMetadata", `"0x${"ab".repeat(mebibyte / 2)}"`);
     const calls = [0, 1, 2, 3].map((n) => request("state_getMetadata", `["${hash(n)}"]`));
     const held = new HeldBytes(8 * mebibyte, createMetrics());
-    const other = held.hold("key_1", "answer");
-    other.resize(2 * mebibyte);
+    held.hold("key_1", "answer").resize(2 * mebibyte);
     const caller = {
       clientLeft: false,
       facts: { caller: { id: "key_1", group: "ws_1", burst: 2, isOperator: false } },
     };
-    const rpc = test.ledger.rpc(Buffer.from(`[${calls.join(",")}]`));
-    const running = rpc.run(caller, held);
-    test.pool.result(large(mebibyte));
-    assert.ok(held.bytesOf("result") > mebibyte);
-    while (test.pool.waiting.length > 0) test.pool.result(large(mebibyte));
+    const running = ledger.rpc(Buffer.from(`[${calls.join(",")}]`)).run(caller, held);
+    for (const count of [1, 2]) {
+      node.held.add("state_getMetadata");
+      await until(() => node.count("state_getMetadata") === count);
+      assert.equal(held.bytesOf("result") > mebibyte, count === 2);
+      node.release();
+    }
     const answers = JSON.parse(Buffer.concat((await running) as Buffer[]).toString()) as {
       error?: object;
     }[];
@@ -103,152 +113,142 @@ describe("a call", () => {
       answers.map(({ error }) => error !== undefined),
       [false, true, true, true],
     );
-    assert.equal(test.pool.sent.length, 2);
+    assert.equal(node.count("state_getMetadata"), 2);
     assert.equal(held.bytesOf("result"), 0);
   });
 });
 
 describe("the cache of a ledger", () => {
-  it("answers a repeated immutable call synchronously", async () => {
-    const { ledger, pool } = testLedger();
-    const first = call(ledger, "state_getStorage", at);
-    pool.result('"0x01"');
-    await first;
-    const again = call(ledger, "state_getStorage", at);
-    assert(!(again instanceof Promise));
-    assert.deepEqual(await answer(again), ["result", '"0x01"']);
-    assert.deepEqual(
-      await answer(call(ledger, "state_getStorage", ` [ "0x26aa",\n"${hash(1)}" ]`)),
-      ["result", '"0x01"'],
-    );
-    assert.equal(pool.sent.length, 1);
-  });
-
-  it("distinguishes methods, params and upper case", async () => {
-    const { ledger, pool } = testLedger();
-    const first = call(ledger, "state_getStorage", at);
-    pool.result('"0x01"');
-    await first;
-    void call(ledger, "state_getStorageHash", at);
-    void call(ledger, "state_getStorage", at.replace("26aa", "26ab"));
-    void call(ledger, "state_getStorage", at.replace("26aa", "26AA"));
-    assert.equal(pool.sent.length, 4);
+  it("answers a repeated immutable call synchronously, and distinguishes methods, params and upper case", async () => {
+    await using test = await start();
+    const { node, call } = test;
+    node.results.set("state_getStorage", '"0x01"');
+    await call("state_getStorage", at);
+    for (const params of [at, ` [ "0x26aa",\n"${hash(1)}" ]`]) {
+      const again = call("state_getStorage", params);
+      assert(!(again instanceof Promise));
+      assert.deepEqual(await answer(again), value);
+    }
+    assert(call("state_getStorageHash", at) instanceof Promise);
+    assert(call("state_getStorage", at.replace("26aa", "26ab")) instanceof Promise);
+    assert(call("state_getStorage", at.replace("26aa", "26AA")) instanceof Promise);
   });
 
   it("never stores null, errors and failures", async () => {
-    const { ledger, pool } = testLedger();
-    for (const end of [
-      () => pool.result("null"),
-      () => pool.error("{}"),
-      () => pool.fail("unreachable"),
-    ]) {
-      const waited = call(ledger, "state_getStorage", at);
-      end();
-      await waited;
+    await using test = await start();
+    const { node, call } = test;
+    for (const result of ["null", undefined, "{"]) {
+      if (result === undefined) node.results.delete("state_getStorage");
+      else node.results.set("state_getStorage", result);
+      await call("state_getStorage", at);
     }
-    assert.equal(pool.sent.length, 3);
+    assert.equal(node.count("state_getStorage"), 3);
+    assert(call("state_getStorage", at) instanceof Promise);
   });
 
   it("uses the finalized block at the time of sending, not at the time of the answer", async () => {
-    const { ledger, pool } = testLedger();
-    pool.finalized = 4;
-    const early = call(ledger, "chain_getBlockHash", "[5]");
-    pool.finalized = 5;
-    pool.result(`"${hash(5)}"`);
+    await using test = await start();
+    const { node, call } = test;
+    const ask = (): LedgerAnswer | Promise<LedgerAnswer> => call("chain_getBlockHash", "[105]");
+    node.held.add("chain_getBlockHash");
+    const early = ask();
+    await until(() => node.calls.includes("chain_getBlockHash [105]"));
+    // The probes also call the method.
+    node.held.clear();
+    node.results.set("chain_getFinalizedHead", `"${hash(105)}"`);
+    await test.probes(() => test.nodes()[0]?.finalized === 105);
+    node.release();
     await early;
-    const late = call(ledger, "chain_getBlockHash", "[5]");
+    const late = ask();
     assert(late instanceof Promise);
-    pool.result(`"${hash(5)}"`);
     await late;
-    assert(!(call(ledger, "chain_getBlockHash", "[5]") instanceof Promise));
+    assert(!(ask() instanceof Promise));
   });
 
   it("is emptied when the nodes change, and stores no earlier answer", async () => {
-    const { ledger, pool } = testLedger();
-    const first = call(ledger, "system_chain");
-    pool.result('"old"');
-    await first;
-    const under = call(ledger, "system_name");
-    pool.epoch++;
-    pool.result('"old name"');
-    assert.deepEqual(await answer(under), ["result", '"old name"']);
-    assert(call(ledger, "system_chain") instanceof Promise);
-    assert(call(ledger, "system_name") instanceof Promise);
+    await using test = await start();
+    const { node, call } = test;
+    node.results.set("system_name", '"old name"');
+    node.held.add("system_name");
+    await call("system_chain");
+    const before = call("system_name");
+    await test.renew();
+    await until(() => node.count("system_name") === 1);
+    node.release();
+    assert.deepEqual(await answer(before), ["result", '"old name"']);
+    assert(call("system_chain") instanceof Promise);
+    assert(call("system_name") instanceof Promise);
   });
 
   it("does not join a call that was sent before the nodes changed", async () => {
-    const { ledger, pool } = testLedger();
-    const before = call(ledger, "system_chain");
-    pool.epoch++;
-    const after = call(ledger, "system_chain");
-    assert.equal(pool.sent.length, 2);
-    pool.result('"old"');
-    const joined = call(ledger, "system_chain");
-    assert.equal(pool.sent.length, 2);
-    pool.result('"new"');
+    await using test = await start();
+    const { node, call } = test;
+    node.held.add("system_chain");
+    node.results.set("system_chain", '"old"');
+    const before = call("system_chain");
+    await until(() => node.count("system_chain") === 1);
+    node.results.set("system_chain", '"new"');
+    await test.renew();
+    const [after, joined] = [call("system_chain"), call("system_chain")];
+    await until(() => node.count("system_chain") === 2);
+    node.release();
     assert.deepEqual(await Promise.all([before, after, joined].map(answer)), [
       ["result", '"old"'],
       ["result", '"new"'],
       ["result", '"new"'],
     ]);
+    assert.equal(node.count("system_chain"), 2);
   });
 
   it("is not used for params of more than 64 KiB", async () => {
-    const { ledger, pool } = testLedger();
+    await using test = await start();
+    const { node, call } = test;
     const params = `["0x${"ab".repeat(40_000)}","${hash(1)}"]`;
-    const first = [
-      call(ledger, "state_getStorage", params),
-      call(ledger, "state_getStorage", params),
-    ];
-    assert.equal(pool.sent.length, 2);
-    pool.result('"0x01"');
-    pool.result('"0x01"');
-    await Promise.all(first.map(answer));
-    assert(call(ledger, "state_getStorage", params) instanceof Promise);
+    node.results.set("state_getStorage", '"0x01"');
+    await Promise.all([call("state_getStorage", params), call("state_getStorage", params)]);
+    assert.equal(node.count("state_getStorage"), 2);
+    assert(call("state_getStorage", params) instanceof Promise);
   });
 });
 
 describe("single flight", () => {
   it("sends identical reads once and gives all callers the same answer", async () => {
-    const { ledger, pool } = testLedger();
-    const waited = Array.from({ length: 5 }, () => call(ledger, "chain_getFinalizedHead", "[]"));
-    waited.push(
-      call(ledger, "chain_getFinalizedHead", ""),
-      call(ledger, "chain_getFinalizedHead", "[ ]"),
-    );
-    assert.equal(pool.sent.length, 1);
-    pool.result('"0x07"');
-    for (const ended of await Promise.all(waited.map(answer)))
-      assert.deepEqual(ended, ["result", '"0x07"']);
-    assert(call(ledger, "chain_getFinalizedHead", "[]") instanceof Promise);
-    assert.equal(pool.sent.length, 2);
+    await using test = await start();
+    const { node, call } = test;
+    node.results.set("chain_getHead", '"0x07"');
+    const params = ["[]", "[]", "[]", "", "[ ]"];
+    const waited = params.map((text) => answer(call("chain_getHead", text)));
+    for (const ended of await Promise.all(waited)) assert.deepEqual(ended, ["result", '"0x07"']);
+    assert.equal(node.count("chain_getHead"), 1);
+    await call("chain_getHead");
+    assert.equal(node.count("chain_getHead"), 2);
   });
 
   it("fails for all callers if the call fails, and sends the next call again", async () => {
-    const { ledger, pool } = testLedger();
-    const waited = [call(ledger, "chain_getHead"), call(ledger, "chain_getHead")];
-    pool.fail("unreachable");
+    await using test = await start();
+    const { node, call } = test;
+    node.results.set("chain_getHead", "{");
+    const waited = [call("chain_getHead"), call("chain_getHead")];
     for (const ended of await Promise.all(waited.map(answer)))
-      assert.deepEqual(ended, ["failed", "unreachable"]);
-    void call(ledger, "chain_getHead");
-    assert.equal(pool.sent.length, 2);
+      assert.deepEqual(ended, ["failed", "garbage"]);
+    assert.equal(node.count("chain_getHead"), 1);
+    await call("chain_getHead");
+    assert.equal(node.count("chain_getHead"), 2);
   });
 
-  it("does not join calls that depend on the pool, write, or have different params", () => {
-    const { ledger, pool } = testLedger({ methods: { custom_write: {} } });
-    for (const name of [
-      "system_accountNextIndex",
-      "custom_write",
-      "system_dryRun",
-      "author_pendingExtrinsics",
-    ]) {
-      void call(ledger, name, '["0x01"]');
-      void call(ledger, name, '["0x01"]');
+  it("does not join calls that depend on the pool, write, or have different params", async () => {
+    await using test = await start({ methods: { custom_write: {} } });
+    const { node, call } = test;
+    const names = ["system_accountNextIndex", "custom_write", "system_dryRun"];
+    for (const name of [...names, "author_pendingExtrinsics"]) {
+      await Promise.all([call(name, '["0x01"]'), call(name, '["0x01"]')]);
+      assert.equal(node.count(name), 2, name);
     }
-    assert.equal(pool.sent.length, 8);
-    void call(ledger, "state_getStorage", '["0x01"]');
-    void call(ledger, "state_getStorage", '["0x02"]');
-    void call(ledger, "state_getStorageAt", '["0x01"]');
-    assert.equal(pool.sent.length, 11);
+    await Promise.all([
+      call("state_getStorage", '["0x01"]'),
+      call("state_getStorage", '["0x02"]'),
+      call("state_getStorageAt", '["0x01"]'),
+    ]);
+    assert.deepEqual([node.count("state_getStorage"), node.count("state_getStorageAt")], [2, 1]);
   });
 });

@@ -26,7 +26,7 @@ export class ArchiveNode extends WsNode {
     return new ArchiveNode(port).listening();
   }
 
-  protected onLeft(socket: WebSocket): void {
+  protected override onLeft(socket: WebSocket): void {
     for (const read of this.reads) if (read.socket === socket) this.reads.delete(read);
   }
 

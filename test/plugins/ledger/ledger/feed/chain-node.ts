@@ -47,7 +47,7 @@ export class ChainNode extends WsNode {
     return new ChainNode(port).listening();
   }
 
-  protected onLeft(socket: WebSocket): void {
+  protected override onLeft(socket: WebSocket): void {
     for (const each of this.subscribers) if (each.socket === socket) this.subscribers.delete(each);
   }
 

@@ -1,4 +1,4 @@
-/** A node says anything at all on the WebSocket of the subscriptions. */
+/** Tests of the parser of what a node sends on the WebSocket of the subscriptions, which can be anything. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

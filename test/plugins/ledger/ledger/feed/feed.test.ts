@@ -1,4 +1,4 @@
-/** Tests subscriptions over time: at nodes that fall silent, refuse or restart, and for clients that wait. */
+/** Tests of the state machine of shared subscriptions, with a manual clock and a reference node that the test chooses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SubscriptionOpener } from "../../../../../plugins/contracts/index.ts";

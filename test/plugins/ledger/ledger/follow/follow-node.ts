@@ -50,7 +50,7 @@ export class FollowNode extends WsNode {
     return new FollowNode(port).listening();
   }
 
-  protected onLeft(socket: WebSocket): void {
+  protected override onLeft(socket: WebSocket): void {
     for (const each of this.follows) if (each.socket === socket) this.follows.delete(each);
   }
 

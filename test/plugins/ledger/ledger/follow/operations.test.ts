@@ -1,3 +1,4 @@
+/** Tests of the state machine of the operations of a follow, with a manual clock and a node that the test answers for. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AnswerCache } from "../../../../../plugins/ledger/ledger/cache.ts";

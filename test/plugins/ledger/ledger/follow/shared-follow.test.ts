@@ -1,3 +1,4 @@
+/** Tests of the state machine of a follow that clients share, with a manual clock and a node that the test answers for. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SharedFollow } from "../../../../../plugins/ledger/ledger/follow/shared-follow.ts";

@@ -1,25 +1,16 @@
+/** Which nodes the plugin `ledger` asks for a block, for a second opinion, and after a slow answer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
 import { startPool, until, type PoolUnderTest } from "./nodes.ts";
 
+/** A method and its params. */
+type Call = readonly [method: string, params: string];
+
 /** A read of the state at a block. */
-const readAt = (hash: string): Partial<NodeRequest> => ({
-  method: "state_getStorage",
-  params: `["0x01","${hash}"]`,
-  block: { hash, number: undefined, needsState: true },
-});
-const header = (hash: string): Partial<NodeRequest> => ({
-  method: "chain_getHeader",
-  params: `["${hash}"]`,
-  block: { hash, number: undefined, needsState: false },
-});
-const blockHash = (number: number): Partial<NodeRequest> => ({
-  method: "chain_getBlockHash",
-  params: `[${number}]`,
-  block: { hash: undefined, number, needsState: false },
-});
+const readAt = (hash: string): Call => ["state_getStorage", `["0x01","${hash}"]`];
+const header = (hash: string): Call => ["chain_getHeader", `["${hash}"]`];
+const blockHash = (number: number): Call => ["chain_getBlockHash", `[${number}]`];
 const quoted = (hash: string): string => `"${hash}"`;
 
 /** Starts a pool, and waits until it knows the nodes and the depth of their state. */
@@ -27,22 +18,22 @@ async function startKnownPool(
   nodes: readonly BlockNode[],
   over: Parameters<typeof startPool>[1] = {},
 ): Promise<PoolUnderTest> {
-  const under = startPool(
+  const under = await startPool(
     nodes.map(({ url }) => url),
     over,
   );
-  await under.pool.firstProbe;
-  await until(() => under.pool.status().every(({ oldestState }) => oldestState !== undefined));
+  await under.probed;
+  await until(() => under.nodes().every(({ oldest_state: oldest }) => oldest !== undefined));
   return under;
 }
 
 async function outcomes(
   under: PoolUnderTest,
   count: number,
-  request: Partial<NodeRequest>,
+  call: Call,
 ): Promise<readonly string[]> {
   const all: string[] = [];
-  for (let i = 0; i < count; i++) all.push(await under.outcome(request));
+  for (let i = 0; i < count; i++) all.push(await under.outcome(...call));
   return all;
 }
 
@@ -107,14 +98,14 @@ test("the state of old blocks is read from nodes that have it", async () => {
   await using archive = await startBlockNode("archive", { best: 1000, finalized: 998 });
   await using under = await startKnownPool([pruned, archive]);
   assert.deepEqual(
-    under.pool.status().map(({ oldestState }) => oldestState),
+    under.nodes().map(({ oldest_state: oldest }) => oldest),
     [744, 0],
   );
   // The answer with the hash tells the pool the number of the block.
-  await under.outcome(blockHash(500));
+  await under.outcome(...blockHash(500));
   assert.deepEqual(await outcomes(under, 4, readAt(hashOf(500))), Array(4).fill('"archive"'));
   assert.deepEqual(pruned.reads, []);
-  await under.outcome(blockHash(800));
+  await under.outcome(...blockHash(800));
   const recent = await outcomes(under, 4, readAt(hashOf(800)));
   assert.deepEqual(recent.toSorted(), ['"archive"', '"archive"', '"pruned"', '"pruned"']);
 });
@@ -151,52 +142,45 @@ test("archive_v1_call goes to nodes that have the block, and a failure for lack 
     };
   }
   await using under = await startKnownPool([pruned, archive]);
-  const call = (number: number, needsState = true): Partial<NodeRequest> => ({
-    method: "archive_v1_call",
-    params: `["${hashOf(number)}","Core_version","0x"]`,
-    block: { hash: hashOf(number), number: undefined, needsState },
-  });
+  const call = (number: number): Call => [
+    "archive_v1_call",
+    `["${hashOf(number)}","Core_version","0x"]`,
+  ];
   const right = '{"success":true,"value":"0x01"}';
   assert.deepEqual(await outcomes(under, 4, call(300)), Array(4).fill(right));
   assert.equal(calls.filter((name) => name === "pruned").length, 1, "the pool has learned it");
   calls.length = 0;
   // The answer with the hash tells the pool the number of the block.
-  const byHeight = {
-    method: "archive_v1_hashByHeight",
-    params: "[500]",
-    block: { hash: undefined, number: 500, needsState: false },
-  };
-  await under.outcome(byHeight);
+  await under.outcome("archive_v1_hashByHeight", "[500]");
   assert.deepEqual(await outcomes(under, 4, call(500)), Array(4).fill(right));
   assert.deepEqual(calls, Array(4).fill("archive"));
   // A failure of the call itself is an answer.
   const failed = '{"success":false,"error":"Execution failed: no such function"}';
   archive.says = (method) => (method === "archive_v1_call" ? failed : undefined);
-  assert.equal(await under.outcome(call(500)), failed);
+  assert.equal(await under.outcome(...call(500)), failed);
   // `null` says that the node does not know the block.
   archive.says = (method) => (method === "archive_v1_call" ? "null" : undefined);
   pruned.says = (method) => (method === "archive_v1_call" ? right : undefined);
-  assert.equal(await under.outcome(call(500)), right);
+  assert.equal(await under.outcome(...call(500)), right);
 });
 
 /** Answers enough calls for the pool to know the response times of the method. */
-async function learnTimes(under: PoolUnderTest): Promise<void> {
-  for (let i = 0; i < 64; i++) await under.outcome({ method: "slow_method" });
+async function learnTimes(under: PoolUnderTest, method = slow): Promise<void> {
+  for (let i = 0; i < 64; i++) await under.outcome(method);
 }
-const slow = { method: "slow_method" };
+const slow = "grandpa_roundState";
 
 test("a slow read is sent to a second node, whose answer is used", async () => {
   await using a = await startBlockNode("a");
   await using b = await startBlockNode("b");
   await using under = await startKnownPool([a, b], { hedging: true });
   await learnTimes(under);
-  a.stalls = (method) => method === "slow_method";
-  const hedged = [under.send(slow), under.send(slow)];
-  await until(
-    () => under.pool.status()[0]?.inFlight === 1 && hedged.some(({ endings }) => endings === 1),
-  );
+  a.stalls = (method) => method === slow;
+  const hedged = [under.outcome(slow), under.outcome(slow)];
+  await Promise.race(hedged);
+  await until(() => under.nodes()[0]?.in_flight === 1);
   under.clock.advance(1_000);
-  for (const { ending } of hedged) assert.deepEqual(await ending, { kind: "result", text: '"b"' });
+  assert.deepEqual(await Promise.all(hedged), ['"b"', '"b"']);
   assert.equal(under.values.get('sluice_ledger_hedges_total{upstream="ledger",outcome="won"}'), 1);
 });
 
@@ -204,14 +188,20 @@ test("a call that must not be sent twice is not hedged", async () => {
   await using a = await startBlockNode("a");
   await using b = await startBlockNode("b");
   await using under = await startKnownPool([a, b], { hedging: true });
-  await learnTimes(under);
-  a.stalls = b.stalls = (method) => method === "slow_method";
-  const before = a.received.length + b.received.length;
-  const write = under.send({ ...slow, retry: false });
-  await until(() => a.received.length + b.received.length === before + 1);
-  for (let seconds = 0; seconds < 5; seconds++) under.clock.advance(1_000);
-  assert.equal((await write.ending).kind, "failed");
-  assert.equal(sum(under.values, "sluice_ledger_hedges_total"), 0);
+  const submit = "author_submitExtrinsic";
+  await learnTimes(under, submit);
+  a.stalls = b.stalls = (method) => method === submit;
+  const sent = (): number =>
+    [a, b].flatMap(({ received }) => received).filter(({ body }) => body.includes(submit)).length;
+  const before = sent();
+  const write = under.outcome(submit);
+  await until(() => sent() === before + 1);
+  for (let seconds = 0; seconds < 5; seconds++) {
+    under.clock.advance(1_000);
+    await Promise.all(under.ledger.nodes.map((node) => node.call("system_chain", "[]")));
+  }
+  assert.equal(await write, "timeout");
+  assert.equal(sent(), before + 1);
 });
 
 test("hedges add at most one call in twenty", async () => {
@@ -220,34 +210,33 @@ test("hedges add at most one call in twenty", async () => {
   await using under = await startKnownPool([a, b], { hedging: true, connections: 64 });
   await learnTimes(under);
   const received = (): number => a.received.length + b.received.length;
-  a.stalls = b.stalls = (method) => method === "slow_method";
+  a.stalls = b.stalls = (method) => method === slow;
   const before = received();
-  const calls = Array.from({ length: 40 }, () => under.send(slow));
+  const calls = Array.from({ length: 40 }, () => under.outcome(slow));
   under.clock.advance(1_000);
   // 64 calls and these 40 have earned 5.2 hedges.
   await until(() => received() >= before + 45);
   for (let checks = 0; checks < 20; checks++) under.clock.advance(10);
-  await until(() => under.pool.status().every(({ inFlight }) => inFlight > 0));
+  await until(() => under.nodes().every((node) => node.in_flight > 0));
   assert.equal(received(), before + 45);
-  const closed = under.pool.close();
-  for (const { ending } of calls) assert.equal((await ending).kind, "failed");
-  await closed;
+  await under.close();
+  assert.deepEqual(new Set(await Promise.all(calls)), new Set(["unreachable"]));
 });
 
-const twoAgree = { ...readAt(hashOf(98)), quorum: 2 };
+const twoAgree = { methods: { state_getStorage: { quorum: 2 } } };
 
 test("with a quorum, a single usable node is not enough", async () => {
   await using a = await startBlockNode("same");
   await using b = await startBlockNode("same");
-  await using under = await startKnownPool([a, b]);
+  await using under = await startKnownPool([a, b], twoAgree);
   await b.close();
-  assert.equal(await under.outcome(twoAgree), "unreachable");
+  assert.equal(await under.outcome(...readAt(hashOf(98))), "unreachable");
 });
 
 test("with a quorum, equal errors of two nodes are an answer", async () => {
   await using a = await startBlockNode("same");
   await using b = await startBlockNode("same");
-  await using under = await startKnownPool([a, b]);
+  await using under = await startKnownPool([a, b], twoAgree);
   const unknown = { code: 4003, message: "Client error: UnknownBlock: Header was not found" };
-  assert.equal(await under.outcome({ ...readAt(hashOf(500)), quorum: 2 }), JSON.stringify(unknown));
+  assert.equal(await under.outcome(...readAt(hashOf(500))), JSON.stringify(unknown));
 });

@@ -1,4 +1,4 @@
-/** The clients of one node: over HTTP, with and without batches, and over WebSocket. Unusual HTTP: test/http/upstream. */
+/** Tests of the codecs of calls to one node: HTTP, with and without batches, and WebSocket. Unusual HTTP: test/http/upstream. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
@@ -12,7 +12,7 @@ import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { cert, key } from "../../../../certificate.ts";
 import { silentLog } from "../../../../test-log.ts";
-import { SingleCall } from "./recorded-request.ts";
+import { SingleCall } from "./single-call.ts";
 import {
   echo,
   failure,
@@ -53,7 +53,7 @@ function connectTo(url: string, { connections = 4, batching = false } = {}): Cli
   const send = (over?: CallOptions): SingleCall => {
     const call = new SingleCall(over);
     client.send(call);
-    assert.equal(call.request.endings, 0, "never before send has returned");
+    assert.equal(call.endings, 0, "never before send has returned");
     return call;
   };
   const ask = (over?: CallOptions): Promise<string | undefined> => outcomeOf(send(over));
@@ -62,7 +62,7 @@ function connectTo(url: string, { connections = 4, batching = false } = {}): Cli
 
 async function outcomeOf(call: SingleCall): Promise<string | undefined> {
   const ending = await call.ending;
-  assert.equal(call.request.endings, 1);
+  assert.equal(call.endings, 1);
   return ending.kind === "failed" ? call.cause : ending.text;
 }
 
@@ -171,7 +171,7 @@ test("HTTP: a node that does not answer in time is a timeout, and unused connect
   const call = open.send();
   await node.seen(1);
   open.clock.advance(4_900);
-  assert.equal(call.request.endings, 0);
+  assert.equal(call.endings, 0);
   open.clock.advance(500);
   assert.equal(await outcomeOf(call), "answerTimeout");
   await node.deserted();
@@ -225,7 +225,7 @@ for (const scheme of ["https", "ws"]) {
     const call = open.send();
     await greeted.promise;
     open.clock.advance(900);
-    assert.equal(call.request.endings, 0);
+    assert.equal(call.endings, 0);
     open.clock.advance(400);
     assert.equal(await outcomeOf(call), "connectTimeout");
     assert.deepEqual(await call.ending, { kind: "failed", reason: "timeout" });
@@ -409,7 +409,7 @@ test("WebSocket: a call that is not answered in time fails alone, and calls abov
   assert.equal(await open.ask(), echoed);
   open.send({ method: "slow" });
   assert.equal(await open.ask(), "saturated");
-  assert.ok(slow[0]?.request.endings === 0);
+  assert.ok(slow[0]?.endings === 0);
   open.clock.advance(500);
   assert.equal(await outcomeOf(slow[0]), "answerTimeout");
   assert.equal(node.upgrades.length, 1);

@@ -1,6 +1,14 @@
+/** Which nodes the plugin `ledger` uses: what it learns from probes and calls, and what it reports about the nodes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PROBE_MS, startChainNode, startPool, until } from "./nodes.ts";
+import {
+  PROBE_MS,
+  type ChainNode,
+  startChainNode,
+  startPool,
+  until,
+  type PoolUnderTest,
+} from "./nodes.ts";
 import {
   echo,
   failure,
@@ -10,6 +18,20 @@ import {
   type Chain,
   createChain,
 } from "./scripted-node.ts";
+
+/** Calls a method. Returns true if the next call is answered from the cache. */
+async function isCached(under: PoolUnderTest, method: string, params?: string): Promise<boolean> {
+  await under.call(method, params);
+  return !(under.call(method, params) instanceof Promise);
+}
+
+/** Lets what a timer has ended take effect. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Returns true if the block counts as finalized, so that its hash is cached. */
+const isFinalized = (under: PoolUnderTest, block: number): Promise<boolean> =>
+  isCached(under, "chain_getBlockHash", `[${block}]`);
+const caching = { cacheBytes: 100_000 };
 
 const ejections: readonly [
   name: string,
@@ -25,8 +47,8 @@ for (const [name, complaint, sick, well] of ejections) {
   test(`a node that ${name} is left out until it is healthy again`, async () => {
     await using a = await startChainNode("a");
     await using b = await startChainNode("b", sick);
-    await using under = startPool([a.url, b.url]);
-    await under.pool.firstProbe;
+    await using under = await startPool([a.url, b.url]);
+    await under.probed;
     assert.deepEqual(under.exclusionReasons(), [undefined, complaint]);
     for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
     Object.assign(b.chain, well);
@@ -68,10 +90,10 @@ test("a node that should have no peers, writes padded numbers, and sends errors 
       received.socket.write(response(`{"id":${id},"result":${text}}`));
     }
   });
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([node.url]);
+  await under.probed;
   assert.deepEqual(under.exclusionReasons(), [undefined]);
-  assert.deepEqual([under.pool.best, under.pool.finalized], [7, 7]);
+  assert.deepEqual([under.nodes()[0]?.best, under.nodes()[0]?.finalized], [7, 7]);
 });
 
 test("a node that serves neither health nor finality is healthy as long as it has a head", async () => {
@@ -82,12 +104,10 @@ test("a node that serves neither health nor finality is healthy as long as it ha
     else
       received.socket.write(response(failure(id, { code: -32601, message: "Method not found" })));
   });
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
-  assert.deepEqual(
-    [under.pool.ready, under.pool.best, under.pool.finalized],
-    [true, 100, undefined],
-  );
+  await using under = await startPool([node.url]);
+  await under.probed;
+  const [{ best, finalized } = assert.fail()] = under.nodes();
+  assert.deepEqual([under.ready, best, finalized], [true, 100, undefined]);
 });
 
 const nonsense: readonly [name: string, method: string, text: string][] = [
@@ -107,10 +127,10 @@ for (const [name, method, text] of nonsense) {
       if (call.method !== method) onChain(chain)(received);
       else received.socket.write(response(`{"id":${call.id},"result":${text}}`));
     });
-    await using under = startPool([node.url]);
-    await under.pool.firstProbe;
+    await using under = await startPool([node.url]);
+    await under.probed;
     assert.deepEqual(under.exclusionReasons(), ["bad_answer"]);
-    assert.equal(under.pool.ready, false);
+    assert.equal(under.ready, false);
     // Finding D8: the node was reported as unreachable and as left out, although it was reached and still used.
     const [line, ...others] = under.lines;
     assert.equal(others.length, 0);
@@ -133,8 +153,8 @@ for (const [name, answer, detail] of badAnswers) {
   test(`a node that answers a probe with ${name} is left out because of its bad answer`, async () => {
     await using a = await startChainNode("a");
     await using b = await startNode((received) => void received.socket.write(answer));
-    await using under = startPool([a.url, b.url]);
-    await under.pool.firstProbe;
+    await using under = await startPool([a.url, b.url]);
+    await under.probed;
     assert.deepEqual(under.exclusionReasons(), [undefined, "bad_answer"]);
     const line = under.lines.find(({ fields }) => fields.node === `127.0.0.1:${b.port}`);
     assert.equal(line?.message, "node is not used");
@@ -146,17 +166,16 @@ for (const [name, answer, detail] of badAnswers) {
 test("a node of another chain than the first node's is never used, even if the others fail", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb", best: 1_000_000 });
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
-  assert.equal(under.pool.best, 100);
   for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
   const fatal = under.lines.filter(({ level }) => level === "error");
   assert.equal(fatal.length, 1);
   assert.equal(fatal[0]?.fields.genesis, "0x00bb");
   await a.close();
   await under.probes(() => under.exclusionReasons()[0] === "unreachable");
-  assert.equal(under.pool.ready, false);
+  assert.equal(under.ready, false);
   assert.equal(await under.outcome(), "unreachable");
   assert.equal(b.asked.length, 0);
 });
@@ -164,14 +183,14 @@ test("a node of another chain than the first node's is never used, even if the o
 test("the age of a head matters only if a limit is set", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using free = startPool([a.url, b.url]);
-  await using bound = startPool([a.url, b.url], { maxHeadAgeMs: 12_000 });
-  await Promise.all([free.pool.firstProbe, bound.pool.firstProbe]);
+  await using free = await startPool([a.url, b.url]);
+  await using bound = await startPool([a.url, b.url], { maxHeadAge: "12s" });
+  await Promise.all([free.probed, bound.probed]);
   for (let round = 0; round < 3; round++) {
     a.chain.best++;
     const seen = a.chain.best;
-    await free.probes(() => free.pool.status()[0]?.best === seen);
-    await bound.probes(() => bound.pool.status()[0]?.best === seen);
+    await free.probes(() => free.nodes()[0]?.best === seen);
+    await bound.probes(() => bound.nodes()[0]?.best === seen);
   }
   await until(() => bound.exclusionReasons()[1] !== undefined);
   assert.deepEqual(bound.exclusionReasons(), [undefined, "stale_head"]);
@@ -183,96 +202,116 @@ test("the age of a head matters only if a limit is set", async () => {
 test("a node whose finalized block goes back is left out until it has caught up", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  const { epoch } = under.pool;
-  assert.equal(under.pool.finalized, 98);
-  b.chain.finalized = 90;
-  await under.pool.probe();
-  assert.deepEqual(under.exclusionReasons(), [undefined, "finalized_backwards"]);
-  assert.equal(under.pool.finalized, 98);
-  b.chain.finalized = 97;
-  await under.pool.probe();
-  assert.deepEqual(under.exclusionReasons(), [undefined, "finalized_backwards"]);
-  b.chain.finalized = 98;
-  await under.pool.probe();
-  assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
-  assert.equal(under.pool.epoch, epoch);
+  await using under = await startPool([a.url, b.url], caching);
+  await under.probed;
+  assert.ok(await isCached(under, "system_chain"));
+  for (const [best, finalized, reason] of [
+    [101, 90, "finalized_backwards"],
+    [102, 97, "finalized_backwards"],
+    [103, 98, undefined],
+  ] as const) {
+    Object.assign(b.chain, { best, finalized });
+    await under.probesShow(100, best);
+    assert.deepEqual(under.exclusionReasons(), [undefined, reason]);
+    assert.ok(await isFinalized(under, 98), "the node does not count");
+  }
+  assert.ok(!(under.call("system_chain") instanceof Promise), "the cache was not emptied");
 });
 
 test("a node that is distrusted is left for 10 minutes, then for 20, and good answers do not end that", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
+  const [first, second] = under.ledger.nodes;
   for (const minutes of [10, 20]) {
-    under.pool.nodes?.[1]?.distrust();
+    second!.distrust();
     assert.deepEqual(under.exclusionReasons(), [undefined, "wrong_proof"]);
-    assert.equal((await under.pool.nodes?.[1]?.call("system_chain", "[]"))?.kind, "result");
-    under.clock.advance(minutes * 60_000 - 1);
-    await under.pool.probe();
+    assert.equal((await second!.call("system_chain", "[]")).kind, "result");
+    under.clock.advance(minutes * 60_000 - 2 * PROBE_MS);
+    await turn();
+    b.chain.best++;
+    under.clock.advance(PROBE_MS);
+    await until(() => under.nodes()[1]?.best === b.chain.best);
+    under.clock.advance(PROBE_MS - 1);
     assert.deepEqual(under.exclusionReasons(), [undefined, "wrong_proof"]);
     under.clock.advance(1);
-    await under.pool.probe();
-    assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
+    await until(() => under.exclusionReasons()[1] === undefined);
   }
-  under.pool.nodes?.[1]?.distrust();
-  under.pool.nodes?.[0]?.distrust();
+  second!.distrust();
+  first!.distrust();
   assert.equal(typeof (await under.outcome()), "string", "they are used if there is no other");
 });
 
-test("a restarted chain is accepted after some probes and raises the epoch", async () => {
+test("a restarted chain is accepted after some probes, and the cache is emptied", async () => {
   await using node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
-  const { epoch } = under.pool;
-  node.chain.best = 3;
-  for (const finalized of [1, 1, 2]) {
-    node.chain.finalized = finalized;
-    await under.pool.probe();
+  await using under = await startPool([node.url], caching);
+  await under.probed;
+  assert.ok(await isCached(under, "system_chain"));
+  for (const [best, finalized] of [
+    [3, 1],
+    [4, 1],
+    [5, 2],
+  ] as const) {
+    Object.assign(node.chain, { best, finalized });
+    await under.probesShow(best);
     assert.deepEqual(under.exclusionReasons(), ["finalized_backwards"]);
     assert.equal(await under.outcome(), '"a"', "the only node is used all the same");
   }
-  await under.pool.probe();
-  assert.deepEqual(under.exclusionReasons(), [undefined]);
-  assert.deepEqual([under.pool.finalized, under.pool.best, under.pool.epoch], [2, 3, epoch + 1]);
+  assert.ok(!(under.call("system_chain") instanceof Promise));
+  await under.probes(() => under.exclusionReasons()[0] === undefined);
+  assert.ok(under.call("system_chain") instanceof Promise);
+  assert.deepEqual([await isFinalized(under, 2), await isFinalized(under, 3)], [true, false]);
 });
 
 test("the chain has started again when it has at every node", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  const { chain } = under.pool;
-  for (const { chain: own } of [a, b]) {
-    assert.equal(under.pool.chain, chain);
-    own.finalized = 3;
-    for (let probe = 0; probe < 4; probe++) await under.pool.probe();
+  for (const node of [a, b]) {
+    node.calls = ({ socket, call }) =>
+      void socket.write(response(`{"id":${call().id},"result":${node.chain.finalized}}`));
   }
-  assert.equal(under.pool.chain, chain! + 1);
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
+  const restart = async ({ chain }: ChainNode): Promise<void> => {
+    chain.finalized = 3;
+    for (let probe = 0; probe < 4; probe++) {
+      chain.best++;
+      await under.probesShow(a.chain.best, b.chain.best);
+    }
+  };
+  const height = "archive_v1_finalizedHeight";
+  assert.equal(await under.outcome(height), "98");
+  await restart(a);
+  b.chain.syncing = true;
+  await under.probes(() => under.exclusionReasons()[1] === "syncing");
+  assert.equal(await under.outcomeInTime(height), "unreachable", "block 3 is too old");
+  b.chain.syncing = false;
+  await restart(b);
+  assert.equal(await under.outcomeInTime(height), "3");
 });
 
-test("finalized is the block that every usable node has, or unknown without one; best is the highest block of any node", async () => {
+test("finalized is the block that every usable node has, or unknown without one", async () => {
   await using a = await startChainNode("a", { best: 105, finalized: 103 });
   await using b = await startChainNode("b", { best: 101, finalized: 99 });
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  assert.deepEqual([under.pool.best, under.pool.finalized], [105, 99]);
+  await using under = await startPool([a.url, b.url], caching);
+  await under.probed;
+  assert.deepEqual([await isFinalized(under, 99), await isFinalized(under, 100)], [true, false]);
   await b.close();
   await under.probes(() => under.exclusionReasons()[1] === "unreachable");
-  assert.deepEqual([under.pool.best, under.pool.finalized], [105, 103]);
-  await a.close();
-  await under.probes(() => under.exclusionReasons()[0] === "unreachable");
-  assert.deepEqual([under.pool.best, under.pool.finalized], [105, undefined]);
+  assert.deepEqual([await isFinalized(under, 103), await isFinalized(under, 104)], [true, false]);
+  a.chain.syncing = true;
+  await under.probes(() => under.exclusionReasons()[0] === "syncing");
+  assert.equal(await isFinalized(under, 101), false);
 });
 
-test("the epoch increases with genesis, software and runtime, but not with nodes that come, go or lag", async () => {
+test("the cache is emptied when genesis, software or runtime change, but not with nodes that come, go or lag", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { version: "2.0.0", specVersion: 7 });
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  const { pool } = under;
-  const { epoch } = pool;
+  await using under = await startPool([a.url, b.url], caching);
+  await under.probed;
+  const isEmptied = (): boolean => under.call("system_chain") instanceof Promise;
+  assert.ok(await isCached(under, "system_chain"));
   const { port } = b;
   b.chain.best = 50;
   await under.probes(() => under.exclusionReasons()[1] === "lagging");
@@ -281,20 +320,19 @@ test("the epoch increases with genesis, software and runtime, but not with nodes
   await using again = await startNode(onChain(b.chain), { port });
   await under.probes(() => under.exclusionReasons()[1] === "lagging");
   assert.ok(again.received.length > 0);
-  assert.equal(pool.epoch, epoch);
-  a.chain.specVersion++;
-  await under.probes(() => pool.epoch === epoch + 1);
-  a.chain.version = "1.0.1";
-  await under.probes(() => pool.epoch === epoch + 2);
-  a.chain.genesis = "0x00cc";
-  await under.probes(() => pool.epoch === epoch + 3);
+  assert.ok(!isEmptied());
+  for (const change of [{ specVersion: 2 }, { version: "1.0.1" }, { genesis: "0x00cc" }]) {
+    assert.ok(await isCached(under, "system_chain"));
+    Object.assign(a.chain, change);
+    await under.probes(isEmptied);
+  }
 });
 
 test("a node that is down is left out, and used again after the next probe", async () => {
   await using a = await startChainNode("a");
   const b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   await b.close();
   for (let i = 0; i < 4; i++) assert.equal(await under.outcome(), '"a"');
   await under.probes(() => under.exclusionReasons()[1] === "unreachable");
@@ -308,12 +346,12 @@ test("if no node is usable, nodes that lag are preferred and unreachable ones ar
   const a = await startChainNode("a");
   await using b = await startChainNode("b", { syncing: true });
   await using c = await startChainNode("c", { peers: 0 });
-  await using under = startPool([a.url, b.url, c.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url, c.url]);
+  await under.probed;
   await a.close();
   await under.probes(() => under.exclusionReasons()[0] === "unreachable");
   assert.deepEqual(under.exclusionReasons(), ["unreachable", "syncing", "no_peers"]);
-  assert.equal(under.pool.ready, false);
+  assert.equal(under.ready, false);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"c"');
   await c.close();
   await under.probes(() => under.exclusionReasons()[2] === "unreachable");
@@ -325,19 +363,19 @@ test("if no node is usable, nodes that lag are preferred and unreachable ones ar
 
 test("a single node that was unreachable is used again at once, before any probe", async () => {
   const node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([node.url]);
+  await under.probed;
   await node.close();
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), "unreachable");
   await using _back = await startNode(echo, { port: node.port });
-  assert.equal(await under.outcome({ method: "x" }), '"x"');
+  assert.equal(await under.outcome("system_name"), '"system_name"');
 });
 
 test("consecutive failed calls eject a node that answers probes, and a probe readmits it", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url], { probeMs: 600_000 });
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url], { probeMs: 600_000 });
+  await under.probed;
   b.calls = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
   await until(() => true);
   for (let i = 0; i < 20; i++) assert.equal(await under.outcome(), '"a"');
@@ -362,18 +400,18 @@ test("the last usable node is never ejected by failing calls", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { syncing: true });
   a.calls = ({ socket }) => void socket.write(response("", "HTTP/1.1 503 No"));
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   for (let i = 0; i < 30; i++) assert.equal(await under.outcome(), "unreachable");
   assert.deepEqual(under.exclusionReasons(), [undefined, "syncing"]);
-  assert.equal(under.pool.ready, true);
+  assert.equal(under.ready, true);
   assert.equal(a.asked.length, 30);
 });
 
 test("a single node that is merely slow is not left out: slow probes do not count while it answers calls", async () => {
   await using node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([node.url]);
+  await under.probed;
   const answering = node.script;
   let hanging = 0;
   node.script = (received) => {
@@ -385,10 +423,9 @@ test("a single node that is merely slow is not left out: slow probes do not coun
     await until(() => hanging === round);
     assert.equal(await under.outcome(), '"a"');
     // Advances past the time limit of the probe, then to the next one.
-    const probed = under.pool.probe();
     under.clock.advance(PROBE_MS - 1_500);
-    await probed;
-    assert.equal(under.pool.ready, true);
+    await turn();
+    assert.equal(under.ready, true);
     under.clock.advance(1_500);
   }
 });
@@ -401,11 +438,11 @@ for (const [others, count] of [
   test(`a node ${others} that stops to answer is left out although the time limit of calls is long`, async () => {
     await using node = await startChainNode("a");
     await using good = await startChainNode("b");
-    await using under = startPool([node.url, good.url].slice(0, 1 + count), {
+    await using under = await startPool([node.url, good.url].slice(0, 1 + count), {
       headersMs: 600_000,
       idleMs: 600_000,
     });
-    await under.pool.firstProbe;
+    await under.probed;
     // The next probes begin 3 s before the end of a round.
     under.clock.advance(3_000);
     let hanging = 0;
@@ -413,9 +450,8 @@ for (const [others, count] of [
     for (let round = 1; round <= 3; round++) {
       under.clock.advance(PROBE_MS - 3_000);
       await until(() => hanging === round);
-      const probed = under.pool.probe();
       under.clock.advance(3_000);
-      await probed;
+      await turn();
     }
     assert.equal(under.exclusionReasons()[0], "unreachable");
   });
@@ -423,32 +459,27 @@ for (const [others, count] of [
 
 test("a node that is too busy for a probe remains usable for a while", async () => {
   await using node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
-  let refused = 0;
+  await using under = await startPool([node.url]);
+  await under.probed;
+  const wasReady: boolean[] = [];
   node.script = (received) => {
-    refused++;
+    wasReady.push(under.ready);
     received.socket.write(response(failure(received.call().id, { code: -32009, message: "busy" })));
   };
-  await under.pool.probe();
-  assert.equal(under.pool.ready, true);
-  await under.pool.probe();
-  assert.equal(under.pool.ready, true);
-  await under.pool.probe();
-  assert.equal(under.pool.ready, false);
-  assert.equal(refused, 3);
+  await under.probes(() => !under.ready);
+  assert.deepEqual(wasReady, [true, true, true]);
 });
 
 test("probes do not wait behind calls", async () => {
   await using node = await startChainNode("a");
-  await using under = startPool([node.url], { connections: 2 });
-  await under.pool.firstProbe;
+  await using under = await startPool([node.url], { connections: 2 });
+  await under.probed;
   node.calls = () => {};
-  for (let i = 0; i < 50; i++) under.send();
+  for (let i = 0; i < 50; i++) void under.outcome();
   node.chain.best = 123;
   under.clock.advance(500);
   await until(() => node.asked.length === 1);
-  await under.probes(() => under.pool.best === 123);
+  await under.probes(() => under.nodes()[0]?.best === 123);
 });
 
 test("a node whose chain is unknown is not called, even if the others have faults", async () => {
@@ -458,8 +489,8 @@ test("a node whose chain is unknown is not called, even if the others have fault
   b.script = (received) => {
     if (received.call().method !== "system_health") script(received);
   };
-  await using under = startPool([a.url, b.url]);
-  await until(() => under.pool.status()[0]?.best !== undefined);
+  await using under = await startPool([a.url, b.url]);
+  await until(() => under.nodes()[0]?.best !== undefined);
   assert.deepEqual(under.exclusionReasons(), ["syncing", "unprobed"]);
   for (let i = 0; i < 3; i++) assert.equal(await under.outcome(), '"a"');
   await a.close();
@@ -473,12 +504,12 @@ test("the first node of the configuration defines the chain, even if it answers 
   await using a = await startChainNode("a");
   await using b = await startChainNode("b", { genesis: "0x00bb" });
   await a.close();
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url], caching);
+  await under.probed;
   assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
-  const { epoch } = under.pool;
+  assert.ok(await isCached(under, "system_chain"));
   await using _back = await startNode(onChain(a.chain), { port: a.port });
   await under.probes(() => under.exclusionReasons()[0] === undefined);
   assert.deepEqual(under.exclusionReasons(), [undefined, "other_chain"]);
-  assert.equal(under.pool.epoch, epoch + 1);
+  assert.ok(under.call("system_chain") instanceof Promise);
 });

@@ -1,9 +1,5 @@
-/** Starts a pool over scripted nodes, with a clock that only the test moves. */
-import { openPool, type OpenPool } from "../../../../../plugins/ledger/ledger/pool/pool.ts";
-import type { NodesConfig } from "../../../../../plugins/ledger/ledger/pool/open-node.ts";
-import type { Log } from "../../../../../src/contract/log.ts";
-import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
-import { recordRequest, readableMetrics, type RecordedRequest } from "./recorded-request.ts";
+/** Starts the plugin `ledger` over scripted nodes, without its cache and single flight. */
+import { startLedger, type LedgerOptions, type StartedLedger } from "../start-ledger.ts";
 import {
   createChain,
   onChain,
@@ -12,82 +8,57 @@ import {
   type Script,
   type ScriptedNode,
 } from "./scripted-node.ts";
-import type { NodeRequest } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 
-export interface LogLine {
-  readonly level: string;
-  readonly fields: Readonly<Record<string, unknown>>;
-  readonly message: string;
-}
-
-export interface PoolUnderTest extends AsyncDisposable {
-  readonly pool: OpenPool;
-  readonly clock: ManualClock;
-  readonly lines: readonly LogLine[];
-  readonly values: ReadonlyMap<string, number>;
-  send(over?: Partial<NodeRequest>): RecordedRequest;
-  /** Sends a call and returns the text of the answer, or the reason why there was none. */
-  outcome(over?: Partial<NodeRequest>): Promise<string>;
-  /** Returns the warning about each node, in order. */
+export interface PoolUnderTest extends StartedLedger {
+  /** Returns the reason why each node is not used, in order. */
   exclusionReasons(): readonly (string | undefined)[];
-  /** Advances by one round of probes, waits until `done`, and leaves no probe running. */
+  /** Like `outcome`, while time passes. */
+  outcomeInTime(method: string): Promise<string>;
+  /** Lets time pass until probes have made this true. */
   probes(done: () => boolean): Promise<void>;
+  /** Lets time pass until the nodes have reported these best blocks to probes. */
+  probesShow(...best: readonly number[]): Promise<void>;
 }
 
 export const PROBE_MS = 5_000;
 
-export function startPool(urls: readonly string[], over: Partial<NodesConfig> = {}): PoolUnderTest {
-  const clock = manualClock();
-  const lines: LogLine[] = [];
-  const { values, ...metrics } = readableMetrics();
-  const level = (name: string) => (fields: object, message: string) =>
-    void lines.push({ level: name, fields: { ...fields }, message });
-  const log: Log = {
-    debug: level("debug"),
-    info: level("info"),
-    warn: level("warn"),
-    error: level("error"),
-    child: () => log,
-  };
-  const upstream: NodesConfig = {
-    name: "ledger",
-    urls,
-    connectMs: 1_000,
-    headersMs: 3_000,
-    idleMs: 2_000,
-    connections: 4,
+export async function startPool(
+  urls: readonly string[],
+  over: LedgerOptions = {},
+): Promise<PoolUnderTest> {
+  const started = await startLedger(urls, {
     answerBytes: 100_000,
     probeMs: PROBE_MS,
-    probeTimeoutMs: 3_000,
     maxLag: 10,
-    maxHeadAgeMs: undefined,
     hedging: false,
+    singleFlight: false,
+    cacheBytes: 0,
     ...over,
+  });
+  const probes = async (done: () => boolean): Promise<void> => {
+    // In small steps, between which the nodes answer, so that no time limit expires.
+    do {
+      started.clock.advance(PROBE_MS / 10);
+      for (let turns = 0; turns < 30 && !done(); turns++)
+        await new Promise((resolve) => setImmediate(resolve));
+    } while (!done());
   };
-  const pool = openPool({ upstream, clock, log, metrics });
-  const send = (wanted: Partial<NodeRequest> = {}): RecordedRequest => {
-    const asked = recordRequest(wanted);
-    pool.send(asked);
-    return asked;
-  };
-  return {
-    pool,
-    clock,
-    lines,
-    values,
-    send,
-    async outcome(wanted) {
-      const ending = await send(wanted).ending;
-      return ending.kind === "failed" ? ending.reason : ending.text;
+  return Object.assign(started, {
+    exclusionReasons: () =>
+      started.nodes().map(({ state }) => (state === "usable" ? undefined : state)),
+    async outcomeInTime(method: string) {
+      let outcome: string | undefined;
+      void started.outcome(method).then((text) => (outcome = text));
+      await until(() => {
+        started.clock.advance(100);
+        return outcome !== undefined;
+      });
+      return outcome!;
     },
-    exclusionReasons: () => pool.status().map(({ exclusionReason: complaint }) => complaint),
-    async probes(done) {
-      clock.advance(PROBE_MS);
-      await until(done);
-      await pool.probe();
-    },
-    [Symbol.asyncDispose]: () => pool.close(),
-  };
+    probes,
+    probesShow: (...best: readonly number[]) =>
+      probes(() => started.nodes().every((node, i) => node.best === best[i])),
+  });
 }
 
 /** Turns the event loop until a condition holds. The time limit of the test ends a wait that never ends. */

@@ -1,3 +1,4 @@
+/** How the plugin `ledger` distributes calls over nodes, and retries those that fail. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startChainNode, startPool, until } from "./nodes.ts";
@@ -15,22 +16,22 @@ const error =
 
 test("calls are served before the first probe", async () => {
   await using node = await startChainNode("a");
-  await using under = startPool([node.url]);
-  const { pool } = under;
-  assert.deepEqual([pool.ready, pool.best, pool.finalized], [false, undefined, undefined]);
+  await using under = await startPool([node.url]);
+  const known = (): unknown[] => under.nodes().flatMap(({ best, finalized }) => [best, finalized]);
+  assert.deepEqual([under.ready, ...known()], [false, undefined, undefined]);
   assert.equal(await under.outcome(), '"a"');
-  await pool.firstProbe;
-  assert.deepEqual([pool.ready, pool.best, pool.finalized], [true, 100, 98]);
+  await under.probed;
+  assert.deepEqual([under.ready, ...known()], [true, 100, 98]);
 });
 
 test("a node that is busy with other calls gets fewer", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   a.calls = () => {};
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
-  under.send();
-  under.send();
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
+  void under.outcome();
+  void under.outcome();
   await until(() => a.asked.length === 1 && b.asked.length === 1);
   // While one call hangs at `a`, the next ones go to `b`.
   for (let i = 0; i < 5; i++) assert.equal(await under.outcome(), '"b"');
@@ -64,8 +65,8 @@ for (const [name, script] of elsewhere) {
   test(`a read is retried on the next node if a node ${name}, and other calls are not`, async () => {
     await using a = await startChainNode("a");
     await using b = await startChainNode("b");
-    await using under = startPool([a.url, b.url]);
-    await under.pool.firstProbe;
+    await using under = await startPool([a.url, b.url]);
+    await under.probed;
     a.calls = script;
     // Whichever node is first, `b` answers.
     assert.equal(await under.outcome(), '"b"');
@@ -73,7 +74,7 @@ for (const [name, script] of elsewhere) {
     assert.equal(a.asked.length, 1);
     b.calls = script;
     const before = a.asked.length + b.asked.length;
-    await under.outcome({ retry: false });
+    await under.outcome("author_submitExtrinsic");
     assert.equal(a.asked.length + b.asked.length, before + 1);
   });
 }
@@ -81,8 +82,8 @@ for (const [name, script] of elsewhere) {
 test("a node's error about the call itself is not retried", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   const invalid = { code: -32602, message: "Invalid params", data: "x" };
   a.calls = b.calls = error(invalid);
   assert.equal(await under.outcome(), JSON.stringify(invalid));
@@ -93,8 +94,8 @@ test("if every node fails, the error of the first node is the answer", async () 
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
   await using c = await startChainNode("c");
-  await using under = startPool([a.url, b.url, c.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url, c.url]);
+  await under.probed;
   const scripts = [
     error(busy),
     status("503 No"),
@@ -109,8 +110,8 @@ test("if every node fails, the error of the first node is the answer", async () 
 
 test("a read is tried on at most three nodes", async () => {
   const nodes = await Promise.all(["a", "b", "c", "d", "e"].map((name) => startChainNode(name)));
-  await using under = startPool(nodes.map(({ url }) => url));
-  await under.pool.firstProbe;
+  await using under = await startPool(nodes.map(({ url }) => url));
+  await under.probed;
   for (const node of nodes) node.calls = status("503 No");
   assert.equal(await under.outcome(), "unreachable");
   assert.deepEqual(
@@ -123,21 +124,21 @@ test("a read is tried on at most three nodes", async () => {
 test("a call that timed out on one node is not retried on others", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   a.calls = b.calls = () => {};
-  const asked = under.send();
+  const asked = under.outcome();
   await until(() => a.asked.length + b.asked.length === 1);
   under.clock.advance(4_500);
-  assert.deepEqual(await asked.ending, { kind: "failed", reason: "timeout" });
+  assert.equal(await asked, "timeout");
   assert.equal(a.asked.length + b.asked.length, 1);
 });
 
 test("a call whose answer was too large is not retried", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  await using under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url, b.url]);
+  await under.probed;
   a.calls = b.calls = ({ socket }) =>
     void socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n");
   assert.equal(await under.outcome(), "garbage");
@@ -153,12 +154,14 @@ test("cheap calls are batched", async () => {
     const body = received.body.startsWith("[") ? `[${answers.join(",")}]` : answers.join();
     received.socket.write(response(body));
   });
-  await using under = startPool([node.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([node.url]);
+  await under.probed;
   const before = bodies.length;
-  const calls = Array.from({ length: 5 }, () => under.outcome({ method: "x", cheap: true }));
+  const calls = Array.from({ length: 5 }, () => under.outcome("state_getStorage"));
   assert.equal(new Set(await Promise.all(calls)).size, 5);
   assert.equal(bodies.length, before + 1);
+  await Promise.all([under.outcome("state_call"), under.outcome("state_call")]);
+  assert.equal(bodies.length, before + 3, "other calls are not");
 });
 
 test("a read is retried from an HTTP node to a WebSocket node and back", async () => {
@@ -174,11 +177,11 @@ test("a read is retried from an HTTP node to a WebSocket node and back", async (
     };
     socket.send(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? "ws" }));
   });
-  await using under = startPool([http.url, ws.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([http.url, ws.url]);
+  await under.probed;
   assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
   // The WebSocket is busy while the depth of the node's state is measured.
-  await until(() => under.pool.status().every(({ oldestState }) => oldestState !== undefined));
+  await until(() => under.nodes().every(({ oldest_state: oldest }) => oldest !== undefined));
   const answers = [await under.outcome(), await under.outcome()];
   assert.deepEqual(answers.toSorted(), ['"http"', '"ws"']);
   ws.script = (_text, socket) => socket.terminate();
@@ -189,14 +192,13 @@ test("a read is retried from an HTTP node to a WebSocket node and back", async (
 test("close fails calls in flight, closes every connection and retries nothing", async () => {
   await using a = await startChainNode("a");
   await using b = await startChainNode("b");
-  const under = startPool([a.url, b.url]);
-  await under.pool.firstProbe;
+  const under = await startPool([a.url, b.url]);
+  await under.probed;
   a.calls = b.calls = () => {};
-  const asked = [under.send(), under.send({ retry: false })];
+  const asked = [under.outcome(), under.outcome("author_submitExtrinsic")];
   await until(() => a.asked.length + b.asked.length === 2);
-  await under.pool.close();
-  for (const call of asked)
-    assert.deepEqual(await call.ending, { kind: "failed", reason: "unreachable" });
+  await under.close();
+  assert.deepEqual(await Promise.all(asked), ["unreachable", "unreachable"]);
   assert.equal(await under.outcome(), "unreachable");
   await a.deserted();
   await b.deserted();
@@ -209,13 +211,13 @@ test("close fails calls in flight, closes every connection and retries nothing",
 test("credentials and paths of a url are in no label and no log line", async () => {
   const node = await startChainNode("a");
   const url = `${node.url.replace("//", "//user:secret@")}/token`;
-  await using under = startPool([url, `${url}2`]);
-  await under.pool.firstProbe;
+  await using under = await startPool([url, `${url}2`]);
+  await under.probed;
   await node.close();
   await under.probes(() => under.exclusionReasons().every((complaint) => complaint !== undefined));
   const host = `127.0.0.1:${node.port}`;
   assert.deepEqual(
-    under.pool.status().map((one) => one.node),
+    under.nodes().map(({ name }) => name),
     [`${host}#0`, `${host}#1`],
   );
   const all = JSON.stringify([under.lines, [...under.values.keys()]]);
@@ -225,8 +227,8 @@ test("credentials and paths of a url are in no label and no log line", async () 
 
 test("metrics count answers, failures by cause and calls in flight, by node", async () => {
   await using a = await startChainNode("a");
-  await using under = startPool([a.url]);
-  await under.pool.firstProbe;
+  await using under = await startPool([a.url]);
+  await under.probed;
   const of = `upstream="ledger",node="127.0.0.1:${a.port}"`;
   assert.equal(under.values.get(`sluice_ledger_node_up{${of}}`), 1);
   await under.outcome();
@@ -238,7 +240,7 @@ test("metrics count answers, failures by cause and calls in flight, by node", as
   const cause = 'upstream="ledger",cause="http_503"';
   assert.equal(under.values.get(`sluice_upstream_failures_total{${cause}}`), 1);
   a.calls = () => {};
-  under.send();
+  void under.outcome();
   await until(() => a.asked.length === 4);
   under.clock.advance(1_000);
   assert.equal(under.values.get(`sluice_ledger_node_in_flight{${of}}`), 1);

@@ -1,11 +1,12 @@
-/** The reference node of a pool, from which the finalized head comes. */
+/** The reference node of the plugin `ledger`, from which the finalized head comes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ChainNode, headerOf } from "../feed/chain-node.ts";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
-import { PROBE_MS, startPool, until, type PoolUnderTest } from "./nodes.ts";
+import { startPool, until, type PoolUnderTest } from "./nodes.ts";
 
-const finalizedHead = { method: "chain_getFinalizedHead", params: "[]" };
-const finalizedHeight = { method: "archive_v1_finalizedHeight", params: "[]" };
+const finalizedHead = "chain_getFinalizedHead";
+const finalizedHeight = "archive_v1_finalizedHeight";
 const quoted = (number: number, fork = 0): string => `"${hashOf(number, fork)}"`;
 
 async function read(under: PoolUnderTest, times = 4): Promise<readonly string[]> {
@@ -14,37 +15,55 @@ async function read(under: PoolUnderTest, times = 4): Promise<readonly string[]>
   return answers;
 }
 
-/** Reads the finalized head while time passes. */
-async function readInTime(under: PoolUnderTest): Promise<string> {
-  const call = under.send(finalizedHead);
-  while (call.endings === 0) {
-    under.clock.advance(100);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  const ending = await call.ending;
-  return ending.kind === "failed" ? ending.reason : ending.text;
-}
-
-/** Announces a finalized head of the reference, as a subscription does. */
-function announce({ pool }: PoolUnderTest, number: number, hash = hashOf(number)): void {
-  pool.reference.announced(pool.reference.target!.label, number, { number, hash });
-}
-
-const label = ({ port }: BlockNode): string => `127.0.0.1:${port}`;
-const reference = ({ pool }: PoolUnderTest): string | undefined => pool.reference.target?.label;
-
-async function started(...nodes: readonly BlockNode[]): Promise<PoolUnderTest> {
-  const under = startPool(nodes.map(({ url }) => url));
-  await under.pool.firstProbe;
+async function started(...nodes: readonly { readonly url: string }[]): Promise<PoolUnderTest> {
+  const under = await startPool(nodes.map(({ url }) => url));
+  await under.probed;
   return under;
 }
 
-/** Advances the clock by one round of probes, `rounds` times. */
-async function probeRounds(under: PoolUnderTest, rounds: number): Promise<void> {
+/** Returns the node from which a client gets the finalized head. */
+async function reference(
+  under: PoolUnderTest,
+  nodes: readonly BlockNode[],
+): Promise<BlockNode | undefined> {
+  const asked = ({ received }: BlockNode): number =>
+    received.filter(({ body }) => body.includes(finalizedHeight)).length;
+  const before = nodes.map(asked);
+  await under.outcomeInTime(finalizedHeight);
+  return nodes.findLast((node, i) => asked(node) > before[i]!);
+}
+
+/** Lets time pass until every node has been probed that often. Each gets a block per probe. */
+async function probeRounds(
+  under: PoolUnderTest,
+  nodes: readonly BlockNode[],
+  rounds: number,
+): Promise<void> {
   for (let round = 0; round < rounds; round++) {
-    under.clock.advance(PROBE_MS);
-    await under.pool.probe();
+    for (const node of nodes) node.best++;
+    await under.probesShow(...nodes.map(({ best }) => best));
   }
+}
+
+/** Subscribes to heads. Resolves to what the client has received as soon as there is something. */
+async function subscribe({ ledger }: PoolUnderTest, name: string): Promise<readonly string[]> {
+  const { subscriptions } = ledger;
+  const opened = await subscriptions.open(subscriptions.subscribing.get(name)!, "[]");
+  assert.ok(opened.kind === "open");
+  const received: string[] = [];
+  opened.subscription.start({
+    onNotification: (head) => void received.push(head),
+    onEnd: () => void received.push("end"),
+  });
+  await until(() => received.length > 0);
+  return received;
+}
+
+/** Subscribes to the finalized heads, and lets the reference announce one that it does not have. */
+async function announceFrom(node: ChainNode, under: PoolUnderTest, number: number): Promise<void> {
+  await subscribe(under, "chain_subscribeFinalizedHeads");
+  node.notify("chain_subscribeFinalizedHeads", headerOf(number));
+  await under.ledger.nodes[0]!.call("system_chain", "[]");
 }
 
 test("the finalized head comes from one node, and does not go back when this node is lost", async () => {
@@ -55,10 +74,10 @@ test("the finalized head comes from one node, and does not go back when this nod
   assert.equal(await under.outcome(finalizedHeight), "99");
   await ahead.close();
   // The other node has not finalized the block within two seconds.
-  assert.equal(await readInTime(under), "unreachable");
+  assert.equal(await under.outcomeInTime(finalizedHead), "unreachable");
   behind.finalized = 99;
-  assert.equal(await readInTime(under), quoted(99));
-  assert.equal(reference(under), label(behind));
+  assert.equal(await under.outcomeInTime(finalizedHead), quoted(99));
+  assert.equal(await reference(under, [behind]), behind);
 });
 
 test("the next reference must have the finalized block of the last one", async () => {
@@ -71,13 +90,9 @@ test("the next reference must have the finalized block of the last one", async (
   };
   fork.best = 101;
   await using under = await started(lost, fork, same);
-  announce(under, 98);
-  under.pool.reference.lose(label(lost));
-  await until(() => {
-    under.clock.advance(100);
-    return reference(under) !== undefined;
-  });
-  assert.equal(reference(under), label(same));
+  assert.equal(await under.outcome(finalizedHead), quoted(98));
+  await lost.close();
+  assert.equal(await under.outcomeInTime(finalizedHead), quoted(98));
   assert.ok(under.lines.some(({ message }) => message === "node has finalized another chain"));
 });
 
@@ -85,39 +100,39 @@ test("a reference that finalizes nothing is left after twenty seconds", async ()
   await using behind = await startBlockNode("behind");
   await using ahead = await startBlockNode("ahead");
   await using under = await started(behind, ahead);
-  await probeRounds(under, 6);
-  assert.equal(reference(under), label(behind), "the other node has not finalized more");
+  const nodes = [behind, ahead];
+  await probeRounds(under, nodes, 6);
+  assert.equal(await reference(under, nodes), behind, "the other node has not finalized more");
   ahead.finalized = 99;
-  await probeRounds(under, 4);
-  assert.equal(reference(under), label(behind));
-  await probeRounds(under, 1);
-  assert.equal(reference(under), label(ahead));
+  await probeRounds(under, nodes, 4);
+  assert.equal(await reference(under, nodes), behind);
+  await probeRounds(under, nodes, 2);
+  assert.equal(await reference(under, nodes), ahead);
 });
 
 test("a reference that is always a little behind is kept, and one that is far behind is not", async () => {
   await using behind = await startBlockNode("behind", { best: 1000 });
   await using ahead = await startBlockNode("ahead", { best: 1000 });
   await using under = await started(behind, ahead);
+  const nodes = [behind, ahead];
   for (let round = 0; round < 8; round++) {
     ahead.finalized++;
-    await probeRounds(under, 1);
+    await probeRounds(under, nodes, 1);
     behind.finalized++;
   }
-  assert.equal(reference(under), label(behind));
+  assert.equal(await reference(under, nodes), behind);
   ahead.finalized += 70;
-  for (let round = 0; round < 5; round++) {
+  for (let round = 0; round < 6; round++) {
     behind.finalized++;
-    await probeRounds(under, 1);
+    await probeRounds(under, nodes, 1);
   }
-  assert.equal(reference(under), label(ahead));
+  assert.equal(await reference(under, nodes), ahead);
 });
 
 test("a finalized head far above the other nodes is not believed", async () => {
   await using liar = await startBlockNode("liar");
   await using honest = await startBlockNode("honest");
   await using under = await started(liar, honest);
-  announce(under, 117);
-  assert.equal(under.pool.reference.floor, 0);
   liar.says = (method, [hash]) => {
     if (method === "chain_getFinalizedHead") return quoted(1_000_000);
     return method === "chain_getHeader" && hash === hashOf(1_000_000)
@@ -125,7 +140,15 @@ test("a finalized head far above the other nodes is not believed", async () => {
       : undefined;
   };
   assert.deepEqual(await read(under), Array(4).fill(quoted(98)));
-  assert.equal(reference(under), label(honest));
+  assert.equal(await reference(under, [liar, honest]), honest);
+});
+
+test("a finalized head far above the other nodes is not believed in a subscription, either", async () => {
+  await using liar = await ChainNode.start();
+  await using honest = await ChainNode.start();
+  await using under = await started(liar, honest);
+  await announceFrom(liar, under, 117);
+  assert.equal(await under.outcome(finalizedHeight), "100");
 });
 
 test("a node that invents a finalized head before the others are known is not believed", async () => {
@@ -134,12 +157,11 @@ test("a node that invents a finalized head before the others are known is not be
   liar.says = (method, [hash]) =>
     method === "chain_getHeader" && hash === hashOf(1_000_000) ? '{"number":"0xf4240"}' : undefined;
   honest.stalls = (method) => method === "system_health";
-  await using under = startPool([liar.url, honest.url]);
-  await until(() => under.pool.ready);
+  await using under = await startPool([liar.url, honest.url]);
+  await until(() => under.ready);
   honest.stalls = () => false;
-  under.clock.advance(PROBE_MS);
-  await under.pool.firstProbe;
-  await under.pool.probe();
+  await under.probes(() => under.nodes()[1]?.best === 100);
+  await under.probed;
   assert.deepEqual(under.exclusionReasons(), [undefined, undefined]);
   assert.deepEqual(await read(under), Array(4).fill(quoted(98)));
 });
@@ -163,7 +185,7 @@ test("a node that is lost while its finalized head is checked has not given an e
       return method === "chain_getHeader";
     };
   }
-  assert.equal(await readInTime(under), "unreachable");
+  assert.equal(await under.outcomeInTime(finalizedHead), "unreachable");
   const series = [...under.values.keys()];
   assert.ok(!series.some((name) => name.includes("empty_answer")), series.join(" "));
 });
@@ -171,14 +193,16 @@ test("a node that is lost while its finalized head is checked has not given an e
 test("the finalized head does not go back when a node changes its runtime", async () => {
   await using ahead = await startBlockNode("ahead", { finalized: 99 });
   await using behind = await startBlockNode("behind", { finalized: 97 });
-  await using under = await started(ahead, behind);
+  await using under = await startPool([ahead.url, behind.url], { cacheBytes: 10_000 });
+  await under.probed;
+  const constant = ["system_chain", "[]"] as const;
   assert.equal(await under.outcome(finalizedHead), quoted(99));
-  const { epoch } = under.pool;
+  await under.outcome(...constant);
   behind.says = (method) =>
     method === "state_getRuntimeVersion" ? '{"specName":"test","specVersion":2}' : undefined;
   ahead.stalls = (method) => method === "system_health";
-  void under.pool.probe();
-  await until(() => under.pool.epoch > epoch);
+  // The cache is emptied.
+  await under.probes(() => under.call(...constant) instanceof Promise);
   assert.deepEqual(await read(under), Array(4).fill(quoted(99)));
 });
 
@@ -186,33 +210,34 @@ test("a finalized head that was read before the chain was known counts afterward
   await using ahead = await startBlockNode("ahead", { finalized: 99 });
   await using behind = await startBlockNode("behind");
   ahead.stalls = (method) => method === "system_health";
-  await using under = startPool([ahead.url, behind.url]);
+  await using under = await startPool([ahead.url, behind.url]);
   assert.equal(await under.outcome(finalizedHeight), "99");
-  const isProbed = (best: number) => (): boolean => under.pool.status()[1]?.best === best;
-  await until(isProbed(100));
   // The pool no longer waits for the first node, and the second one determines the chain.
-  under.clock.advance(2_000);
-  assert.ok(under.pool.ready);
-  behind.best = 101;
-  while (!isProbed(101)()) {
-    under.clock.advance(100);
-    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-  }
-  assert.equal(under.pool.reference.floor, 99);
+  await under.probes(() => under.ready);
+  await ahead.close();
+  assert.equal(await under.outcomeInTime(finalizedHead), "unreachable");
+  behind.finalized = 99;
+  assert.equal(await under.outcomeInTime(finalizedHead), quoted(99));
+});
+
+test("heads may be far above the other nodes, if the best node has reported them to its probes", async () => {
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
+  ahead.best = 10_000;
+  await using under = await startPool([ahead.url, behind.url], { maxLag: 100_000 });
+  await under.probed;
+  assert.deepEqual(await subscribe(under, "chain_subscribeNewHeads"), [headerOf(10_000)]);
 });
 
 test("a finalized head that no node reports to its probes is withdrawn after a minute", async () => {
-  await using wrong = await startBlockNode("wrong");
-  await using right = await startBlockNode("right");
+  await using wrong = await ChainNode.start();
+  await using right = await ChainNode.start();
   await using under = await started(wrong, right);
-  announce(under, 105);
-  await under.pool.probe();
-  under.clock.advance(59_000);
-  await under.pool.probe();
-  assert.equal(under.pool.reference.floor, 105);
-  under.clock.advance(1000);
-  await under.pool.probe();
-  assert.equal(under.pool.reference.floor, 0);
+  await announceFrom(wrong, under, 105);
+  const start = under.clock.now();
+  while ((await under.outcomeInTime(finalizedHeight)) !== "100");
+  const passed = under.clock.now() - start;
+  assert.ok(passed > 55_000 && passed < 70_000, String(passed));
 });
 
 test("a finalized head far above the other nodes is withdrawn, although its node was the only one that was used", async () => {
@@ -221,21 +246,18 @@ test("a finalized head far above the other nodes is withdrawn, although its node
   await using under = await started(wrong, right);
   assert.equal(await under.outcome(finalizedHead), quoted(999_990));
   await wrong.close();
-  await under.probes(() => under.exclusionReasons()[1] === undefined);
-  await under.pool.probe();
-  under.clock.advance(60_000);
-  await under.pool.probe();
-  assert.equal(await under.outcome(finalizedHead), quoted(98));
+  assert.equal(await under.outcomeInTime(finalizedHead), "unreachable");
+  while ((await under.outcomeInTime(finalizedHead)) !== quoted(98));
 });
 
 test("one node can be called alone, and its answer is not cached, shared or judged", async () => {
   await using a = await startBlockNode("a");
   await using b = await startBlockNode("b", { finalized: 97 });
   await using under = await started(a, b);
-  const nodes = under.pool.nodes ?? [];
+  const nodes = under.ledger.nodes;
   assert.deepEqual(
     nodes.map(({ name }) => name),
-    [label(a), label(b)],
+    [a, b].map(({ port }) => `127.0.0.1:${port}`),
   );
   const answers = await Promise.all(nodes.map((node) => node.call("chain_getFinalizedHead", "[]")));
   assert.deepEqual(

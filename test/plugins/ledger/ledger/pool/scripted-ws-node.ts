@@ -1,77 +1,77 @@
 /** A WebSocket node that handles each message as the test decides. */
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import type { IncomingMessage } from "node:http";
-import { WebSocketServer, type WebSocket } from "ws";
+import type { WebSocket } from "ws";
+import { WsNode } from "../../ws-node.ts";
 
 export type WsScript = (text: string, socket: WebSocket) => void;
 
-export interface ScriptedWsNode extends AsyncDisposable {
-  readonly port: number;
-  readonly url: string;
+class ScriptedWsNode extends WsNode {
   script: WsScript;
-  readonly received: string[];
-  readonly upgrades: IncomingMessage[];
-  readonly open: ReadonlySet<WebSocket>;
+  readonly received: string[] = [];
+  readonly upgrades: IncomingMessage[] = [];
+  readonly #greeting: string | undefined;
+  readonly #events = new EventEmitter();
+
+  constructor(script: WsScript, { port = 0, autoPong = true, greeting }: WsNodeOptions) {
+    super(port, autoPong);
+    this.script = script;
+    this.#greeting = greeting;
+  }
+
+  get open(): ReadonlySet<WebSocket> {
+    return this.clients;
+  }
+
   /** Resolves when `n` messages have arrived in total. */
-  seen(n: number): Promise<void>;
+  seen(n: number): Promise<void> {
+    return this.#until(() => this.received.length >= n);
+  }
+
   /** Resolves when `n` connections have been made in total. */
-  joined(n: number): Promise<void>;
+  joined(n: number): Promise<void> {
+    return this.#until(() => this.upgrades.length >= n);
+  }
+
   /** Resolves when no connection is open. */
-  deserted(): Promise<void>;
-  close(): Promise<void>;
+  deserted(): Promise<void> {
+    return this.#until(() => this.clients.size === 0);
+  }
+
+  protected override onOpened(socket: WebSocket, request: IncomingMessage): void {
+    this.upgrades.push(request);
+    if (this.#greeting !== undefined) socket.send(this.#greeting);
+    this.#events.emit("change");
+  }
+
+  protected override receive(socket: WebSocket, text: string): void {
+    this.received.push(text);
+    this.#events.emit("change");
+    this.script(text, socket);
+  }
+
+  protected override onLeft(): void {
+    // The server still counts the connection.
+    setImmediate(() => this.#events.emit("change"));
+  }
+
+  protected answer(): void {}
+
+  async #until(holds: () => boolean): Promise<void> {
+    while (!holds()) await once(this.#events, "change");
+  }
 }
 
-export async function startWsNode(
+interface WsNodeOptions {
+  readonly port?: number;
+  readonly autoPong?: boolean;
+  /** Sent to each client when it has connected. */
+  readonly greeting?: string;
+}
+
+export function startWsNode(
   script: WsScript,
-  options: { readonly port?: number; readonly autoPong?: boolean; readonly greeting?: string } = {},
+  options: WsNodeOptions = {},
 ): Promise<ScriptedWsNode> {
-  const waiters: { readonly until: () => boolean; readonly resolve: () => void }[] = [];
-  const check = (): void => {
-    for (const { until, resolve } of waiters) if (until()) resolve();
-  };
-  const wait = (until: () => boolean): Promise<void> =>
-    until() ? Promise.resolve() : new Promise((resolve) => waiters.push({ until, resolve }));
-  const server = new WebSocketServer({
-    host: "127.0.0.1",
-    port: options.port ?? 0,
-    autoPong: options.autoPong ?? true,
-  });
-  server.on("connection", (socket, request) => {
-    node.upgrades.push(request);
-    socket.on("error", () => {});
-    if (options.greeting !== undefined) socket.send(options.greeting);
-    socket.on("close", () => setImmediate(check));
-    // Without fragments and with the default binaryType a message is one Buffer.
-    socket.on("message", (data) => {
-      const text = (data as Buffer).toString();
-      node.received.push(text);
-      check();
-      node.script(text, socket);
-    });
-    check();
-  });
-  await once(server, "listening");
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("not listening on TCP");
-  const node: ScriptedWsNode = {
-    port: address.port,
-    url: `ws://127.0.0.1:${address.port}`,
-    script,
-    received: [],
-    upgrades: [],
-    open: server.clients,
-    seen: (n) => wait(() => node.received.length >= n),
-    joined: (n) => wait(() => node.upgrades.length >= n),
-    deserted: () => wait(() => server.clients.size === 0),
-    async close() {
-      const closed = once(server, "close");
-      server.close();
-      for (const socket of server.clients) socket.terminate();
-      await closed;
-    },
-    async [Symbol.asyncDispose]() {
-      if (server.address() !== null) await node.close();
-    },
-  };
-  return node;
+  return new ScriptedWsNode(script, options).listening();
 }
