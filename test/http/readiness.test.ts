@@ -152,7 +152,7 @@ for (const [ready, rows] of [
   [["alive"], [[[dead, alive], 200, "unreachable"]]],
   [["missing"], [[[alive], 503, undefined]]],
 ] as const) {
-  test(`server.ready: ${ready} decides which backends must be usable`, async () => {
+  test(`server.ready: ${String(ready)} decides which backends must be usable`, async () => {
     let backends: readonly BackendStatus[] = [alive];
     const file = { server: { port: 0, ready } };
     await using gateway = await startWithServices([serviceWith(() => backends)], { file });
