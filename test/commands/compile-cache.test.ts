@@ -1,3 +1,4 @@
+/** Tests of the rules for the folder of the compile cache, which no command shows. */
 import assert from "node:assert/strict";
 import {
   chmodSync,

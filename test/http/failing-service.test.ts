@@ -4,14 +4,9 @@
  * failures are failures of these plugins (test/pipeline/run/failing-plugin.test.ts).
  */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { startAdmin } from "../../src/http/admin.ts";
-import { backendsOf, readiness } from "../../src/http/readiness.ts";
-import { createMetrics } from "../../src/base/metrics.ts";
-import { defineService, defineSurface, type ServiceHooks } from "../../src/plugin.ts";
-import { keepingLog } from "../../src/testing/keeping-log.ts";
-import { openMemoryGateway } from "../../src/testing/memory-gateway.ts";
-import { manualClock } from "../../src/testing/clock.ts";
+import { after, before, describe, it } from "node:test";
+import { defineService, type Service, type ServiceHooks } from "../../src/plugin.ts";
+import { startWithServices, type ServiceGateway } from "./service-gateway.ts";
 
 const broken = (): never => {
   throw new Error("broken");
@@ -27,43 +22,71 @@ const failures: Readonly<Record<string, () => unknown>> = {
   "returns an object of numbers": () => ({ own: 5 }),
 };
 
-const good: ServiceHooks<unknown> = {
-  service: {},
-  ready: () => true,
-  backends: () => [{ kind: "good", title: "good backend", ready: true }],
-};
-
-/** Returns hooks of a service, one of which fails. */
-function failing(hook: string, how: () => unknown): ServiceHooks<unknown> {
-  return { service: {}, [hook]: how };
+function serviceOf(name: string, start: Service["start"], more: Partial<Service> = {}): Service {
+  const properties = { n: { type: "integer" } };
+  const options = { type: "object", properties, additionalProperties: false } as const;
+  return defineService({ name, description: "A service of a test.", options, start, ...more });
 }
 
-/** Lets a rejection that nothing handles end the test. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+let hooks: Partial<ServiceHooks<object>> = {};
+let gateway: ServiceGateway;
+/** Fail while this is true. */
+let isBroken = true;
+
+before(async () => {
+  const bad = serviceOf("bad", () => ({
+    service: {},
+    ready: () => (hooks.ready === undefined ? true : hooks.ready()),
+    backends: () => (hooks.backends === undefined ? [] : hooks.backends()),
+    admin: (...args) => hooks.admin?.(...args),
+  }));
+  const good = serviceOf("good", () => ({
+    service: {},
+    ready: () => true,
+    backends: () => [{ kind: "good", title: "good backend", ready: true }],
+  }));
+  const failing = Object.entries(failures)
+    .slice(0, 2)
+    .flatMap(([how, failure]) => {
+      const fail = (): unknown => (isBroken ? failure() : undefined);
+      return [
+        serviceOf(`initialized-${how}`, () => ({ service: {}, initialized: fail as never })),
+        serviceOf(`stop-${how}`, () => ({ service: {}, stop: fail as never })),
+        serviceOf(`update-${how}`, () => ({ service: {} }), { update: fail }),
+      ];
+    });
+  gateway = await startWithServices([bad, good, ...failing]);
+});
+after(async () => {
+  isBroken = false;
+  await gateway[Symbol.asyncDispose]();
+});
+
+/** Reads /readyz. An answer after the failure shows that no rejection ended the process. */
+async function readyz(): Promise<{ status: number; checks: Record<string, string> }> {
+  const response = await fetch(`${gateway.adminUrl}/readyz`);
+  const { checks } = (await response.json()) as { checks: Record<string, string> };
+  return { status: response.status, checks };
+}
 
 describe("the other checks of /readyz remain if", () => {
   for (const [how, failure] of Object.entries(failures)) {
     it(`ready ${how}`, async () => {
-      const services = new Map([
-        ["bad", failing("ready", failure)],
-        ["good", good],
-      ]);
-      const { ready, checks } = readiness({ draining: false, generation: { services } });
-      assert.equal(ready, false);
+      hooks = { ready: () => failure() as never };
+      const { status, checks } = await readyz();
+      assert.equal(status, 503);
       assert.equal(checks["service good"], "ok");
       assert.ok(Object.values(checks).includes("failed to report"));
-      await turn();
     });
 
     it(`backends ${how}`, async () => {
-      const services = new Map([
-        ["bad", failing("backends", failure)],
-        ["good", good],
+      hooks = { backends: () => failure() as never };
+      const { status, checks } = await readyz();
+      assert.deepEqual([status, checks["good backend"]], [200, "ok"]);
+      const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+      assert.deepEqual(metrics.match(/^sluice_backend_up.*$/gm), [
+        'sluice_backend_up{kind="good",backend="good backend"} 1',
       ]);
-      const { ready, checks } = readiness({ draining: false, generation: { services } });
-      assert.deepEqual([ready, checks["good backend"]], [true, "ok"]);
-      assert.deepEqual(backendsOf({ services }), good.backends?.());
-      await turn();
     });
   }
 });
@@ -71,67 +94,21 @@ describe("the other checks of /readyz remain if", () => {
 describe("the admin listener answers others if", () => {
   for (const [how, failure] of Object.entries(failures).slice(0, 2)) {
     it(`admin ${how}`, async () => {
-      const lines: string[] = [];
-      const admin = await startAdmin({
-        host: "127.0.0.1",
-        port: 0,
-        hosts: [],
-        trustProxy: [],
-        metrics: createMetrics(),
-        pipelines: () => ({}),
-        explain: () => Promise.resolve({ exchanges: [], missing: [] }),
-        ready: () => ({ ready: true, checks: {} }),
-        service: () => failing("admin", failure),
-        log: keepingLog(lines),
-      });
-      try {
-        await assert.rejects(fetch(`${admin.url}/bad`));
-        assert.match(lines.join("\n"), /an admin request failed .*"service":"bad"/);
-        assert.equal((await fetch(`${admin.url}/healthz`)).status, 200);
-      } finally {
-        await admin.close();
-      }
+      hooks = { admin: failure };
+      await assert.rejects(fetch(`${gateway.adminUrl}/bad`));
+      assert.match(gateway.lines.at(-1) ?? "", /an admin request failed .*"service":"bad"/);
+      assert.equal((await fetch(`${gateway.adminUrl}/healthz`)).status, 200);
     });
   }
 });
 
-describe("the gateway starts, reloads and serves if", () => {
-  for (const hook of ["initialized", "update", "stop"] as const) {
-    for (const [how, failure] of Object.entries(failures).slice(0, 2)) {
-      it(`${hook} ${how}`, async () => {
-        let isBroken = true;
-        const fail = (): unknown => (isBroken ? failure() : undefined);
-        const bad = defineService({
-          name: "bad",
-          description: "Fails.",
-          ...(hook === "update" && { update: fail }),
-          start: () => (hook === "update" ? { service: {} } : failing(hook, fail)),
-        });
-        const surface = defineSurface({
-          name: "answers",
-          description: "Answers.",
-          uses: ["bad" as never],
-          start: () => ({ answer: () => ({ status: 200 }) }),
-        });
-        await using gateway = await openMemoryGateway({
-          file: {
-            plugins: { bad: "./bad", answers: "./answers" },
-            routes: [{ path: "/", to: "answers" }],
-          },
-          plugins: new Map<string, typeof bad | typeof surface>([
-            ["bad", bad],
-            ["answers", surface],
-          ]),
-          clock: manualClock(),
-          path: "/",
-        });
-        assert.equal((await gateway.begin({}).answer).status, 200);
-        // The old instance is stopped, and the gateway logs what that reports.
-        await gateway.restart(bad).catch((error: unknown) => assert.match(String(error), /broken/));
-        assert.equal((await gateway.begin({}).answer).status, 200);
-        await turn();
-        isBroken = false;
-      });
-    }
-  }
+it("the gateway starts, reloads and serves if initialized, update and stop throw and reject", async () => {
+  const served = async (): Promise<string> => (await fetch(gateway.url)).text();
+  assert.equal(await served(), "served");
+  const names = Object.keys(failures)
+    .slice(0, 2)
+    .flatMap((how) => [`initialized-${how}`, `stop-${how}`, `update-${how}`]);
+  const sections = Object.fromEntries(names.map((name) => [name, { n: 1 }]));
+  assert.deepEqual(await gateway.reload(sections), []);
+  assert.equal(await served(), "served");
 });

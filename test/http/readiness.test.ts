@@ -8,9 +8,9 @@ import { test } from "node:test";
 import { startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { readiness as readinessOf, ReadinessWatch } from "../../src/http/readiness.ts";
-import type { BackendStatus } from "../../src/plugin.ts";
+import { defineService, type BackendStatus } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { startWithServices } from "./service-gateway.ts";
 
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8");
 // Nothing listens on port 1.
@@ -23,11 +23,7 @@ interface Readiness {
   readonly backends: Readonly<Record<string, object>>;
 }
 
-/** Returns the shipped pipeline.yaml with a node and a network at addresses where nothing listens, and `server.ready`. */
-const requiring = (ready: string): string =>
-  withDeadDefault.replace("server: #", `server:\n  ready: ${ready}\n  #`);
-
-async function readiness({ adminUrl }: TestGateway): Promise<Readiness> {
+async function readiness({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<Readiness> {
   const response = await fetch(`${adminUrl}/readyz`);
   // The answer of /readyz: see src/http/admin.ts.
   const { checks, backends } = (await response.json()) as Omit<Readiness, "status">;
@@ -102,77 +98,73 @@ test("a gateway without any usable backend is not ready", async () => {
   assert.equal((await readiness(gateway)).status, 503);
 });
 
-for (const [ready, status] of [
-  ["all", 503],
-  ["[ledger]", 503],
-  ["[confidential-classic]", 200],
-  ["[missing]", 503],
-] as const) {
-  test(`server.ready: ${ready} with a dead node and a network that works is ${status}`, async () => {
-    const model = await startDemoModel({ tokenMs: 1 });
-    try {
-      const pipeline = requiring(ready);
-      const env = { CONFIDENTIAL_CLASSIC_URL: model.url, LEDGER_RPC_URL: unreachable };
-      await using gateway = await startTestGateway({ pipeline, env });
-      const found = await readiness(gateway);
-      assert.equal(found.status, status);
-      if (ready === "[missing]") {
-        assert.equal(found.checks["missing"], "no backend of this name is in use");
-      }
-    } finally {
-      await model.close();
-    }
-  });
+/** A service that reports these backends. */
+function serviceWith(backends: () => readonly BackendStatus[]) {
+  const start = () => ({ service: {}, backends });
+  return defineService({ name: "backends", description: "Reports backends.", start });
 }
-
-test("server.ready: all does not require a node at the default address, but its name does", async () => {
-  const model = await startDemoModel({ tokenMs: 1 });
-  try {
-    const env = { CONFIDENTIAL_CLASSIC_URL: model.url };
-    for (const [ready, status] of [
-      ["all", 200],
-      ["[ledger]", 503],
-    ] as const) {
-      await using gateway = await startTestGateway({ pipeline: requiring(ready), env });
-      assert.equal((await readiness(gateway)).status, status, ready);
-    }
-  } finally {
-    await model.close();
-  }
-});
 
 test("/readyz reports since when a backend has its state", async () => {
   const clock = manualClock();
   let ready: true | string = true;
-  const backends = (): BackendStatus[] => [
-    { kind: "k", title: "upstream a", ready, cause: "x".repeat(1_000) },
-  ];
-  const services = new Map([["s", { service: {}, backends }]]);
-  const parts = { draining: false, generation: { services } };
-  using watch = new ReadinessWatch(() => parts, clock);
-  const of = (): object | undefined => watch.report().backends?.["upstream a"];
+  const cause = "x".repeat(1_000);
+  const service = serviceWith(() => [{ kind: "k", title: "upstream a", ready, cause }]);
+  await using gateway = await startWithServices([service], { clock });
+  const started = new Date(clock.now()).toISOString();
+  const of = async (): Promise<unknown> => (await readiness(gateway)).backends["upstream a"];
   clock.advance(10_000);
-  assert.deepEqual(of(), { state: "ok", since: new Date(clock.now() - 9_000).toISOString() });
+  const since = new Date(clock.now() - 9_000).toISOString();
+  assert.ok(since > started);
+  assert.deepEqual(await of(), { state: "ok", since });
   ready = "down";
   clock.advance(1_000);
   const failedAt = new Date(clock.now()).toISOString();
   clock.advance(3_600_000);
-  assert.deepEqual(of(), { state: "unusable", since: failedAt, cause: "x".repeat(100) });
+  assert.deepEqual(await of(), { state: "unusable", since: failedAt, cause: "x".repeat(100) });
 });
 
+const alive: BackendStatus = { kind: "k", title: "network alive", ready: true };
+const dead: BackendStatus = { kind: "k", title: "upstream dead", ready: "unreachable" };
+const atDefault: BackendStatus = { ...dead, isDefault: true };
 // Finding P27.
-test("an optional backend affects readiness only if server.ready names it", () => {
-  const title = "upstream search";
-  const backends = (): BackendStatus[] => [
-    { kind: "search", title, ready: "unreachable", isOptional: true },
-  ];
-  const services = new Map([["search", { service: {}, backends }]]);
-  const of = (wanted?: "all" | string[]): ReturnType<typeof readinessOf> =>
-    readinessOf({ draining: false, generation: { services }, ...(wanted && { wanted }) });
-  assert.deepEqual([of().ready, of().checks[title]], [true, "unreachable, not required"]);
-  assert.equal(of("all").ready, true);
-  assert.deepEqual([of(["search"]).ready, of(["search"]).checks[title]], [false, "unreachable"]);
-});
+const optional: BackendStatus = { ...dead, isOptional: true };
+const isDefault = "unreachable, not required: its address is a default";
+const isOptional = "unreachable, not required";
+
+for (const [ready, rows] of [
+  ["any", [[[optional], 200, isOptional]]],
+  [
+    "all",
+    [
+      [[dead, alive], 503, "unreachable"],
+      [[atDefault, alive], 200, isDefault],
+      [[optional, alive], 200, isOptional],
+    ],
+  ],
+  [
+    ["dead"],
+    [
+      [[dead, alive], 503, "unreachable"],
+      [[atDefault, alive], 503, "unreachable"],
+      [[optional, alive], 503, "unreachable"],
+    ],
+  ],
+  [["alive"], [[[dead, alive], 200, "unreachable"]]],
+  [["missing"], [[[alive], 503, undefined]]],
+] as const) {
+  test(`server.ready: ${String(ready)} decides which backends must be usable`, async () => {
+    let backends: readonly BackendStatus[] = [alive];
+    const file = { server: { port: 0, ready } };
+    await using gateway = await startWithServices([serviceWith(() => backends)], { file });
+    for (const [reported, status, check] of rows) {
+      backends = reported;
+      const found = await readiness(gateway);
+      assert.deepEqual([found.status, found.checks["upstream dead"]], [status, check]);
+      const missing = ready[0] === "missing" ? "no backend of this name is in use" : undefined;
+      assert.equal(found.checks["missing"], missing);
+    }
+  });
+}
 
 test("a network at the default address does not affect readiness if a node is set", async () => {
   const node = await startDemoNode();

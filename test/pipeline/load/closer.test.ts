@@ -1,3 +1,4 @@
+/** Tests of the state machine that closes parts within limits, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Closer, ClosingStack } from "../../../src/pipeline/load/closer.ts";

@@ -1,3 +1,4 @@
+/** Tests of the state machine of parts that services keep over their restarts: who holds them, and when they close. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Closer } from "../../../src/pipeline/load/closer.ts";

@@ -1,3 +1,4 @@
+/** Tests of the resolver of plugins, and of the positions in its faults; packages of third parties in a whole gateway. */
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,77 +1,83 @@
 /** Tests what the host of one plugin instance gives, and what ends with the instance. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import type { Host, Log } from "../../../src/plugin.ts";
-import { createMetrics } from "../../../src/base/metrics.ts";
-import { createHost, type HostUser } from "../../../src/pipeline/load/plugin-host.ts";
-import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { defineService, type Host } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
-import { serve, testResources, type TestStep } from "../harness.ts";
+import { testService } from "../../../src/testing/test-plugin.ts";
+import { serve, type TestStep } from "../harness.ts";
 
-function hostOf(manifest: Partial<HostUser> = {}) {
+/** Starts a step that lists nothing in its manifest. */
+async function start() {
   const clock = manualClock();
-  const errors: string[] = [];
-  const log: Log = {
-    debug() {},
-    info() {},
-    warn() {},
-    error: (_, message) => void errors.push(message),
-    child: () => log,
-  };
-  const metrics = createMetrics();
-  const resources = { ...testResources(log), clock, metrics };
-  const config = { environment: "dev", file: "/etc/pipeline.yaml" } as const;
-  const services: Record<string, unknown> = { gateway: "the gateway" };
-  const user = { name: "acme", ...manifest };
-  const counts = pluginCounts({ name: "acme", kind: "service" }, resources);
-  const find = (name: string): unknown => services[name];
-  const { host, close } = createHost(
-    user,
-    { mode: "enforce", strict: true },
-    config,
-    resources,
-    counts,
-    find,
-  );
-  return { host, close, clock, errors, metrics };
+  const started = Promise.withResolvers<Host>();
+  const steps = [{ name: "acme", onStart: started.resolve }];
+  const served = await serve([{ path: "/", steps, surface }], { clock });
+  return Object.assign(served, { clock, host: await started.promise });
 }
 
+const surface = { answer: () => ({ status: 200, body: "hello" }) };
+const parts = ["store", "seal", "claims"] as const;
+/** The host of a plugin that lists nothing, and of one that lists something of each kind. */
+let plain: Host;
+let permitted: Host;
+
+const stack = new AsyncDisposableStack();
+after(() => stack.disposeAsync());
+before(async () => {
+  plain = stack.use(await start()).host;
+  const acme = defineService({
+    name: "acme",
+    description: "Gives its host.",
+    // TypeScript does not know a service that is not installed.
+    usesIfInstalled: ["acme-extras" as never],
+    uses: ["gateway"],
+    permissions: { env: ["ACME_KEY"], deployment: ["seal"] },
+    start(_: never, host) {
+      permitted = host;
+      return { service: {} };
+    },
+  });
+  stack.use(await testService(acme));
+});
+
 test("gives the services that the manifest lists, and no others", () => {
-  const { host } = hostOf({ uses: ["gateway"], usesIfInstalled: ["tools"] });
-  assert.equal(host.use("gateway"), "the gateway");
-  assert.equal(host.use("tools", { ifInstalled: true }), undefined);
+  const host = permitted;
+  assert.equal(host.use("gateway").variable("ACME_KEY"), undefined);
+  assert.equal(host.use("acme-extras" as never, { ifInstalled: true }), undefined);
   assert.throws(() => host.use("routes"), /must list the service "routes" under `uses`/);
-  assert.throws(() => host.use("tools"), /under `uses`/);
+  assert.throws(() => host.use("acme-extras" as never), /under `uses`/);
   const optional = (): unknown => host.use("gateway", { ifInstalled: true });
   assert.throws(optional, /under `usesIfInstalled`/);
 });
 
 test("gives the variables that the manifest lists, and no others", () => {
-  const { host } = hostOf({ permissions: { env: ["ACME_KEY"] } });
+  const host = permitted;
   assert.equal(host.variable("ACME_KEY"), undefined);
   assert.throws(
     () => host.variable("HOME"),
     /must list the variable "HOME" under `permissions.env`/,
   );
-  assert.throws(() => hostOf().host.variable("ACME_KEY"), /permissions\.env/);
+  assert.throws(() => plain.variable("ACME_KEY"), /permissions\.env/);
 });
 
 test("gives the parts of the deployment that the manifest lists, and no others", () => {
-  for (const part of ["store", "seal", "claims"] as const) {
-    const { host } = hostOf({ permissions: { deployment: [part] } });
-    assert.notEqual(host[part], undefined);
-    const copied = ["store", "seal", "claims"].filter((each) => Object.hasOwn({ ...host }, each));
-    assert.deepEqual(copied, [part]);
-    for (const user of [{}, { permissions: {} }]) {
+  const copied = parts.filter((each) => Object.hasOwn({ ...permitted }, each));
+  assert.deepEqual(copied, ["seal"]);
+  for (const { host, missing } of [
+    { host: permitted, missing: ["store", "claims"] as const },
+    { host: plain, missing: parts },
+  ]) {
+    for (const part of missing) {
       const message = `must list "${part}" under \`permissions\\.deployment\``;
-      assert.throws(() => hostOf(user).host[part], new RegExp(message));
+      assert.throws(() => host[part], new RegExp(message));
     }
   }
 });
 
 test("gives every plugin the members that reach only its own data and work", () => {
-  const { host } = hostOf();
-  const members = Object.entries(Object.getOwnPropertyDescriptors(host))
+  const members = Object.entries(Object.getOwnPropertyDescriptors(plain))
     .filter(([, property]) => "value" in property)
     .map(([name]) => name);
   // docs/writing-plugins.md lists them. `use`, `variable` and `upstream` check the manifest when they are called.
@@ -95,22 +101,24 @@ test("gives every plugin the members that reach only its own data and work", () 
   ]);
 });
 
-test("runs a timer until the plugin stops or the timer is disposed of", () => {
-  const { host, close, clock } = hostOf();
+test("runs a timer until the plugin stops or the timer is disposed of", async () => {
+  await using running = await start();
+  const { host, clock } = running;
   let [runs, others] = [0, 0];
   host.every(100, () => void runs++);
   const other = host.every(100, () => void others++);
   clock.advance(250);
   other[Symbol.dispose]();
   clock.advance(100);
-  void close();
+  await running[Symbol.asyncDispose]();
   clock.advance(1_000);
   assert.deepEqual([runs, others], [3, 2]);
   assert.throws(() => host.every(100, () => {}), /plugin "acme" started a timer/);
 });
 
 test("logs the error of a timer and continues", async () => {
-  const { host, clock, errors } = hostOf();
+  await using running = await start();
+  const { host, clock, errors } = running;
   let runs = 0;
   host.every(100, () => {
     runs++;
@@ -122,11 +130,13 @@ test("logs the error of a timer and continues", async () => {
   clock.advance(100);
   await new Promise(setImmediate);
   assert.equal(runs, 2);
-  assert.deepEqual(errors, Array<string>(4).fill("a timer of the plugin failed"));
+  assert.equal(errors.length, 4);
+  for (const line of errors) assert.match(line, /^a timer of the plugin failed/);
 });
 
 test("begins no run of a task while its promise is pending, and aborts its signal at the stop", async () => {
-  const { host, close, clock } = hostOf();
+  await using running = await start();
+  const { host, clock } = running;
   const ended = Promise.withResolvers<void>();
   const signals: AbortSignal[] = [];
   host.every(100, (signal) => {
@@ -139,23 +149,22 @@ test("begins no run of a task while its promise is pending, and aborts its signa
   await new Promise(setImmediate);
   clock.advance(100);
   assert.equal(signals.length, 2);
-  void close();
+  await running[Symbol.asyncDispose]();
   assert.ok(signals.every(({ aborted }) => aborted));
 });
 
 test("refuses an interval that Node would shorten to a millisecond", () => {
-  const { host } = hostOf();
   const every =
     (ms: number): Parameters<typeof assert.throws>[0] =>
     () => {
-      host.every(ms, () => {});
+      plain.every(ms, () => {});
     };
   for (const ms of [0, -1, Number.NaN, 2 ** 31]) assert.throws(every(ms), RangeError);
 });
 
 test("has the folder of pipeline.yaml", () => {
-  const { folder }: Host = hostOf().host;
-  assert.equal(folder, "/etc/");
+  assert.ok(permitted.folder.endsWith("/"));
+  assert.ok(existsSync(join(permitted.folder, "data")), "the data folder of the test kit");
 });
 
 test("a reload ends the timers of the instances that it stops", async () => {
@@ -165,7 +174,6 @@ test("a reload ends the timers of the instances that it stops", async () => {
     name,
     onStart: (host) => void host.every(100, () => void runs.push(name)),
   });
-  const surface = { answer: () => ({ status: 200, body: "hello" }) };
   const steps = [step("kept"), step("stopped")];
   await using served = await serve([{ path: "/", steps, surface }], { clock });
   clock.advance(100);

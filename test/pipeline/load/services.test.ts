@@ -1,12 +1,10 @@
-/** Services in a running gateway: the order of starts and stops, reloads, readiness, and what a dry run starts. */
+/** Services in a running gateway: the order of starts and stops, reloads, and what a dry run starts. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { readConfig } from "../../../src/config/read.ts";
-import { checkParsed } from "../../../src/pipeline/load/check-file.ts";
-import { shippedServices } from "../../../src/pipeline/load/modules.ts";
-import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
+import { check } from "../../../src/commands/check.ts";
+import type { CommandContext } from "../../../src/commands/command.ts";
 import { StartError } from "../../../src/start-error.ts";
 import { startTestGateway, type TestGateway } from "../../../plugins/contracts/testing.ts";
 
@@ -33,10 +31,6 @@ export default {
     journal.push("start ${name}");
     return {
       service: { text: ["${name} " + state, ...used].join() },
-      ready() {
-        if (state === "throws") throw new Error("ready throws");
-        return state === "fine" ? true : state;
-      },
       stop: () => void journal.push("stop ${name}"),
     };
   },
@@ -234,23 +228,6 @@ test("tools start after the services that they use and before the services that 
   assert.deepEqual(journal.slice(0, 3), ["start letters", "start upper", "start page"]);
 });
 
-for (const [state, reported] of [
-  ["tired", "tired"],
-  ["throws", "failed to report"],
-] as const) {
-  test(`/readyz answers 503 while a service is not ready: ${state}`, async (t) => {
-    const { journal: _, ...options } = prepare(t);
-    const sections = `upper: { state: ${state} }`;
-    await using gateway = await startTestGateway({ pipeline: pipeline(sections), ...options });
-    const ready = await fetch(`${gateway.adminUrl}/readyz`);
-    assert.equal(ready.status, 503);
-    // The body is the documented one of /readyz: a mapping of checks to their state.
-    const { checks } = (await ready.json()) as { checks: Record<string, string> };
-    assert.equal(checks["service upper"], reported);
-    assert.equal(checks["service lower"], "ok");
-  });
-}
-
 test("a service that does not start is one fault, and the plugins that use it are not reported", async (t) => {
   const { journal, ...options } = prepare(t);
   const sections = "lower: { state: broken }";
@@ -276,10 +253,15 @@ test("a check asks a service for its dry run instead of starting it", async (t) 
   writeFileSync(join(folder, "dry.js"), code);
   await gateway.write(pipeline().replace("./lower.js", "./dry.js"));
   journal.length = 0;
-  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
-  const services = await shippedServices();
-  const reading = await readConfig(join(folder, "pipeline.yaml"), env, services);
-  const { faults } = await dryRun(await checkParsed(reading), env);
-  assert.deepEqual(faults, []);
+  const printed: string[] = [];
+  const context: CommandContext = {
+    env: { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
+    print: (line) => void printed.push(line),
+    printToStderr: (line) => void printed.push(line),
+    configFile: join(folder, "pipeline.yaml"),
+    signal: new AbortController().signal,
+    json: false,
+  };
+  assert.equal(await check.run(context, {}, []), 0, printed.join("\n"));
   assert.deepEqual(journal, ["start upper", "start page", "stop page", "stop upper"]);
 });

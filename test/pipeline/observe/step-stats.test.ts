@@ -1,3 +1,4 @@
+/** Tests of the algorithms that choose which exchanges are timed and sum up durations; their counts over HTTP. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RouteStepStats, TimeHistogram } from "../../../src/pipeline/observe/step-stats.ts";

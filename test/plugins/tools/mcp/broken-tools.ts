@@ -1,4 +1,5 @@
-/** A plugin of kind `tools` whose functions fail in the way that their caller names. */
+/** A plugin of kind `tools` whose functions fail, or never answer, in the way that their caller names. */
+import { channel } from "node:diagnostics_channel";
 import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, ResourceTemplate, Tool } from "sluice-gateway/services";
 
@@ -16,7 +17,15 @@ export const failures: Readonly<Record<string, () => unknown>> = {
   bigint: () => ({ ok: true, value: 1n, messages: [1n] }),
 };
 
-const fail = (how: string): never => failures[how]?.() as never;
+/** Receives a message when a function begins that never answers. The gateway loads this file a second time. */
+export const hanging = "broken-tools hang";
+
+const hang = (): Promise<never> => {
+  channel(hanging).publish({});
+  return new Promise(() => {});
+};
+
+const fail = (how: string): never => (how === "hangs" ? hang() : failures[how]?.()) as never;
 
 const tools: Tool<{ readonly how: string }>[] = ["broken", "good"].map((name) => ({
   name,

@@ -1,18 +1,20 @@
 /**
  * A plugin of kind `tools` that throws, rejects or breaks its contract affects only its own call, even in a batch with
- * other calls. Tools that hang are tested in test/plugins/tools/tool-catalogue/tool-run.test.ts, and documents and
- * prompts that hang in time-limit.test.ts.
+ * other calls. Tools that hang are tested in test/plugins/tools/tool-catalogue/tool-run.test.ts.
  */
 import assert from "node:assert/strict";
+import { subscribe } from "node:diagnostics_channel";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { ask, startMcpGateway, type Parsed } from "../../../e2e/mcp-gateway.ts";
-import { failures } from "./broken-tools.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { failures, hanging } from "./broken-tools.ts";
 
+const clock = manualClock();
 let gateway: TestGateway;
 before(async () => {
   const tools = { name: "broken-tools", file: "../plugins/tools/mcp/broken-tools.ts" };
-  gateway = await startMcpGateway({ tools });
+  gateway = await startMcpGateway({ tools, clock });
 });
 after(() => gateway[Symbol.asyncDispose]());
 
@@ -45,4 +47,28 @@ for (const [method, paramsOf] of Object.entries(calls)) {
       assert.equal(logged.length, 1, logged.join("\n"));
     });
   }
+}
+
+for (const [what, method] of [
+  ["prompt", "prompts/get"],
+  ["document", "resources/read"],
+] as const) {
+  test(`a ${what} that does not answer within 30 s returns -32603 and is logged`, async () => {
+    const begun = new Promise((resolve) => subscribe(hanging, resolve));
+    const params = calls[method]?.("hangs");
+    const from = gateway.lines.length;
+    const asked = ask(gateway, { body: { jsonrpc: "2.0", id: 1, method, params } });
+    await begun;
+    const failed = (): string[] =>
+      gateway.lines.slice(from).filter((line) => line.includes(" failed {"));
+    clock.advance(29_999);
+    await new Promise(setImmediate);
+    assert.deepEqual(failed(), []);
+    clock.advance(1);
+    const { headers, json } = await asked;
+    const requestId = `"requestId":"${String(headers["x-request-id"])}"`;
+    assert.deepEqual(json.error, { code: -32603, message: "Internal error" });
+    assert.equal(failed().length, 1);
+    assert.ok(failed()[0]?.includes(requestId));
+  });
 }

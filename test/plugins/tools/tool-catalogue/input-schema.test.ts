@@ -1,3 +1,4 @@
+/** Tests of the compiler of input schemas, and of the violations that it reports. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
