@@ -15,8 +15,8 @@ export interface BackendServer {
  * another form are left out, because a service can be the code of a third party.
  */
 export function serversOf({ details }: Pick<BackendStatus, "details">): BackendServer[] {
-  if (details === undefined) return [];
-  const { urls, nodes, workers } = details as Readonly<Record<string, unknown>>;
+  if (!isObject(details)) return [];
+  const { urls, nodes, workers } = details;
   return [urls, nodes, workers].flatMap((list) =>
     (Array.isArray(list) ? (list as unknown[]) : []).flatMap((server) => {
       if (!isObject(server)) return [];

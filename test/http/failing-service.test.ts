@@ -91,6 +91,13 @@ describe("the other checks of /readyz remain if", () => {
   }
 });
 
+it("the metrics of other backends remain if the details of one are null", async () => {
+  const details = null as unknown as object;
+  hooks = { backends: () => [{ kind: "bad", title: "bad backend", ready: true, details }] };
+  const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  assert.equal(metrics.match(/^sluice_backend_up\{.*\} 1$/gm)?.length, 2);
+});
+
 describe("the admin listener answers others if", () => {
   for (const [how, failure] of Object.entries(failures).slice(0, 2)) {
     it(`admin ${how}`, async () => {

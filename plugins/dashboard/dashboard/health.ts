@@ -62,7 +62,8 @@ export async function health({
   readonly gateway: GatewayInfo;
   readonly healthGateways: HealthGateways;
 }): Promise<object> {
-  const { ready, checks, generation, reload, backends, metric } = gateway.running();
+  const running = gateway.running();
+  const { ready, checks, generation, reload, backends } = running;
   const detailsOf = (kind: string): (object | undefined)[] =>
     backends.flatMap((backend) => (backend.kind === kind ? [backend.details] : []));
   const { uptimeSeconds, memoryBytes } = processState();
@@ -75,7 +76,7 @@ export async function health({
     process: { uptime_seconds: uptimeSeconds, memory_bytes: memoryBytes },
     ledgers: detailsOf("ledger"),
     // With several threads, each calls the nodes. The metric is their sum.
-    node_calls: metric("sluice_ledger_node_in_flight").map(({ labels, value }) => ({
+    node_calls: running.metric("sluice_ledger_node_in_flight").map(({ labels, value }) => ({
       ...labels,
       in_flight: value,
     })),
