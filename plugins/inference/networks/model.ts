@@ -38,7 +38,7 @@ export class Model implements NetworkModel {
     this.modelId = deps.id;
     this.#network = network;
     this.#deps = deps;
-    this.#sampler = randomSampler(network.deps.random);
+    this.#sampler = randomSampler();
     this.#coefficients = bands(deps.workers.map((worker) => this.#coefficientOf(worker)));
   }
 

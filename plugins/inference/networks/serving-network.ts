@@ -23,8 +23,6 @@ export interface NetworkDeps {
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
   /** The kind of the network. Undefined for OpenAI's API. */
   readonly kind?: NetworkKind | undefined;
-  /** Returns a number from 0 to 1; for tests. */
-  readonly random?: () => number;
 }
 
 export interface ServingNetwork extends OpenNetwork {

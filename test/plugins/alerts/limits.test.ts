@@ -1,3 +1,4 @@
+/** Tests of the state machine that watches the limits of plans and keys, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { KeyRecord, WindowState } from "sluice-gateway/services";

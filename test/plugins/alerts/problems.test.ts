@@ -1,3 +1,4 @@
+/** Tests of the state machine of problems, and of the functions that find them in the state of a gateway. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** Tests of the state machine of a charge: the hooks of the step `meter`, with a stand-in for the service `metering`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";

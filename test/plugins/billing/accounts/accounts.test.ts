@@ -1,27 +1,48 @@
-/** The accounts of a data folder. test/contract/accounts.ts and callers.ts have the tests of every store. */
+/** The service `accounts` of a gateway on a data folder. test/contract/ has the tests of every store. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import * as fc from "fast-check";
-import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
-import { accountsFixture, hour, known, refusal } from "./fixture.ts";
-import type { DatabaseSync } from "node:sqlite";
-import type { ApiKey } from "sluice-gateway/services";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { temporaryFolder } from "../../../store/folder.ts";
-import { openFolderAccounts } from "./open-accounts.ts";
-import accountsPlugin from "../../../../plugins/billing/accounts/index.ts";
-import { plansOf, type Options } from "../../../../plugins/billing/accounts/options.ts";
-import type { Plans } from "../../../../plugins/billing/accounts/principal.ts";
-import { parseConfig } from "../../../../src/config/read.ts";
+import { DatabaseSync } from "node:sqlite";
+import { after, test } from "node:test";
+import * as fc from "fast-check";
+import type { IssuedKey, NewKey } from "sluice-gateway/services";
 import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
+import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
 import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { accountsFixture, hour, known, plans, refusal } from "./fixture.ts";
 
-test("only the exact header of a key is accepted, and no header throws", async (t) => {
-  const { issue, open } = await accountsFixture(t);
-  const { text } = await issue();
-  const header = `Bearer ${text}`;
-  const accounts = await open();
+const clock = manualClock();
+const tested = await startTestGateway({
+  pipeline: `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+routes: [{ path: /x, methods: [GET], run: [], to: models }]
+`,
+  clock,
+});
+after(() => tested[Symbol.asyncDispose]());
+const { gateway, workspaceId, lines } = tested;
+const accounts = gateway.use("accounts") ?? assert.fail();
+const { admin, workspaces } = accounts;
+const folder = join(tested.folder, "data");
+const by = { actor: "test", at: clock.now() };
+
+/** Opens a connection to the tables, for what no service does. */
+const openDatabase = (): DatabaseSync => new DatabaseSync(join(folder, "state.db"));
+
+async function issue(wanted: Partial<NewKey> = {}): Promise<IssuedKey> {
+  const { defaultCapabilities: capabilities } = admin;
+  const key = { workspaceId, name: "a key", environment: "dev", capabilities } as const;
+  const issued = await admin.createKey({ ...key, ...wanted }, by);
+  assert.ok("text" in issued);
+  return issued;
+}
+
+test("only the exact header of a key is accepted, and no header throws", async () => {
+  const header = `Bearer ${tested.key}`;
   const spoiled = fc
     .record({ at: fc.nat(header.length), take: fc.nat(2), put: fc.string({ maxLength: 2 }) })
     .map(({ at, take, put }) => header.slice(0, at) + put + header.slice(at + take));
@@ -34,133 +55,119 @@ test("only the exact header of a key is accepted, and no header throws", async (
 });
 
 test("a flood of bad keys stays within the limits and evicts no valid key", async (t) => {
-  const { issue, open } = await accountsFixture(t);
-  const header = `Bearer ${(await issue()).text}`;
-  const accounts = await open({ remember: { keys: 2, unknown: 10 } });
-  const principal = await accounts.identify(header);
+  const { issue: issueOne, open } = await accountsFixture(t);
+  const header = `Bearer ${(await issueOne()).text}`;
+  const service = await open({ remember: { keys: 2, unknown: 10 } });
+  const principal = await service.identify(header);
   await Promise.all(
-    Array.from({ length: 100 }, async () => accounts.identify(`Bearer ${newKeyText("dev")}`)),
+    Array.from({ length: 100 }, async () => service.identify(`Bearer ${newKeyText("dev")}`)),
   );
-  assert.equal(accounts.identify(header), principal);
-  assert.deepEqual(accounts.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
+  assert.equal(service.identify(header), principal);
+  assert.deepEqual(service.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
 });
 
-test("a revoked or expired key does not reveal that it is bound to addresses", async (t) => {
-  const { by, clock, issue, open, store } = await accountsFixture(t);
+test("a revoked or expired key does not reveal that it is bound to addresses", async () => {
   const bound = { allowedAddresses: ["10.0.0.1"], expiresAt: clock.now() + hour };
   const [expiring, revoked] = [await issue(bound), await issue(bound)];
-  await store.revokeKey(revoked.key.id, by());
-  const accounts = await open();
-  assert.equal(
-    await refusal(accounts.identify(`Bearer ${revoked.text}`, "10.0.0.2")),
-    "unauthorized",
-  );
-  clock.jump(hour);
-  const late = await accounts.identify(`Bearer ${expiring.text}`, "10.0.0.2");
-  assert.equal(await refusal(late), "api key has expired");
+  await admin.revokeKey(revoked.key.id, by);
+  const refusalOf = ({ text }: IssuedKey): Promise<string> =>
+    refusal(accounts.identify(`Bearer ${text}`, "10.0.0.2"));
+  assert.equal(await refusalOf(revoked), "unauthorized");
+  clock.advance(hour);
+  assert.equal(await refusalOf(expiring), "api key has expired");
 });
 
-const pollMs = 250;
+test(
+  "an unreadable database is logged once, cached keys work, and reading recovers",
+  { timeout: 20_000 },
+  async () => {
+    const [{ key, text }, stranger] = [await issue(), await issue()];
+    const identify = (header: string) => accounts.identify(`Bearer ${header}`);
+    const principal = await known(identify(text));
+    const isReady = async (): Promise<boolean> => (await fetch(`${tested.adminUrl}/readyz`)).ok;
+    const logged = (message: string): number =>
+      lines.filter((line) => line.startsWith(message)).length;
+    /** Moves the clock until the gateway has logged this message. */
+    const untilLogged = async (message: string): Promise<void> => {
+      while (logged(message) === 0) {
+        clock.advance(250);
+        await new Promise(setImmediate);
+      }
+    };
+    const failed = "cannot read accounts; keys in memory stay valid";
+    using db = openDatabase();
+    db.prepare("UPDATE keys SET revoked_at = 1 WHERE id = ?").run(key.id);
+    db.prepare(
+      `INSERT INTO changes (at, actor, action, workspace_id, key_id, details)
+     VALUES (0, 'test', 'key.revoke', ?, ?, '{}')`,
+    ).run(workspaceId, key.id);
+    db.exec("ALTER TABLE keys RENAME TO keys_elsewhere");
+    await untilLogged(failed);
+    assert.equal(await identify(text), principal);
+    assert.deepEqual(await identify(stranger.text), { kind: "unavailable" });
+    assert.equal(await isReady(), false);
 
-/** Revokes a key in the transaction of this connection. */
-function revokeWith(db: DatabaseSync, { id, workspaceId }: ApiKey): void {
-  db.prepare("UPDATE keys SET revoked_at = 1 WHERE id = ?").run(id);
-  db.prepare(
-    "INSERT INTO changes (at, actor, action, workspace_id, key_id, details) VALUES (0, 'test', 'key.revoke', ?, ?, '{}')",
-  ).run(workspaceId, id);
-}
+    db.exec("ALTER TABLE keys_elsewhere RENAME TO keys");
+    await untilLogged("accounts are readable again");
+    assert.equal(logged(failed), 1);
+    assert.equal(await refusal(identify(text)), "unauthorized");
+    assert.equal((await known(identify(stranger.text))).key.id, stranger.key.id);
+  },
+);
 
-test("an unreadable database is logged once, cached keys work, and reading recovers", async (t) => {
-  const { db, clock, issue, open, lines, idle } = await accountsFixture(t);
-  const { key, text } = await issue();
-  const stranger = await issue();
-  const accounts = await open();
-  const principal = await known(accounts.identify(`Bearer ${text}`));
-  revokeWith(db, key);
-  db.exec("ALTER TABLE keys RENAME TO keys_elsewhere");
-  clock.advance(4 * pollMs);
-  await idle();
-  assert.equal(accounts.identify(`Bearer ${text}`), principal);
-  assert.deepEqual(await accounts.identify(`Bearer ${stranger.text}`), { kind: "unavailable" });
-  assert.equal(accounts.stats().healthy, false);
-  assert.deepEqual(lines, ["error cannot read accounts; keys in memory stay valid"]);
-
-  db.exec("ALTER TABLE keys_elsewhere RENAME TO keys");
-  clock.advance(pollMs);
-  await idle();
-  assert.equal(await refusal(accounts.identify(`Bearer ${text}`)), "unauthorized");
-  assert.equal((await known(accounts.identify(`Bearer ${stranger.text}`))).key.id, stranger.key.id);
-  assert.equal(accounts.stats().healthy, true);
-  assert.equal(lines.at(-1), "info accounts are readable again");
+test("a change that cannot be written has not happened, and the result is unavailable", async () => {
+  using db = openDatabase();
+  const author = { actor: "key_admin", requestId: "req-7" };
+  const before = await admin.findWorkspace(workspaceId);
+  db.exec("ALTER TABLE changes RENAME TO changes_elsewhere");
+  assert.deepEqual(await workspaces.purchase(workspaceId, 5, author), { kind: "unavailable" });
+  assert.equal((await workspaces.find(workspaceId)).kind, "done");
+  db.exec("ALTER TABLE changes_elsewhere RENAME TO changes");
+  assert.deepEqual(await admin.findWorkspace(workspaceId), before);
+  assert.equal((await workspaces.purchase(workspaceId, 5, author)).kind, "done");
+  assert.equal((await admin.findWorkspace(workspaceId))?.purchasedTotalMilliCu, 5);
 });
 
-test("the text of a key is not stored anywhere", async (t) => {
-  const { issue, by, folder, store } = await accountsFixture(t);
+test("the text of a key is not stored anywhere", async () => {
   const first = await issue();
-  const second = await store.rotateKey(first.key.id, hour, by());
-  assert.ok(!("failed" in second));
-  const files = readdirSync(folder).map((file) => readFileSync(join(folder, file), "latin1"));
-  const stored = files.join("\n");
+  const second = await admin.rotateKey(first.key.id, hour, by);
+  assert.ok("text" in second);
+  const files = readdirSync(folder, { withFileTypes: true }).filter((file) => file.isFile());
+  const stored = files.map(({ name }) => readFileSync(join(folder, name), "latin1")).join("\n");
   for (const text of [first.text, second.text]) {
     assert.ok(stored.includes(hashKey(text)));
     assert.ok(!stored.includes(text.slice(-32)));
   }
 });
 
-test("a capability that this release does not know grants nothing", async (t) => {
-  const { db, issue, store } = await accountsFixture(t);
+test("a capability that this release does not know grants nothing", async () => {
   const { key } = await issue({ capabilities: ["inference"] });
+  using db = openDatabase();
   db.prepare("UPDATE keys SET capabilities = 'inference time-travel' WHERE id = ?").run(key.id);
-  assert.deepEqual((await store.findKey(key.id))?.capabilities, new Set(["inference"]));
+  assert.deepEqual((await admin.findKey(key.id))?.capabilities, new Set(["inference"]));
 });
 
-test("the log is append-only", async (t) => {
-  const { db, store } = await accountsFixture(t);
-  assert.throws(() => db.exec("UPDATE changes SET actor = 'nobody'"), /append-only/);
-  assert.throws(() => db.exec("DELETE FROM changes"), /append-only/);
-  // Deletes the old row without running the trigger that forbids it.
-  const replace = "INSERT OR REPLACE INTO changes SELECT id, at, 'nobody', action, workspace_id,";
-  assert.throws(
-    () => db.exec(`${replace} key_id, details, request_id FROM changes`),
-    /append-only/,
-  );
-  assert.equal((await store.changes())[0]?.actor, "test");
+test("the log is append-only", () => {
+  using db = openDatabase();
+  // Replacing deletes the old row without running the trigger that forbids it.
+  const replace = `INSERT OR REPLACE INTO changes SELECT id, at, 'nobody', action, workspace_id,
+    key_id, details, request_id FROM changes`;
+  for (const statement of ["UPDATE changes SET actor = 'nobody'", "DELETE FROM changes", replace]) {
+    assert.throws(() => db.exec(statement), /append-only/);
+  }
 });
 
 // test/store/sql/state-file.test.ts has the tests of files that cannot be used.
 
-test("the first start creates a private folder with an empty database", async (t) => {
-  const folder = join(temporaryFolder(t), "new", "data");
-  const { store } = await openFolderAccounts(t, folder);
-  assert.deepEqual(await store.listWorkspaces(), []);
+test("the first start creates a private folder", () => {
   assert.equal(statSync(folder).mode & 0o777, 0o700);
   assert.equal(statSync(join(folder, "state.db")).mode & 0o777, 0o600);
 });
 
-const routes = "routes: [{ path: /a, to: echo }]\n";
-
-function read(text: string): Plans {
-  const { config, faults } = parseConfig(text, "/pipeline.yaml", {}, [accountsPlugin]);
-  assert.deepEqual(faults, []);
-  // The file was checked with the schema of the service.
-  return plansOf(config?.sections as unknown as Options);
-}
-
 test("plans have the terms of the specification, in milli-CU", () => {
-  const plan = (
-    rps: number,
-    includedCu: number,
-    overageUsdPerCu: string | undefined,
-    maxKeys: number,
-  ): object => {
-    return { rps, includedMilliCu: includedCu * 1_000, overageUsdPerCu, maxKeys };
-  };
-  assert.deepEqual(read(`version: 1\n${routes}`), {
-    free: plan(2, 10_000_000, undefined, 10),
-    developer: plan(10, 29_000_000, "0.001", 50),
-    startup: plan(50, 99_000_000, "0.001", 250),
-    enterprise: plan(200, 499_000_000, "0.001", 1_000),
-  });
+  for (const [name, terms] of Object.entries(plans)) {
+    assert.deepEqual(admin.plan(name as keyof typeof plans), { name, ...terms });
+  }
 });
 
 test("a statement has at most 500 hashes, and more than 5,000 may not wait", async () => {

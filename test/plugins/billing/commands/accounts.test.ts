@@ -2,28 +2,22 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync, statSync, mkdirSync } from "node:fs";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { AccountsService } from "../../../../plugins/billing/accounts/accounts.ts";
 import { keys } from "../../../../plugins/billing/commands/keys.ts";
 import { workspaces } from "../../../../plugins/billing/commands/workspaces.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
-import { plans } from "../accounts/fixture.ts";
 import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
 import { silentLog } from "../../../test-log.ts";
-import { withFolderAccounts } from "../accounts/open-accounts.ts";
-import { noSession } from "../../../../src/store/session.ts";
 import { audit } from "../../../../plugins/billing/commands/audit.ts";
+import { startGateway, type Gateway } from "../../../../src/gateway/gateway.ts";
 import { UsageError, type Command } from "../../../../src/commands/command.ts";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { lockStore } from "../../../../src/store/lock.ts";
 import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";
 import { usage } from "../../../../plugins/billing/commands/usage.ts";
-import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { createMetrics } from "../../../../src/base/metrics.ts";
-import { charge, noon, principalOf, take } from "../metering/fixture.ts";
+import { about, line as lineOf, principalOf } from "../metering/principals.ts";
 
 /**
  * Runs each command of a table, whose lines have the arguments and a part of the message. `words`: arguments that stand
@@ -53,22 +47,44 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
   return String(made["id"]);
 }
 
-/** Returns how a gateway on the same folder identifies the key: the id of the key, or the refusal. */
-async function identified(
-  data: string,
-  text: unknown,
-  environment: "dev" | "prod" = "dev",
-): Promise<string> {
-  const clock = manualClock(Date.now());
-  const caller = await withFolderAccounts(data, async (store) => {
-    const common = { session: noSession, plans, clock, log: silentLog };
-    const accounts = await AccountsService.open({ store, environment, ...common });
-    const found = await accounts.identify(`Bearer ${String(text)}`);
-    await accounts.close();
-    return found;
-  });
-  if (caller.kind === "key") return caller.key.id;
-  return caller.kind === "anonymous" ? caller.reason : caller.kind;
+/** Starts a gateway on the folder of the commands. It is stopped after `work`. */
+async function withGateway<T>(
+  { configFile }: Pick<CommandLine, "configFile">,
+  work: (gateway: Gateway) => Promise<T>,
+  environment = "dev",
+): Promise<T> {
+  const env = { GATEWAY_ENV: environment, PORT: "0", ADMIN_PORT: "0" };
+  const options = { configFile, env, log: silentLog, watch: false, drainDelaySeconds: 0 };
+  const gateway = await startGateway(options);
+  try {
+    return await work(gateway);
+  } finally {
+    await gateway.stop();
+  }
+}
+
+/** Returns how a gateway on the same folder identifies the keys: their ids, or the refusals. */
+function identified(
+  line: CommandLine,
+  texts: readonly unknown[],
+  environment = "dev",
+): Promise<string[]> {
+  const identify = async (gateway: Gateway): Promise<string[]> => {
+    const callers = await Promise.all(
+      texts.map((text) => gateway.use("accounts")?.identify(`Bearer ${String(text)}`)),
+    );
+    return callers.map((caller) => {
+      if (caller?.kind === "key") return caller.key.id;
+      return caller?.kind === "anonymous" ? caller.reason : String(caller?.kind);
+    });
+  };
+  return withGateway(line, identify, environment);
+}
+
+/** Returns the lines of the audit log. */
+async function changesOf({ run }: CommandLine): Promise<Record<string, unknown>[]> {
+  const { out } = await run(audit, "--json");
+  return out.map((text) => JSON.parse(text) as Record<string, unknown>);
 }
 
 /** Converts an RFC 3339 member to milliseconds since 1970. */
@@ -95,8 +111,8 @@ test("create accepts every option", async (t) => {
   assert.equal(made["cu_limit_24h_milli"], 0);
   assert.equal(made["cu_limit_30d_milli"], Number.MAX_SAFE_INTEGER);
   assert.equal(time(made["expires_at"]) - time(made["created_at"]), 30 * day);
-  assert.equal(await identified(line.data, made["key"], "prod"), made["id"]);
-  assert.equal(await identified(line.data, made["key"]), "unauthorized");
+  assert.deepEqual(await identified(line, [made["key"]], "prod"), [made["id"]]);
+  assert.deepEqual(await identified(line, [made["key"]]), ["unauthorized"]);
 });
 
 test("list shows all keys or those of a workspace, but never the text of a key", async (t) => {
@@ -126,7 +142,8 @@ test("a key can be revoked while another section of pipeline.yaml has a fault, w
   const revoked = await line.run(keys, "revoke", String(made["id"]));
   assert.equal(revoked.code, 0);
   assert.match(revoked.err.join("\n"), /SLUICE_KEY_UNKNOWN/);
-  assert.equal(await identified(line.data, made["key"]), "unauthorized");
+  writeFileSync(line.configFile, good);
+  assert.deepEqual(await identified(line, [made["key"]]), ["unauthorized"]);
 });
 
 test("no command runs if the data folder is not known", async (t) => {
@@ -161,8 +178,7 @@ test("rotate issues a successor and prints when the old key expires", async (t) 
     replaced_expires_at: next["replaced_expires_at"],
   });
   assert.equal(time(next["replaced_expires_at"]) - time(next["created_at"]), 15 * minute);
-  assert.equal(await identified(line.data, old["key"]), old["id"]);
-  assert.equal(await identified(line.data, next["key"]), next["id"]);
+  assert.deepEqual(await identified(line, [old["key"], next["key"]]), [old["id"], next["id"]]);
   const again = await line.run(keys, "rotate", String(old["id"]));
   assert.equal(again.code, 1);
   assert.deepEqual(again.err, [`${String(old["id"])} was rotated to ${String(next["id"])}`]);
@@ -185,7 +201,7 @@ test("set changes only the given options, and none removes a limit", async (t) =
   const allowed_addresses = ["10.0.0.0/8", "192.0.2.1"];
   const bound = { ...granted, allowed_addresses };
   assert.deepEqual(await set("--allow-ip", "10.0.0.0/8", "--allow-ip", "192.0.2.1"), bound);
-  assert.equal(await identified(line.data, key), "api key not allowed from this address");
+  assert.deepEqual(await identified(line, [key]), ["api key not allowed from this address"]);
 
   const before = Date.now();
   const { expires_at, ...others } = await set("--expires-in", "30d");
@@ -195,13 +211,12 @@ test("set changes only the given options, and none removes a limit", async (t) =
   const { capabilities: kept } = granted;
   const free = { ...made, name: "ci", capabilities: kept };
   assert.deepEqual(await set(...nothing, "--expires-in", "none"), free);
-  assert.equal(await identified(line.data, key), made["id"]);
+  assert.deepEqual(await identified(line, [key]), [made["id"]]);
 
-  const all = await withFolderAccounts(line.data, (store) => store.changes());
-  const changes = all.filter(({ action }) => action === "key.set");
+  const changes = (await changesOf(line)).filter(({ action }) => action === "key.set");
   assert.equal(changes.length, 6);
-  assert.deepEqual(changes[0]?.details, { name: "ci", rpsLimit: 2.5 });
-  assert.equal(changes[0].keyId, made["id"]);
+  assert.deepEqual(changes[0]?.["details"], { name: "ci", rps_limit: 2.5 });
+  assert.equal(changes[0]["key_id"], made["id"]);
 });
 
 test("unknown ids fail with exit code 1 and a message", async (t) => {
@@ -260,9 +275,8 @@ test("wrong usage is refused and stores nothing", async (t) => {
   const line = commandLine(t);
   const create = ["create", "--workspace", await workspaceOf(line)];
   await assertRefused(line, keys, { CREATE: create, EMPTY: [""], CONTROL: ["a\nb"] }, wrongKeys);
-  const logged = await withFolderAccounts(line.data, (store) => store.changes());
   assert.deepEqual(
-    logged.map(({ action }) => action),
+    (await changesOf(line)).map(({ action }) => action),
     ["workspace.create"],
   );
 });
@@ -288,8 +302,10 @@ test("commands in separate processes run at the same time and exit as documented
   const create = ["keys", "create", "--workspace", workspace, "--json"];
   const made = await Promise.all(Array.from({ length: 6 }, () => sluice(...create)));
   const issued = made.map(({ stdout }) => JSON.parse(stdout) as { id: string; key: string });
-  assert.equal(new Set(issued.map(({ key }) => key)).size, 6);
-  for (const { id, key } of issued) assert.equal(await identified(line.data, key), id);
+  const ids = issued.map(({ id }) => id);
+  assert.equal(new Set(ids).size, 6);
+  const texts = issued.map(({ key }) => key);
+  assert.deepEqual(await identified(line, texts), ids);
 
   await assert.rejects(sluice("keys", "revoke", "key_none"), { code: 1 });
   await assert.rejects(sluice("keys", "revoke"), { code: 2 });
@@ -297,7 +313,8 @@ test("commands in separate processes run at the same time and exit as documented
 });
 
 test("create prints the workspace as JSON and stores it in the configured folder", async (t) => {
-  const { json, data } = commandLine(t);
+  const line = commandLine(t);
+  const { json, data } = line;
   const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
   assert.match(String(made["id"]), /^ws_[0-9a-f]{24}$/);
   assert.ok(Math.abs(Date.parse(String(made["created_at"])) - Date.now()) < 60_000);
@@ -309,10 +326,8 @@ test("create prints the workspace as JSON and stores it in the configured folder
     created_at: made["created_at"],
   });
   assert.equal(statSync(data).mode & 0o777, 0o700);
-  await withFolderAccounts(data, async (store) => {
-    assert.equal((await store.findWorkspace(String(made["id"])))?.plan, "startup");
-    assert.match((await store.changes())[0]?.actor ?? "", /^cli:./);
-  });
+  assert.deepEqual(await json(workspaces, "show", String(made["id"])), made);
+  assert.match(String((await changesOf(line))[0]?.["actor"]), /^cli:./);
 });
 
 test("without --json, records are printed as lines and as a table", async (t) => {
@@ -333,15 +348,15 @@ test("without --json, records are printed as lines and as a table", async (t) =>
 });
 
 test("set changes only the given options, at once, and cancels a pending plan", async (t) => {
-  const { json, data } = commandLine(t);
+  const line = commandLine(t);
+  const { json } = line;
   const made = await json(workspaces, "create", "--name", "Acme", "--plan", "startup");
   const id = String(made["id"]);
-  const at = Date.UTC(2100, 0, 1);
-  await withFolderAccounts(data, (store) =>
-    store.downgrade(id, { plan: "free", at }, { actor: "test", at: Date.now() }),
+  await withGateway(line, async (gateway) =>
+    gateway.use("accounts")?.workspaces.downgrade(id, "free", { actor: "test", requestId: "r" }),
   );
-  const pending = { ...made, pending_plan: "free", pending_plan_at: "2100-01-01T00:00:00.000Z" };
-  assert.deepEqual(await json(workspaces, "show", id), pending);
+  const pending = await json(workspaces, "show", id);
+  assert.deepEqual([pending["plan"], pending["pending_plan"]], ["startup", "free"]);
 
   const limited = { ...pending, overage_limit_cu_milli: 7 };
   assert.deepEqual(await json(workspaces, "set", id, "--overage-limit", "7"), limited);
@@ -352,7 +367,8 @@ test("set changes only the given options, at once, and cancels a pending plan", 
 });
 
 test("purchase adds credit, prints the same as the route, and is logged", async (t) => {
-  const { json, run, data } = commandLine(t);
+  const line = commandLine(t);
+  const { json, run } = line;
   const { purchased_cu_milli: _, ...made } = await json(
     workspaces,
     "create",
@@ -368,7 +384,7 @@ test("purchase adds credit, prints the same as the route, and is logged", async 
   assert.deepEqual(bought, { purchase_id: bought["purchase_id"], amount_cu_milli: 700, workspace });
   const { out } = await run(workspaces, "purchase", id, "--cu", "5");
   assert.deepEqual(
-    out.filter((line) => /^(amount|purchased)/.test(line)),
+    out.filter((text) => /^(amount|purchased)/.test(text)),
     ["amount_cu_milli     5", "purchased_cu_milli  705"],
   );
   const most = String(Number.MAX_SAFE_INTEGER);
@@ -377,8 +393,7 @@ test("purchase adds credit, prints the same as the route, and is logged", async 
     [failed.code, failed.err],
     [1, ["the purchased credit would exceed 2^53 - 1 milli-CU"]],
   );
-  const changes = await withFolderAccounts(data, (store) => store.changes());
-  const actions = changes.map(({ action }) => action);
+  const actions = (await changesOf(line)).map(({ action }) => action);
   assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
 });
 
@@ -449,15 +464,15 @@ test("a long log is printed completely", async (t) => {
   const line = commandLine(t);
   const made = await line.json(workspaces, "create", "--name", "Acme", "--plan", "free");
   const workspace = String(made["id"]);
-  await withFolderAccounts(line.data, async (store) => {
+  await withGateway(line, async (gateway) => {
+    const admin = gateway.use("accounts")?.admin;
     const all = Array.from({ length: 2_000 }, (_, at) =>
-      store.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
+      admin?.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
     );
     await Promise.all(all);
   });
-  const { out } = await line.run(audit, "--json");
   assert.deepEqual(
-    out.map((printed) => (JSON.parse(printed) as { id: number }).id),
+    (await changesOf(line)).map(({ id }) => id),
     Array.from({ length: 2_001 }, (_, i) => i + 1),
   );
 });
@@ -484,29 +499,25 @@ test("a command moves the accounts of an earlier release, but not while a gatewa
   assert.deepEqual(await run(keys, "list"), { code, out, err: [] }, "the files have been moved");
 });
 
-/** Makes a folder with one charge. The meter is still running. */
-async function oneCharge(t: TestContext): Promise<CommandLine & { meter: MeterService }> {
-  const line = commandLine(t);
-  const meter = await openMeter({
-    dataDir: line.data,
-    durability: "settled",
-    clock: manualClock(noon),
-    log: silentLog,
-    metrics: createMetrics(),
-  });
-  t.after(() => meter.close());
-  await charge(meter, principalOf(), 1_000);
-  return { ...line, meter };
+/** Writes this number of charges. */
+async function charge(gateway: Gateway, count: number): Promise<void> {
+  const taken = await gateway.use("metering")?.reserve(principalOf(), 0, about);
+  assert.ok(taken?.kind === "reserved");
+  await taken.settle(Array.from({ length: count }, () => lineOf(0)));
 }
 
 test("export refuses to continue after a charge that the journal does not have", async (t) => {
-  const { run } = await oneCharge(t);
-  const { id } = JSON.parse((await run(usage, "export")).out[0] ?? "") as { id: string };
-  for (const after of ["chg_000000000000_1_0", id.replace(/_\d+_\d+$/, "_999999999_0")]) {
-    const wrong = await run(usage, "export", "--after", after);
-    assert.equal(wrong.code, 1);
-    assert.match(wrong.err.join(), /the journal has no charge with the id/);
-  }
+  const line = commandLine(t);
+  await withGateway(line, async (gateway) => {
+    await charge(gateway, 1);
+    const { out } = await line.run(usage, "export");
+    const { id } = JSON.parse(out[0] ?? "") as { id: string };
+    for (const after of ["chg_000000000000_1_0", id.replace(/_\d+_\d+$/, "_999999999_0")]) {
+      const wrong = await line.run(usage, "export", "--after", after);
+      assert.equal(wrong.code, 1);
+      assert.match(wrong.err.join(), /the journal has no charge with the id/);
+    }
+  });
 });
 
 const wrongUsage = `
@@ -530,18 +541,17 @@ test("a data folder without a journal fails with the remedy", async (t) => {
 });
 
 test("an export stops when it receives a signal", async (t) => {
-  const { meter, configFile } = await oneCharge(t);
-  const many = Array.from({ length: 1_200 }, () => ({ surface: "s", method: "m", costMilliCu: 0 }));
-  for (let at = 0; at < many.length; at += 200) {
-    await take(meter, principalOf(), 0).settle(many.slice(at, at + 200));
-  }
+  const line = commandLine(t);
+  await withGateway(line, async (gateway) => {
+    for (let n = 0; n < 6; n++) await charge(gateway, 200);
+  });
   const stopping = new AbortController();
   let printed = 0;
   const context = {
     env: { GATEWAY_ENV: "dev" },
     print: () => void (++printed === 10 && stopping.abort()),
     printToStderr: () => {},
-    configFile,
+    configFile: line.configFile,
     signal: stopping.signal,
     json: false,
   };

@@ -1,4 +1,4 @@
-/** The division of months whose last charges are not on disk yet when the next month begins. */
+/** Tests of the state machine of the meter and its journal on a data folder, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reservation } from "sluice-gateway/services";

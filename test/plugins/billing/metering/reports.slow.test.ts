@@ -1,3 +1,4 @@
+/** Tests of the algorithms of reports and of the codec of charges, on journals that a meter wrote or that are damaged. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

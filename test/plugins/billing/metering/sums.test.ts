@@ -1,3 +1,4 @@
+/** Tests of the sums of charges over time, against a list of all charges. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,10 +1,13 @@
+/** Quotes of the service `attestation`, and how it chooses and limits its providers, with fake drivers of the kernel. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { describe, test } from "node:test";
+import { after, describe, test } from "node:test";
 import type { Attestation, Quote } from "sluice-gateway/services";
 import { createAttestation } from "../../../../plugins/confidential/attestation/attestation.ts";
+import plugin from "../../../../plugins/confidential/attestation/index.ts";
 import type { ProviderDeps } from "../../../../plugins/confidential/evidence/open-provider.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
+import { testService } from "../../../../plugins/contracts/testing.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { fakeHost } from "../../fakes.ts";
 import { codeOf, unwrap } from "../protocol/session.ts";
@@ -21,32 +24,32 @@ const tdx: FakeDriver = {
   report: (inblob) => Buffer.from(platform.evidence(inblob, now).quote, "base64"),
 };
 
+const simulating = await testService(plugin);
+after(() => simulating[Symbol.asyncDispose]());
+
+/** Returns the service with drivers of the test. */
 function serviceWith(parts: Partial<ProviderDeps> = {}): Attestation {
   const { clock, log } = fakeHost();
   return createAttestation({ clock, log, simulatedAllowed: true, seed, ...parts });
 }
 
-async function quoteOf(
-  service: Attestation,
-  data: Uint8Array | undefined,
-  binding?: Quote["binding"],
-): Promise<Quote> {
+async function quoteOf(data: Uint8Array | undefined, binding?: Quote["binding"]): Promise<Quote> {
   const { signal } = new AbortController();
-  const made = await service.evidence("simulated").quote(data, signal, binding);
+  const made = await simulating.service.evidence("simulated").quote(data, signal, binding);
   assert.ok(made.kind === "quote", JSON.stringify(made));
   return made.quote;
 }
 
 describe("quotes for callers", () => {
   test("the quote contains the requested bytes unchanged, or their hash if that is requested", async () => {
-    const raw = await quoteOf(serviceWith(), reportData);
+    const raw = await quoteOf(reportData);
     assert.equal(raw.binding, "raw");
     assert.equal(raw.reportData, hex(reportData));
     assert.equal("preimage" in raw, false);
     assert.equal(raw.imageHash, platform.imageHash);
     assert.equal(raw.teeType, "simulated");
     assert.equal(raw.simulated, true);
-    const hashed = await quoteOf(serviceWith(), reportData, "hashed");
+    const hashed = await quoteOf(reportData, "hashed");
     const preimage = Buffer.concat([Buffer.from("platform-quote/1\0"), reportData]);
     assert.equal(hashed.binding, "hashed");
     assert.equal(hashed.preimage, hex(preimage));
@@ -54,8 +57,7 @@ describe("quotes for callers", () => {
   });
 
   test("without requested bytes the quote binds 32 random ones, which are returned", async () => {
-    const service = serviceWith();
-    const [one, other] = [await quoteOf(service, undefined), await quoteOf(service, undefined)];
+    const [one, other] = [await quoteOf(undefined), await quoteOf(undefined)];
     assert.notEqual(one.reportData, other.reportData);
     const preimage = Buffer.from(one.preimage ?? "", "hex");
     assert.equal(preimage.subarray(0, 17).toString(), "platform-quote/1\0");
@@ -66,7 +68,7 @@ describe("quotes for callers", () => {
 
   test("report data with the prefix of sessions is refused, whatever follows the prefix", async () => {
     const { signal } = new AbortController();
-    const evidence = serviceWith().evidence("simulated");
+    const evidence = simulating.service.evidence("simulated");
     const reserved = Buffer.alloc(64, 7);
     reserved.write("CSTRM1RD");
     for (const binding of ["raw", "hashed"] as const) {
@@ -121,8 +123,9 @@ describe("a quote that fails", () => {
 });
 
 describe("providers", () => {
-  test("a simulation is refused if it is not allowed, and auto never selects it", async () => {
-    const service = serviceWith({ simulatedAllowed: false });
+  test("a simulation is refused in prod, and auto never selects it", async () => {
+    await using tested = await testService(plugin, { environment: "prod" });
+    const { service } = tested;
     assert.equal(codeOf(await service.provider("simulated")), "ATTESTATION_UNAVAILABLE");
     const files = fakeKernel({ ...tdx, refuses: "ENOENT" });
     const dstack = { sockets: ["/none"] };
@@ -130,7 +133,9 @@ describe("providers", () => {
     for (const source of ["auto", "dstack"] as const) {
       assert.equal(codeOf(await lenient.provider(source)), "ATTESTATION_UNAVAILABLE");
     }
-    assert.throws(() => service.evidence("simulated"), /refused in prod/);
+    for (const refusing of [service, serviceWith({ simulatedAllowed: false })]) {
+      assert.throws(() => refusing.evidence("simulated"), /refused in prod/);
+    }
     assert.equal(await service.simulatedRoot(), undefined);
   });
 

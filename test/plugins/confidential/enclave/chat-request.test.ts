@@ -1,3 +1,4 @@
+/** Tests of the parser of chat requests in an enclave. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** Tests of the state machine that batches the text of answers. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";

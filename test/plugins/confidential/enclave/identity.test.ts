@@ -1,3 +1,4 @@
+/** Tests of the state machine of an enclave's keys, with a manual clock. */
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { describe, test } from "node:test";

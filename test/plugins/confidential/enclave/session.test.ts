@@ -1,3 +1,4 @@
+/** Tests of the state machine of the enclave's end of a session. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";

@@ -1,3 +1,4 @@
+/** Tests of the protocol with the kernel that makes quotes, with a fake kernel. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { readFileSync, writeFileSync } from "node:fs";

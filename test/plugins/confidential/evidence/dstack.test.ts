@@ -1,3 +1,4 @@
+/** Tests of the protocol with the dstack agent, with a fake agent. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

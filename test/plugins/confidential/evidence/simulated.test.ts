@@ -1,3 +1,4 @@
+/** Tests of the algorithm that verifies simulated evidence. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";

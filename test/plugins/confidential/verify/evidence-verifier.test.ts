@@ -1,3 +1,4 @@
+/** Tests of the cache of verified evidence, with a manual clock, and of the list of checks. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";

@@ -1,3 +1,4 @@
+/** Tests of the codec of chunks that differ only in their text. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** Tests of the parser of event streams. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

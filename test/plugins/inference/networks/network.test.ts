@@ -1,16 +1,17 @@
-/** A network with scripted workers: which worker is chosen, at which price, and what becomes of connections. */
+/** The service `networks` with scripted workers: which worker is chosen, at which price, and what becomes of connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import type { BackendStatus, Host } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
   InferenceFailure,
   InferenceResult,
   ModelOverride,
-  NetworkConfig,
+  Networks,
+  Offer,
 } from "sluice-gateway/services";
-import { createCatalogue } from "../../../../plugins/inference/networks/catalogue.ts";
-import { Network } from "../../../../plugins/inference/networks/network.ts";
+import plugin from "../../../../plugins/inference/networks/index.ts";
 import { whenStable } from "../../../http/forwarding-gateway.ts";
 import { observed, type Observed } from "./observed-services.ts";
 import { chunkOf, eventOf } from "./chat-events.ts";
@@ -20,15 +21,46 @@ import { startWorker, type Worker } from "./scripted-worker.ts";
 const inTime = { timeout: 10_000 };
 const model = "Test/Model-1";
 
+/** A network of pipeline.yaml with its defaults. It costs 3 milli-CU per token. */
+const entry = {
+  kind: "openai",
+  origins: [],
+  status: { every: "1000s" },
+  price_per_token_nano: "12",
+  rate: "0.25",
+  headers: {},
+  connectMs: 2_000,
+  idleMs: 86_400_000,
+  answerMs: 86_400_000,
+  maxOutputTokens: 1_000_000,
+  passes: [],
+  speaks: [],
+  affinity: "session",
+  imageTokens: 4_096,
+} as const;
+
 interface Opened extends AsyncDisposable {
-  readonly network: Network;
+  readonly networks: Networks;
   readonly seen: Observed;
   /** Replaces the overrides of the operator. */
   override(...overrides: readonly ModelOverride[]): void;
+  offer(network?: string): Offer;
+  backend(): BackendStatus;
+  workers(): readonly WorkerDetails[];
   /** Sends a request to the model. */
   ask(over?: AskOptions): Promise<Ending>;
   /** Reads the next due document again: the status or the rate. */
   readAgain(): Promise<void>;
+}
+
+/** What `/readyz` shows of a worker. */
+interface WorkerDetails {
+  readonly name: string;
+  readonly state: string;
+  readonly in_flight: number;
+  readonly reason?: string;
+  readonly since?: string;
+  readonly next_try?: string;
 }
 
 interface AskOptions {
@@ -45,39 +77,44 @@ interface Ending {
   readonly failure?: InferenceFailure;
 }
 
-/** Opens a network. Disposing it asserts that no worker has a request in flight. */
-async function openNetwork(url: string, over: Partial<NetworkConfig> = {}): Promise<Opened> {
+/** Starts the service with one network. Disposing it asserts that no worker has a request in flight. */
+function openNetwork(url: string, network: object = {}): Promise<Opened> {
+  return openNetworks({ net: { url, ...network } });
+}
+
+async function openNetworks(given: Readonly<Record<string, object>>): Promise<Opened> {
   const seen = observed();
   let overrides: ReadonlyMap<string, ModelOverride> = new Map();
-  const config: NetworkConfig = {
-    name: "net",
-    kind: "openai",
-    url,
-    origins: [],
-    statusUrl: undefined,
-    statusMs: 1_000_000,
-    // 3 milli-CU per token.
-    prices: { pricePerTokenNano: "12" },
-    rate: { kind: "fixed", usd: "0.25" },
-    headers: {},
-    connectMs: 2_000,
-    idleMs: 86_400_000,
-    answerMs: 86_400_000,
-    maxOutputTokens: 1_000_000,
-    prompt: { passes: [], imageTokens: 4_096, contextTokens: undefined },
-    speaks: ["embeddings"],
-    affinity: "session",
-    ...over,
-  };
-  const network = new Network(config, { ...seen, overrides: () => overrides, random: () => 0 });
-  await network.settled;
+  const networks = Object.entries(given).map(([name, network]) => [name, { ...entry, ...network }]);
+  const accounts = { overrides: () => overrides };
+  // The service uses only these members of the host.
+  const host = { ...seen, threads: undefined, use: () => accounts } as unknown as Host;
+  await using closing = new AsyncDisposableStack();
+  const started = await plugin.start({ networks: Object.fromEntries(networks) }, host, {
+    keep(_, open, close) {
+      const part = open();
+      closing.defer(() => close(part));
+      return part;
+    },
+    isDefault: () => false,
+  });
+  await started.initialized?.();
+  const { service } = started;
+  const backend = (): BackendStatus => started.backends?.()[0] ?? assert.fail();
+  // The service writes these details for `/readyz`.
+  const workers = () => (backend().details as { workers: WorkerDetails[] }).workers;
+  const offer = (name?: string): Offer => service.find(model, name) ?? assert.fail();
+  const close = closing.move();
   return {
-    network,
+    networks: service,
     seen,
     override(...more) {
       overrides = new Map(more.map((one) => [one.id, one]));
     },
-    ask: (options) => ask(network, options),
+    offer,
+    backend,
+    workers,
+    ask: (options) => ask(offer(), options),
     async readAgain() {
       const read = seen.timer((ms) => ms > 800_000);
       const before = seen.timers.length;
@@ -88,22 +125,20 @@ async function openNetwork(url: string, over: Partial<NetworkConfig> = {}): Prom
     },
     async [Symbol.asyncDispose]() {
       assert.deepEqual(
-        [...network.workers].filter(({ inFlight }) => inFlight !== 0),
+        workers().filter((worker) => worker.in_flight !== 0),
         [],
       );
-      await network.close();
+      await close.disposeAsync();
     },
   };
 }
 
 function ask(
-  network: Network,
+  offer: Offer,
   { streamed: stream = true, headers, pauses }: AskOptions = {},
   readerOf = (reader: AnswerReader): AnswerReader => reader,
 ): Promise<Ending> {
   const asked = { model, stream, stream_options: { include_usage: true } };
-  const offer = network.models.get(model);
-  assert.ok(offer, "the model is listed");
   const { promise, resolve } = Promise.withResolvers<Ending>();
   let text = "";
   const reader: AnswerReader = {
@@ -139,8 +174,10 @@ type Listed = { readonly url?: string } & Readonly<Record<string, unknown>>;
 async function listing(at: Worker, workers: readonly Listed[], over: object = {}): Promise<Opened> {
   list(at, workers);
   const origins = workers.flatMap(({ url }) => (url === undefined ? [] : [new URL(url).origin]));
-  return openNetwork(at.url, { statusUrl: `${at.url}/status`, origins, ...over });
+  return openNetwork(at.url, { status: statusAt(at), origins, ...over });
 }
+
+const statusAt = ({ url }: Worker): object => ({ url: `${url}/status`, every: "1000s" });
 
 function list(at: Worker, workers: readonly object[], more: object = {}): void {
   const listed = workers.map((worker) => ({ model, ...worker }));
@@ -154,7 +191,7 @@ test("the dearest worker is reserved for, and draining workers get nothing", inT
     { id: "w2", coefficient: 500, state: "busy" },
     { id: "w3", coefficient: 9000, state: "draining" },
   ]);
-  assert.equal(opened.network.models.get(model)?.maxMilliCu(900, 100), 9_000);
+  assert.equal(opened.offer().maxMilliCu(900, 100), 9_000);
   list(worker, [{ id: "w1", state: "draining" }]);
   await opened.readAgain();
   assert.equal((await opened.ask()).failure, "unavailable");
@@ -164,13 +201,7 @@ test("the dearest worker is reserved for, and draining workers get nothing", inT
 test("price and rate are those at the time when the worker was chosen", inTime, async () => {
   await using worker = await startWorker();
   worker.documents.set("/rate", { usd: "0.25" });
-  const rate = {
-    kind: "polled",
-    url: `${worker.url}/rate`,
-    pointer: "/usd",
-    everyMs: 1_500_000,
-    maxAgeMs: 86_400_000,
-  } as const;
+  const rate = { url: `${worker.url}/rate`, pointer: "/usd", every: "1500s", maxAge: "24h" };
   await using opened = await listing(worker, [{ id: "w1", coefficient: 1500 }], { rate });
   const held = worker.hold();
   const asked = opened.ask();
@@ -181,7 +212,7 @@ test("price and rate are those at the time when the worker was chosen", inTime, 
   // The status, and then the rate.
   await opened.readAgain();
   await opened.readAgain();
-  assert.equal(opened.network.models.get(model)?.entry.promptPriceCUMilli, 45_000);
+  assert.equal(opened.networks.models()[0]?.promptPriceCUMilli, 45_000);
   await streamed()(exchange);
   const { costMilliCu, worker: served } = await resultOf(asked);
   // 7 tokens × 12 × 1.5 × 0.25 = 31.5.
@@ -219,7 +250,7 @@ test("a worker that is no longer listed only completes its requests", inTime, as
 test("nothing is kept of a model that is not listed any more", inTime, async () => {
   await using worker = await startWorker();
   await using opened = await listing(worker, [{ id: "w1" }, { id: "w2" }]);
-  const createdAt = (): number | undefined => opened.network.models.get(model)?.entry.createdAt;
+  const createdAt = (): number | undefined => opened.networks.models()[0]?.createdAt;
   const first = createdAt();
   const held = worker.hold();
   const asked = opened.ask();
@@ -255,17 +286,17 @@ test("at most three workers are tried, and 429 ejects none of them", inTime, asy
     assert.equal((await opened.ask()).failure, "unavailable");
     assert.equal(worker.received.length, 3 * n);
   }
-  assert.ok([...opened.network.workers].every(({ isEjected }) => !isEjected));
+  assert.ok(opened.workers().every(({ state }) => state !== "left out"));
 });
 
 test("while the status has no price, the last or the configured one is used", inTime, async () => {
   await using worker = await startWorker();
   worker.documents.set("/status", { workers: [{ id: "w1", model }] });
   await using opened = await openNetwork(worker.url, {
-    statusUrl: `${worker.url}/status`,
-    prices: { pricePerTokenNano: "4" },
+    status: statusAt(worker),
+    price_per_token_nano: "4",
   });
-  const shown = (): unknown => opened.network.models.get(model)?.entry.promptPriceCUMilli;
+  const shown = (): unknown => opened.networks.models()[0]?.promptPriceCUMilli;
   assert.equal(shown(), 1);
   list(worker, [{ id: "w1" }]);
   await opened.readAgain();
@@ -274,7 +305,7 @@ test("while the status has no price, the last or the configured one is used", in
     worker.documents.set("/status", document);
     await opened.readAgain();
     assert.equal(shown(), 3);
-    assert.equal(opened.network.models.get(model)?.activeWorkers, 1);
+    assert.equal(opened.offer().activeWorkers, 1);
   }
 });
 
@@ -285,7 +316,10 @@ test("the path of a worker's URL precedes /v1, and no URL breaks the list", inTi
     ...odd.map((url) => ({ id: url, url, model: url })),
     { id: "w1", url: `${worker.url}/deep/er/v1/` },
   ]);
-  assert.deepEqual([...opened.network.models.keys()].toSorted(), [model, ...odd].toSorted());
+  assert.deepEqual(
+    [...(opened.networks.open[0]?.models.keys() ?? [])].toSorted(),
+    [model, ...odd].toSorted(),
+  );
   await resultOf(opened.ask());
   assert.equal(worker.received[0]?.path, "/deep/er/v1/chat/completions");
 });
@@ -302,7 +336,7 @@ test("an override replaces the prices of the network, also by one price", inTime
   const plain = { id: model, enabled: true, ownedBy: undefined, priceCoefficient: undefined };
   opened.override({ ...plain, prices: { pricePerTokenNano: "12" } });
   assert.equal(await cost(), 2 * 0.25 * 7 * 12);
-  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 2 * 0.25 * 15 * 12);
+  assert.equal(opened.offer().maxMilliCu(10, 5), 2 * 0.25 * 15 * 12);
   const own = { prompt: "4", cached: "0", completion: "8", reasoning: "0" };
   opened.override({
     ...plain,
@@ -310,7 +344,7 @@ test("an override replaces the prices of the network, also by one price", inTime
     prices: { pricePerTokenNano: "8", classes: own },
   });
   assert.equal(await cost(), 4 * 0.25 * (5 * 4 + 2 * 8));
-  assert.equal(opened.network.models.get(model)?.maxMilliCu(10, 5), 4 * 0.25 * (10 * 4 + 5 * 8));
+  assert.equal(opened.offer().maxMilliCu(10, 5), 4 * 0.25 * (10 * 4 + 5 * 8));
 });
 
 test("an unreachable worker is ejected and probed until it answers", inTime, async () => {
@@ -326,8 +360,9 @@ test("an unreachable worker is ejected and probed until it answers", inTime, asy
     seen.timers.filter((ms) => [2, 4, 8, 16, 32, 60].includes(ms / 1000));
   await worker.refuse();
   const before = rests().length;
-  for (let n = 0; n < 2; n++) assert.equal((await resultOf(opened.ask())).worker.id, "w2");
-  assert.ok(seen.lines.includes("warn a worker was ejected after failures"));
+  while (!opened.seen.lines.includes("warn a worker was ejected after failures")) {
+    assert.equal((await resultOf(opened.ask())).worker.id, "w2");
+  }
   const cooldowns = [2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
   for (const [at, ms] of cooldowns.entries()) {
     while (rests().length === before + at) await new Promise(setImmediate);
@@ -346,8 +381,7 @@ test("a worker is left out while it refuses the credentials", inTime, async () =
   await using worker = await startWorker({ otherwise: failing(401) });
   await using opened = await openNetwork(worker.url);
   for (let n = 0; n < 3; n++) assert.ok((await opened.ask()).failure);
-  const [only] = opened.network.workers;
-  const { reason, since, next_try: next } = only?.ejection.absence ?? {};
+  const { reason, since, next_try: next } = opened.workers()[0] ?? {};
   const { host } = new URL(worker.url);
   assert.equal(reason, `unauthorized: status 401 (worker_error) at ${host}`);
   assert.equal(Date.parse(String(next)) - Date.parse(String(since)), 2_000);
@@ -356,10 +390,10 @@ test("a worker is left out while it refuses the credentials", inTime, async () =
   while (worker.received.length < 4) await new Promise(setImmediate);
   await worker.idle();
   assert.deepEqual(worker.received.at(-1)?.body, {});
-  assert.equal(opened.network.ready, false);
+  assert.equal(opened.backend().ready, "no usable worker");
   worker.script(failing(400));
   // The cooldown begins when the answer of the probe has been read.
-  while (!opened.network.ready) {
+  while (opened.backend().ready !== true) {
     opened.seen.clock.advance(1_000);
     await new Promise(setImmediate);
   }
@@ -368,18 +402,17 @@ test("a worker is left out while it refuses the credentials", inTime, async () =
 test("the first network with an active worker serves, or the named one", inTime, async () => {
   await using one = await startWorker();
   await using other = await startWorker();
-  const draining = [{ id: "w1", state: "draining" }];
-  await using first = await listing(one, draining, { name: "first" });
-  await using second = await listing(other, [{ id: "w2" }], { name: "second" });
-  const networks = createCatalogue({
-    list: [first.network, second.network],
-    store: () => Promise.resolve(true),
+  list(one, [{ id: "w1", state: "draining" }]);
+  list(other, [{ id: "w2" }]);
+  await using opened = await openNetworks({
+    first: { url: one.url, status: statusAt(one) },
+    second: { url: other.url, status: { ...statusAt(other), every: "10h" } },
   });
-  assert.equal(networks.find(model), second.network.models.get(model));
-  assert.equal(networks.find(model, "first"), first.network.models.get(model));
+  const found = (name?: string): string => opened.offer(name).network;
+  assert.deepEqual([found(), found("first")], ["second", "first"]);
   list(one, [{ id: "w1" }]);
-  await first.readAgain();
-  assert.equal(networks.find(model), first.network.models.get(model));
+  await opened.readAgain();
+  assert.equal(found(), "first");
 });
 
 test("a network that lists no workers any more is logged once", inTime, async () => {
@@ -406,7 +439,7 @@ test("a worker at an origin that is not configured is skipped and logged", inTim
   for (let n = 0; n < 4; n++) await resultOf(opened.ask());
   await opened.readAgain();
   assert.deepEqual(
-    [...opened.network.workers].map(({ id }) => id),
+    opened.workers().map(({ name }) => name),
     ["w2", "w3"],
   );
   assert.equal(home.received.length, 4);
@@ -420,7 +453,7 @@ for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
   test(`a reader that throws in ${callback} ends its own call only`, inTime, async () => {
     await using worker = await startWorker({ otherwise: streamed() });
     await using opened = await openNetwork(worker.url);
-    const asked = ask(opened.network, {}, (reader) => ({
+    const asked = ask(opened.offer(), {}, (reader) => ({
       ...reader,
       [callback](...args: Parameters<AnswerReader["onEnd"]>) {
         // If it is the last callback, no other follows.
@@ -479,7 +512,7 @@ test("a reader that pauses an encoded stream stops the worker", inTime, async ()
   const pauses = async (): Promise<void> => {
     if (atRest === 0) atRest = await whenStable(() => choices);
   };
-  await resultOf(ask(opened.network, { pauses }, counted));
+  await resultOf(ask(opened.offer(), { pauses }, counted));
   assert.ok(atRest > 0 && atRest < 32, `${atRest} events reported`);
   assert.equal(choices, 64 + 3);
 });

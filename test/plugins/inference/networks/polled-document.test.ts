@@ -1,3 +1,4 @@
+/** Tests of the state machine of a document that is read repeatedly, with a manual clock. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";

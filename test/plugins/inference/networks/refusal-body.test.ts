@@ -1,3 +1,4 @@
+/** Tests of the parser of the refusals of workers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** Tests of the parser of status documents. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readModels, readStatus } from "../../../../plugins/inference/networks/status-document.ts";

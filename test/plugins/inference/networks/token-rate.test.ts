@@ -1,3 +1,4 @@
+/** Tests of how a rate is found in a document. chat/rate.test.ts has the tests of its age. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openTokenRate } from "../../../../plugins/inference/networks/token-rate.ts";

@@ -1,3 +1,4 @@
+/** Tests of the parser of the token counts of workers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -151,6 +151,10 @@ test("a user with the rights that the documentation lists serves, and cannot cha
   ]) {
     await assert.rejects(runSql(limited, statement), { code: "42501" }, statement);
   }
+  // The audit log is final for its owner, too.
+  for (const statement of ["UPDATE sluice.changes SET actor = ''", "DELETE FROM sluice.changes"]) {
+    await assert.rejects(runSql(url, statement), /append-only/);
+  }
 });
 
 test("a user for reports reads usage, and can execute no function of the ledger", async (t) => {
