@@ -73,7 +73,7 @@ await app.listen({ port: ${port}, host: "127.0.0.1" });`,
     {
       name: "sluice, the shipped file",
       command: [node, ...flags, ...sluice],
-      env: { ...env, MALLOC_MMAP_THRESHOLD_: "32768" },
+      env: { ...env, MALLOC_ARENA_MAX: "2" },
       path: "/healthz",
     },
     { name: "sluice, without flags", command: [node, ...sluice], env, path: "/healthz" },

@@ -75,7 +75,7 @@ export async function startAttacked(
     {
       ...all,
       NODE_OPTIONS: `${preload} --max-semi-space-size=8`,
-      MALLOC_MMAP_THRESHOLD_: "32768",
+      MALLOC_ARENA_MAX: "2",
     },
     group === undefined ? [] : wrapper,
   );
