@@ -71,7 +71,7 @@ function identified(
 ): Promise<string[]> {
   const identify = async (gateway: Gateway): Promise<string[]> => {
     const callers = await Promise.all(
-      texts.map((text) => gateway.use("accounts")?.identify(`Bearer ${String(text)}`)),
+      texts.map(async (text) => gateway.use("accounts")?.identify(`Bearer ${String(text)}`)),
     );
     return callers.map((caller) => {
       if (caller?.kind === "key") return caller.key.id;
@@ -466,7 +466,7 @@ test("a long log is printed completely", async (t) => {
   const workspace = String(made["id"]);
   await withGateway(line, async (gateway) => {
     const admin = gateway.use("accounts")?.admin;
-    const all = Array.from({ length: 2_000 }, (_, at) =>
+    const all = Array.from({ length: 2_000 }, async (_, at) =>
       admin?.setWorkspace(workspace, { plan: "free" }, { actor: "test", at }),
     );
     await Promise.all(all);
