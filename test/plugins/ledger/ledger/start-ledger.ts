@@ -29,7 +29,6 @@ export interface NodeReport {
   readonly best: number | undefined;
   readonly finalized: number | undefined;
   readonly oldest_state: number | undefined;
-  readonly in_flight: number;
 }
 
 export interface StartedLedger extends AsyncDisposable {
