@@ -93,17 +93,25 @@ write("sbom.cdx.json", `${JSON.stringify(sbomOf(manifest, packages), undefined, 
 write("package.json", `${JSON.stringify(publishedManifest(), undefined, 2)}\n`);
 // An old Node cannot load the bundle, so the command first checks the version, in syntax that every Node reads.
 const commands = Object.entries(await allCommands());
-const servers = commands.flatMap(([name, { isServer }]) => (isServer === true ? [name] : []));
+const servers = new Map(
+  commands.flatMap(([name, { semiSpaceMiB }]) =>
+    semiSpaceMiB === undefined ? [] : [[name, semiSpaceMiB]],
+  ),
+);
 write(
   "src/bundle.js",
   `import { runBundle } from "./commands/run-bundle.js";
-export const modules = runBundle(import.meta.dirname, import.meta.resolve, ${JSON.stringify(servers)});
+export const modules = runBundle(import.meta.dirname, import.meta.resolve, ${JSON.stringify([...servers.keys()])});
 `,
 );
 write(
   "src/main.js",
   `#!/usr/bin/env node
 if (Number.parseInt(process.versions.node, 10) >= ${minNode}) {
+  const semiSpaceMiB = new Map(${JSON.stringify([...servers])}).get(process.argv[2]);
+  if (semiSpaceMiB !== undefined) {
+    (await import("./commands/server-process.js")).becomeServerProcess(semiSpaceMiB);
+  }
   (await import("./bundle.js")).modules["src/main"]();
 } else {
   console.error(

@@ -5,7 +5,7 @@ import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
 import manifest from "../package.json" with { type: "json" };
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { compiledMetaSchemas } from "./meta-schemas.ts";
-import { programs, bundleRunner } from "./entry-modules.ts";
+import { programs, startModules } from "./entry-modules.ts";
 
 /** npm installs these packages next to Sluice, and the bundler of a web page chooses the variants that fit. */
 const installed = Object.keys(manifest.dependencies);
@@ -55,7 +55,7 @@ export async function bundle(
     external: unused,
     plugins: [schemas, externalModules, shippedFiles(root), keepCompiledCode],
   };
-  const alone = [...threadModules(root), bundleRunner];
+  const alone = [...threadModules(root), ...startModules];
   const bundled = modules.filter((path) => !alone.includes(path));
   const results = [
     // Everything that runs in the main thread of a gateway is one file, so that each module has one instance there, and
@@ -81,7 +81,7 @@ export async function bundle(
     await build({
       ...forNode,
       entryPoints: [
-        // The bundle runner runs before the bundle is loaded.
+        // The start modules run before the bundle is loaded.
         ...alone.map(entry),
         // Piscina starts its threads with this file, which it expects next to its own code.
         { in: "node_modules/piscina/dist/worker.js", out: "src/worker" },

@@ -22,8 +22,8 @@ export const modules = [...Object.values(manifest.exports), ...Object.values(man
   .filter((path) => path.endsWith(".ts"))
   .map((path) => path.replace(/^\.\//, ""));
 
-/** Runs the bundle, so it cannot be in it. */
-export const bundleRunner = "src/commands/run-bundle.ts";
+/** These replace the process of a server, and run the bundle. */
+export const startModules = ["src/commands/server-process.ts", "src/commands/run-bundle.ts"];
 
 /** Modules that do their work when they are loaded. */
 export const programs = [

@@ -5,6 +5,7 @@ import { allCommands, commonOptions, findCommand } from "./commands/all.ts";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
 import { useCompileCache } from "./commands/compile-cache.ts";
 import { findConfigFile } from "./commands/config-file.ts";
+import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
 import { keepCompiledCode } from "./keep-compiled-code.ts";
 
@@ -45,6 +46,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     console.error(`sluice: unknown command "${name}"${hint}\n\n${await overview()}`);
     return 2;
   }
+  if (command.semiSpaceMiB !== undefined) becomeServerProcess(command.semiSpaceMiB);
   try {
     return await runCommand(await command.load(), rest);
   } catch (error) {

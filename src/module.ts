@@ -117,8 +117,8 @@ export interface InitTemplate {
 
 export interface ModuleCommand {
   readonly load: () => Promise<Command>;
-  /** True if it runs until it is stopped. The package keeps the compiled code of each such command by itself. */
-  readonly isServer?: boolean;
+  /** Of a command that runs until it is stopped: the space for new objects of its process, in MiB. */
+  readonly semiSpaceMiB?: number;
 }
 
 export interface StoreSubcommands {

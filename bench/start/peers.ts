@@ -69,14 +69,14 @@ await app.listen({ port: ${port}, host: "127.0.0.1" });`,
       ],
       path: "/",
     },
-    // As the image and the systemd unit start it.
+    { name: "sluice, the shipped file", command: [node, ...sluice], env, path: "/healthz" },
+    // As the image and the systemd unit start it, with the settings of src/commands/server-process.ts.
     {
-      name: "sluice, the shipped file",
+      name: "sluice, started once",
       command: [node, ...flags, ...sluice],
-      env: { ...env, MALLOC_ARENA_MAX: "2" },
+      env: { ...env, MALLOC_MMAP_THRESHOLD_: "32768" },
       path: "/healthz",
     },
-    { name: "sluice, without flags", command: [node, ...sluice], env, path: "/healthz" },
     { name: "nginx", command: ["nginx", "-c", file("nginx.conf", nginx)], path: "/" },
     { name: "haproxy", command: ["haproxy", "-db", "-f", file("haproxy.cfg", haproxy)], path: "/" },
     {

@@ -27,11 +27,12 @@ export default {
   commands: {
     connect: {
       load: async () => (await import("./commands/connect.ts")).connect,
-      isServer: true,
+      // It serves the programs of one user.
+      semiSpaceMiB: 2,
     },
     verify: { load: async () => (await import("./commands/verify.ts")).verify },
     policy: { load: async () => (await import("./commands/policy.ts")).policy },
-    worker: { load: async () => (await import("./commands/worker.ts")).worker, isServer: true },
+    worker: { load: async () => (await import("./commands/worker.ts")).worker, semiSpaceMiB: 8 },
   },
   init: async () => ({
     templates: {

@@ -12,8 +12,8 @@ export const commonOptions = {
 /** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
 const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   init: { load: async () => (await import("./init.ts")).init },
-  start: { load: async () => (await import("./start.ts")).start, isServer: true },
-  dev: { load: async () => (await import("./dev.ts")).dev, isServer: true },
+  start: { load: async () => (await import("./start.ts")).start, semiSpaceMiB: 8 },
+  dev: { load: async () => (await import("./dev.ts")).dev, semiSpaceMiB: 8 },
   check: { load: async () => (await import("./check.ts")).check },
   explain: { load: async () => (await import("./explain.ts")).explain },
   backup: { load: async () => (await import("./backup.ts")).backup },

@@ -5,7 +5,7 @@ import { startGateway, type Gateway, type StartOptions } from "../gateway/gatewa
 import { StartError } from "../start-error.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
-import { limitHeapGrowth } from "./heap-growth.ts";
+import { limitHeapGrowth } from "./server-process.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { version } from "../base/version.ts";
 

@@ -11,7 +11,7 @@ export {
 } from "../commands/database.ts";
 export { catchFatalErrors } from "../commands/fatal-errors.ts";
 export { drainOf, runUntilStopped, startOrPrintFaults } from "../commands/start.ts";
-export { limitHeapGrowth } from "../commands/heap-growth.ts";
+export { limitHeapGrowth } from "../commands/server-process.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";
 export { storeFault } from "../config/store-fault.ts";

@@ -22,7 +22,7 @@ function variablesOf(pipeline: string): ReadonlySet<string> {
 }
 
 /** Variables that Sluice or its process reads itself. */
-const ownVariables = ["SLUICE_CONFIG", "MALLOC_ARENA_MAX"];
+const ownVariables = ["SLUICE_CONFIG", "MALLOC_MMAP_THRESHOLD_"];
 
 function assertRead(names: readonly string[], pipeline: string): void {
   const known = variablesOf(pipeline);

@@ -71,12 +71,7 @@ export async function startAttacked(
   const wrapper = ["sh", "-c", `echo $$ > ${group}/cgroup.procs && exec "$@"`, "sh"];
   const gateway = await spawnGateway(
     file,
-    // The image has these settings of memory, too.
-    {
-      ...all,
-      NODE_OPTIONS: `${preload} --max-semi-space-size=8`,
-      MALLOC_ARENA_MAX: "2",
-    },
+    { ...all, NODE_OPTIONS: preload },
     group === undefined ? [] : wrapper,
   );
   t.after(async () => {

@@ -50,7 +50,7 @@ const retryMs = 1_000;
 const metricsLimitMs = 1_000;
 /** Time that a thread may take after its drain until it has ended. */
 const endLimitMs = 8_000;
-/** The three spaces for new objects, each as large as the process has them (deploy/Dockerfile). */
+/** The three spaces for new objects, each as large as the process has them (src/commands/server-process.ts). */
 const youngGenerationMb = 24;
 
 export interface PoolOptions {
