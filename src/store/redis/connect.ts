@@ -39,6 +39,8 @@ export function connectRedis(place: RedisPlace, commandMs: number): RedisClient 
       redisOptions: options,
       clusterRetryStrategy: () => reconnectMs,
       slotsRefreshTimeout: connectMs,
+      // A node that was away is only found again when the slots are read.
+      slotsRefreshInterval: silentMs,
       enableOfflineQueue: false,
       enableAutoPipelining: true,
     });
