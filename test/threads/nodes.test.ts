@@ -1,4 +1,4 @@
-/** What the dashboard shows of the nodes of a gateway with several threads. */
+/** The nodes in the dashboard of a gateway with several threads. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";

@@ -70,7 +70,6 @@ export interface NodeStatus {
   readonly finalized: number | undefined;
   /** Number of the oldest block whose state the node has. Undefined if it is not known. */
   readonly oldestState: number | undefined;
-  readonly inFlight: number;
 }
 
 /** A node to which subscriptions may be opened. */

@@ -114,7 +114,6 @@ class Pool implements NodePool, AttemptListener {
       best: node.observed?.best,
       finalized: node.observed?.finalized,
       oldestState: node.oldestState,
-      inFlight: node.client.inFlight,
     }));
   }
 

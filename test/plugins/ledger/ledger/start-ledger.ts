@@ -20,7 +20,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** What the plugin reports about a node. */
+/** The state of a node in the report of the plugin. */
 export interface NodeReport {
   /** Host and port. */
   readonly name: string;
