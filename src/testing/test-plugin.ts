@@ -175,7 +175,7 @@ export function pipelineOf(plugin: Plugin, example: StepExample): MemoryPipeline
   const to = plugin.kind === "surface" ? { [plugin.name]: options } : surfaceName;
   const websocket = plugin.kind === "surface" && plugin.websocket === true;
   const shipped = shippedPlugins();
-  const named = [...plugins.keys()].filter((name) => !shipped.has(name) || name in services);
+  const named = [...plugins.keys()].filter((name) => !shipped.has(name) && !(name in services));
   return {
     plugins,
     file: {

@@ -58,28 +58,31 @@ test("a missing slot and an unknown option are faults, as in a gateway", async (
   await assert.rejects(testStep(step, { options, slots: { shade: "light" } }), StartError);
 });
 
-test("a surface streams, reads JSON and uses a stand-in for a service", async () => {
+test("a surface streams, reads JSON and uses stand-ins for services", async () => {
   const surface = defineSurface({
     name: "shade-surface",
     description: "Names a shade.",
-    uses: ["shades"],
+    uses: ["shades", "networks"],
     start: (_, host) => ({
       body: { bytes: 100, types: ["application/json"] },
       async answer(x) {
         const parsed = x.json();
         const sink = await x.stream(200, ["content-type", "text/plain"]);
         sink.write(host.use("shades").nameOf(parsed.ok ? Number(parsed.value) : -1));
-        sink.write("!");
+        sink.write(` of ${host.use("networks").names.join()}!`);
         await sink.end();
         return undefined;
       },
     }),
   });
-  const services = { shades: { nameOf: (code: number) => `shade ${code}` } };
+  const services = {
+    shades: { nameOf: (code: number) => `shade ${code}` },
+    networks: { names: ["sepia"] },
+  };
   await using tested = await testSurface(surface, { services });
   const headers = { "content-type": "application/json" };
   const answer = await tested.send({ method: "PUT", headers, body: "7" });
-  assert.equal(answer.body, "shade 7!");
+  assert.equal(answer.body, "shade 7 of sepia!");
   assert.equal(answer.outcome, "complete");
 });
 

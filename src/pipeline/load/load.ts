@@ -61,8 +61,10 @@ export function shippedPlugins(): ReadonlyMap<string, ShippedPlugin> {
   );
 }
 
+const fromCode: PluginOrigin = { from: "code", source: undefined };
+
 export interface LoadOptions {
-  /** Plugins that were made in code, by name. They are used in place of modules with these names. */
+  /** Plugins that were made in code, by name. They are used in place of modules and services with these names. */
   readonly given?: ReadonlyMap<string, unknown>;
   /** Services that do not run, as if they were not installed. */
   readonly without?: readonly string[];
@@ -82,7 +84,7 @@ export async function loadPlugins(
     else plugins.set(name, result);
   };
   const addGiven = (name: string, at: Position): void => {
-    origins.set(name, { from: "code", source: undefined });
+    origins.set(name, fromCode);
     add(name, checkedPlugin(name, given.get(name), at));
   };
   for (const [name, wanted] of config.plugins) {
@@ -103,10 +105,11 @@ export async function loadPlugins(
     if (given.has(name)) addGiven(name, first.at);
     else if (found !== undefined) add(name, await importShipped(name, found, first.at));
   }
-  const services = await servicesInUse(plugins, config, without);
+  const services = await servicesInUse(plugins, config, { given, without });
   for (const [name, service] of services) {
     const found = shipped.get(name);
-    if (found !== undefined) importedModules.set(found.file, name);
+    if (given.has(name)) origins.set(name, fromCode);
+    else if (found !== undefined) importedModules.set(found.file, name);
     plugins.set(name, service);
   }
   const known = [...shipped.keys(), ...config.plugins.keys()];
@@ -119,14 +122,21 @@ export async function loadPlugins(
   return { plugins, origins, faults, outdated };
 }
 
-/** Returns the shipped services that these plugins use, directly or through other services, and those that always run. */
+/**
+ * Returns the services that these plugins use, directly or through other services, and those that always run. Each is
+ * shipped, or was made in code.
+ */
 async function servicesInUse(
   plugins: ReadonlyMap<string, Plugin>,
   { tools }: Config,
-  without: readonly string[],
+  { given, without }: Required<LoadOptions>,
 ): Promise<ReadonlyMap<string, Plugin>> {
   const { services: installed, alwaysOn, companions } = await shippedModules();
-  const services = new Map([...installed].filter(([name]) => !without.includes(name)));
+  const services = new Map<string, Plugin>(
+    [...installed, ...given].filter(
+      (entry): entry is [string, Plugin] => isService(entry[1]) && !without.includes(entry[0]),
+    ),
+  );
   const found = new Map<string, Plugin>();
   // A service that is only used if it is installed does not run if one of the services that it uses itself is missing.
   const servicesExist = (name: string): boolean =>
@@ -143,10 +153,15 @@ async function servicesInUse(
   };
   for (const plugin of plugins.values()) addUsed(plugin);
   alwaysOn.filter(servicesExist).forEach(add);
+  // A companion uses more of its service than a stand-in from code may have.
   const isRunning = (name: string): boolean =>
-    name === "tools" ? tools.length > 0 : found.has(name);
+    name === "tools" ? tools.length > 0 : found.has(name) && !given.has(name);
   for (const [name, other] of companions) if (isRunning(other)) add(name);
   return found;
+}
+
+function isService(plugin: unknown): boolean {
+  return isObject(plugin) && plugin["kind"] === "service";
 }
 
 /** Checks that the packages of Fastify plugins exist. The listener imports them itself. */
