@@ -3,7 +3,32 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
-import { pipeline, startThreads } from "./threads-gateway.ts";
+import { pipeline, startThreads, useStartGate, type ThreadsGateway } from "./threads-gateway.ts";
+
+const threadsOf = (
+  pipelines: string,
+): readonly { thread: number; state: string; generation: number }[] =>
+  JSON.parse(pipelines).threads ?? [];
+const allServe = (pipelines: string): boolean =>
+  threadsOf(pipelines).every(({ state }) => state === "serving");
+
+/** Makes a thread start that waits for `gate` of its text, in place of one whose plugin throws. */
+async function startAnother(gateway: ThreadsGateway): Promise<void> {
+  await gateway.ask("/which?throw");
+  await gateway.adminUntil("/pipelines", (text) =>
+    threadsOf(text).some(({ state }) => state === "starting"),
+  );
+}
+
+/** Requests that run until `/which?go`, in both threads. Their answers come from the main thread. */
+async function held(gateway: ThreadsGateway, running: number): Promise<Promise<string>[]> {
+  const requests = Array.from({ length: 20 }, () => gateway.ask("/which?ask"));
+  for (const request of requests) request.catch(() => {});
+  await gateway.adminUntil("/metrics", (text) =>
+    text.includes(`sluice_exchanges_open{route="/which"} ${running}`),
+  );
+  return requests;
+}
 
 test("all threads serve the port, and the admin listener adds them up", async (t) => {
   const gateway = await startThreads(t, pipeline(2));
@@ -37,7 +62,7 @@ test("a reload reaches all threads, or none if one of them cannot load it", asyn
   await gateway.askUntil("/which", (answer) => seen.add(answer).size === 2);
   assert.deepEqual([...seen].toSorted(), ["1-new", "2-new"]);
   const generations = (text: string): number[] =>
-    JSON.parse(text).threads.map(({ generation }: { generation: number }) => generation);
+    threadsOf(text).map(({ generation }) => generation);
   assert.deepEqual(generations(await gateway.admin("/pipelines")), [2, 2]);
   // The plugin starts in the main thread and in thread 1, and throws in thread 2.
   await gateway.write(pipeline(2, "fails in 2"));
@@ -79,9 +104,7 @@ test("a thread whose plugin throws out of turn is replaced, and its requests sta
   await gateway.ask("/which?throw");
   // The new thread may have the index of the one that it replaces.
   await gateway.askUntil("/which?id", (id) => id.includes("-") && !ids.has(id));
-  await gateway.adminUntil("/pipelines", (text) =>
-    JSON.parse(text).threads?.every(({ state }: { state: string }) => state === "serving"),
-  );
+  await gateway.adminUntil("/pipelines", allServe);
   const { ready, checks } = JSON.parse(await gateway.admin("/readyz"));
   assert.equal(checks.threads, "ok", JSON.stringify(ready));
   const metrics = await gateway.admin("/metrics");
@@ -96,6 +119,61 @@ test("a thread that does not answer for 10 s is ended and replaced, and the log 
   await gateway.adminUntil("/readyz", (text) => JSON.parse(text).checks?.threads === "ok");
   const logged = gateway.lines.find((line) => line.includes("has not answered for 10 s"));
   assert.equal(JSON.parse(logged?.slice(logged.indexOf("{")) ?? "{}").plugin, "which");
+});
+
+test("a thread that starts while the gateway stops does not delay the stop", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const open = Promise.withResolvers<void>();
+  useStartGate(t, () => open.promise);
+  await startAnother(gateway);
+  const stopped = gateway.gateway.stop();
+  open.resolve();
+  await stopped;
+  assert.doesNotMatch(gateway.lines.join("\n"), /did not end in time/);
+});
+
+test("a reload replaces a thread that began to serve meanwhile after its requests", async (t) => {
+  const gateway = await startThreads(t, pipeline(2));
+  const reloaded = Promise.withResolvers<void>();
+  const gates = new Map([
+    ["", Promise.withResolvers<void>()],
+    ["-new", reloaded],
+  ]);
+  const waiting = Promise.withResolvers<void>();
+  useStartGate(t, (text) => {
+    if (text === "-new") waiting.resolve();
+    return gates.get(text)?.promise;
+  });
+  await startAnother(gateway);
+  await gateway.write(pipeline(2, "-new"));
+  const reload = gateway.gateway.reloader.reload("test");
+  await waiting.promise;
+  gates.get("")?.resolve();
+  await gateway.adminUntil("/pipelines", allServe);
+  const requests = await held(gateway, 20);
+  reloaded.resolve();
+  assert.deepEqual(await reload, []);
+  await gateway.askUntil("/which?go", (answer) => answer.endsWith("-new"));
+  assert.deepEqual(new Set(await Promise.all(requests)), new Set(["main"]));
+  await gateway.adminUntil(
+    "/pipelines",
+    (text) => allServe(text) && threadsOf(text).every(({ generation }) => generation === 2),
+  );
+});
+
+test("new requests have threads although the requests of many drained threads still run", async (t) => {
+  const gateway = await startThreads(t, pipeline(2, "", ", drainSeconds: 300"));
+  const requests: Promise<string>[] = [];
+  for (let round = 0; round < 3; round++) {
+    requests.push(...(await held(gateway, requests.length + 20)));
+    const drained = Number(await gateway.ask("/which?throw"));
+    await gateway.adminUntil("/pipelines", (text) => {
+      const others = threadsOf(text).filter(({ thread }) => thread !== drained);
+      return others.filter(({ state }) => state === "serving").length === 2;
+    });
+  }
+  await gateway.ask("/which?go");
+  await Promise.allSettled(requests);
 });
 
 test("explain finds an exchange in whichever thread served it", async (t) => {

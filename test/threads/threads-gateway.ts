@@ -11,15 +11,19 @@ const { promise: gone, resolve: go } = Promise.withResolvers();
 export default {
   kind: "surface", name: "which", description: "x", uses: ["gateway"],
   options: { type: "object", additionalProperties: false, properties: { text: { type: "string", default: "" } } },
-  start: ({ text }, host) => {
+  async start({ text }, host) {
     const { threads } = host;
     if (text === "fails in " + threads?.index) throw new Error("cannot start");
     const served = threads?.index === 0 ? threads.serve("text" + text, () => "main" + text) : undefined;
+    // The instance in the main thread shares the memory of the test.
+    const gate = threads?.index === 0 ? threads.serve("gate" + text, (_, from) => globalThis.startGate?.(text, from)) : undefined;
+    if (threads?.index > 0) await threads.call("gate" + text);
     const routes = threads?.index === 0
       ? threads.serve("routes" + text, () => JSON.stringify(host.use("gateway").running().routes)) : undefined;
     const received = threads?.receive("go", go);
     const stop = () => {
       served?.[Symbol.dispose]();
+      gate?.[Symbol.dispose]();
       routes?.[Symbol.dispose]();
       received?.[Symbol.dispose]();
     };
@@ -58,6 +62,18 @@ const without = `
     tool-catalogue ledger networks proofs`
   .trim()
   .split(/\s+/);
+
+/**
+ * Lets threads wait while they start: the plugin in a thread starts when `gate` has resolved for its text and the index
+ * of the thread, after 10 s at most.
+ */
+export function useStartGate(
+  t: TestContext,
+  gate: (text: string, thread: number) => PromiseLike<void> | undefined,
+): void {
+  Object.assign(globalThis, { startGate: gate });
+  t.after(() => Object.assign(globalThis, { startGate: undefined }));
+}
 
 export interface ThreadsGateway extends BareGateway {
   /** Requests a path on a connection of its own. Resolves with the text of the answer. */

@@ -1,6 +1,4 @@
 /** Starts the threads that serve, replaces those that end, and closes them together. */
-import { MessageChannel, Worker } from "node:worker_threads";
-import { threadModule } from "../../base/package-files.ts";
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
 import { messageOf } from "../../base/message-of.ts";
@@ -13,7 +11,7 @@ import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
 import type { BackendStatus, Clock, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { freeAddress } from "./free-address.ts";
-import type { MainThreads } from "./ports.ts";
+import { spawnThread, type SpawnOptions, type Thread } from "./spawn-thread.ts";
 import { stackOf } from "./stack-of-thread.ts";
 import {
   beatBytes,
@@ -28,57 +26,32 @@ import {
   heldByCallers,
   heldBytesCount,
   lastMetricsTopic,
+  listenCall,
   metricsCall,
   prepareCall,
   retiredTopic,
   startedTopic,
   type PipelineFile,
   type Started,
-  type ThreadStart,
 } from "./thread-start.ts";
-
-const program = threadModule("src/commands/gateway-thread");
 
 /** A thread is replaced when it has missed this many beats. */
 const maxMissedBeats = 10;
-/** Time limit of a start, which imports the plugins and waits for their backends. */
+/** Time limit of a start and of a reload. Both import the plugins and wait for their backends, which have limits of 30 s. */
 const startLimitMs = 60_000;
-const prepareLimitMs = 30_000;
 /** Time until a thread that ended soon after its start, or could not start, is replaced. */
 const retryMs = 1_000;
 /** Time for which a scrape waits for the metrics of a thread. */
 const metricsLimitMs = 1_000;
 /** Time that a thread may take after its drain until it has ended. */
 const endLimitMs = 8_000;
-/** The three spaces for new objects, each as large as the process has them (src/commands/server-process.ts). */
-const youngGenerationMb = 24;
 
-export interface PoolOptions {
-  readonly threads: MainThreads;
+export interface PoolOptions extends SpawnOptions {
   /** The generation of the main thread. */
   readonly generation: Generation;
-  readonly start: Pick<ThreadStart, "env" | "strict" | "sendsLog">;
   /** Services that run in no thread. */
   readonly without: readonly string[];
-  readonly clock: Clock;
   readonly log: Log;
-}
-
-interface Thread {
-  readonly index: number;
-  readonly worker: Worker;
-  readonly startedAt: number;
-  readonly started: PromiseWithResolvers<Started>;
-  readonly exited: PromiseWithResolvers<void>;
-  state: "starting" | "serving" | "draining";
-  generation: number;
-  /** The earlier generations of the main thread that this thread may still run. */
-  readonly running: Map<number, Generation>;
-  /** Number of beats at the last check, and number of checks since the last beat. */
-  beats: number;
-  missed: number;
-  metrics: readonly FamilyDump[];
-  failing: readonly BackendStatus[];
 }
 
 /** The public listener of a gateway with several threads. */
@@ -119,6 +92,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.#beats = new Int32Array(threads.memory(beatMemory, beatBytes(threads.slots)));
     this.#stack.use(clock.every(beatMs, () => this.#checkBeats()));
     this.#stack.use(clock.every(beatMs, () => void this.refresh()));
+    this.#stack.use(threads.serve(listenCall, (_, from) => this.#mayListen(from)));
     const receive = (topic: string, run: (thread: Thread, value: unknown) => void): void => {
       this.#stack.use(
         threads.receive(topic, (value, from) => {
@@ -176,8 +150,11 @@ export class ThreadPool implements Listener, OtherMetrics {
   /** Reads the metrics and the failing backends of all threads. Never rejects. */
   async refresh(): Promise<void> {
     const { threads } = this.#options;
+    const running = [...this.#threads.values()].filter(
+      ({ state }) => state === "serving" || state === "draining",
+    );
     await Promise.allSettled(
-      this.#serving().map(async (thread) => {
+      running.map(async (thread) => {
         const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
         // The thread answers with the result of `dump` of its metrics.
         thread.metrics = dump as readonly FamilyDump[];
@@ -196,7 +173,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.#prepared = this.#serving();
     const prepared = this.#prepared.map(async ({ index }): Promise<readonly Fault[]> => {
       try {
-        const faults = await threads.call(prepareCall, file, index, prepareLimitMs);
+        const faults = await threads.call(prepareCall, file, index, startLimitMs);
         return faults as readonly Fault[];
       } catch (error) {
         return [fault("SLUICE_START_FAILED", messageOf(error))];
@@ -222,10 +199,12 @@ export class ThreadPool implements Listener, OtherMetrics {
     }
     this.#file = this.#fileOf(generation);
     for (const thread of this.#prepared) thread.generation = generation.number;
-    this.#options.threads.send(commitTopic, undefined);
-    // Those that began to serve in the meantime have another generation. They are replaced when they have ended.
-    for (const { worker, generation: its } of this.#serving()) {
-      if (its !== generation.number) void worker.terminate();
+    this.#options.threads.send(commitTopic, generation.number);
+    // Those that began to serve in the meantime have another generation.
+    for (const thread of this.#serving()) {
+      if (this.#isCurrent(thread)) continue;
+      this.#retire(thread);
+      this.#replace(thread);
     }
   }
 
@@ -236,10 +215,11 @@ export class ThreadPool implements Listener, OtherMetrics {
 
   async close(ms: number): Promise<void> {
     this.beginDrain();
-    const { threads, clock, log } = this.#options;
+    const { clock, log } = this.#options;
     const exits = Array.from(this.#threads.values(), ({ exited }) => exited.promise);
-    for (const { index } of this.#threads.values()) {
-      threads.call(closeCall, ms, index, ms + endLimitMs).catch(() => {});
+    for (const thread of this.#threads.values()) {
+      if (thread.state === "starting") void thread.worker.terminate();
+      else void thread.started.promise.then(() => this.#drain(thread, ms));
     }
     const late = Promise.withResolvers<void>();
     using _limit = clock.after(ms + endLimitMs, () => {
@@ -261,6 +241,29 @@ export class ThreadPool implements Listener, OtherMetrics {
     return [...this.#threads.values()].filter(({ state }) => state === "serving");
   }
 
+  #isCurrent({ generation }: Thread): boolean {
+    return generation === this.#file.generation;
+  }
+
+  /** A thread that a reload has not reached ends before it listens, and so does one that starts during a stop. */
+  #mayListen(index: number): boolean {
+    const thread = this.#threads.get(index);
+    if (thread === undefined || this.#isClosing || !this.#isCurrent(thread)) return false;
+    thread.state = "listening";
+    return true;
+  }
+
+  /** Ends a thread that serves an earlier generation, after its requests. */
+  #retire(thread: Thread): void {
+    thread.state = "draining";
+    this.#drain(thread, this.#current.config.server.drainSeconds * 1_000);
+  }
+
+  /** A thread that ends meanwhile has nothing left to close. */
+  #drain({ index }: Thread, ms: number): void {
+    this.#options.threads.call(closeCall, ms, index, ms + endLimitMs).catch(() => {});
+  }
+
   async #terminate(): Promise<void> {
     this.#isClosing = true;
     await Promise.all(Array.from(this.#threads.values(), ({ worker }) => worker.terminate()));
@@ -273,41 +276,16 @@ export class ThreadPool implements Listener, OtherMetrics {
 
   /** Resolves with the faults when the thread serves or has ended. */
   async #start(): Promise<readonly Fault[]> {
-    const { threads, start, clock, log } = this.#options;
-    const index = this.#freeIndex();
-    const messages = new MessageChannel();
-    const memory = new MessageChannel();
-    const workerData: ThreadStart = {
-      ...start,
-      index,
-      count: threads.count,
-      messages: messages.port2,
-      memory: memory.port2,
-      file: this.#file,
-      host: this.host,
-      port: this.port,
-    };
-    const worker = new Worker(new URL(program), {
-      workerData,
-      transferList: [messages.port2, memory.port2],
-      resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
-    });
-    const thread: Thread = {
-      index,
-      worker,
-      startedAt: clock.monotonic(),
-      started: Promise.withResolvers(),
-      exited: Promise.withResolvers(),
-      state: "starting",
-      generation: this.#file.generation,
-      running: new Map(),
-      beats: 0,
-      missed: 0,
-      metrics: [],
-      failing: [],
-    };
+    const { clock, log } = this.#options;
+    let index = this.#freeIndex();
+    while (index === undefined) {
+      await this.#endOldestDrain();
+      index = this.#freeIndex();
+    }
+    if (this.#isClosing) return [];
+    const thread = spawnThread(index, this.#file, this, this.#options);
+    const { worker } = thread;
     this.#threads.set(index, thread);
-    threads.connect(index, { messages: messages.port1, memory: memory.port1 });
     const failed = (message: string): void =>
       thread.started.resolve({ faults: [fault("SLUICE_START_FAILED", message)] });
     worker.on("error", (error: unknown) => {
@@ -323,27 +301,35 @@ export class ThreadPool implements Listener, OtherMetrics {
       void worker.terminate();
     });
     const { faults } = await thread.started.promise;
-    if (faults.length > 0) return faults;
     // A reload during the start has not reached this thread.
-    if (thread.generation !== this.#file.generation) {
-      await worker.terminate();
+    if (!this.#isCurrent(thread)) {
+      if (thread.state === "listening") this.#retire(thread);
       return this.#start();
     }
-    thread.state = "serving";
-    return [];
+    if (faults.length === 0) thread.state = "serving";
+    return faults;
   }
 
-  #freeIndex(): number {
+  #freeIndex(): number | undefined {
     const { slots } = this.#options.threads;
     const all = Array.from({ length: slots - 1 }, (_, at) => at + 1);
-    const free = all.find((index) => !this.#threads.has(index));
-    if (free !== undefined) return free;
-    throw new Error("too many threads drain at the same time");
+    return all.find((index) => !this.#threads.has(index));
+  }
+
+  /** The requests that still run in one thread end, so that another one can serve new requests. */
+  async #endOldestDrain(): Promise<void> {
+    const oldest = [...this.#threads.values()].find(({ state }) => state === "draining");
+    if (oldest === undefined) throw new Error("too many threads start at the same time");
+    const { index, worker, exited } = oldest;
+    this.#options.log.error({ thread: index }, "a thread is ended, because too many threads drain");
+    void worker.terminate();
+    await exited.promise;
   }
 
   #ended(thread: Thread): void {
-    const { index, state, running } = thread;
     const { threads, log } = this.#options;
+    threads.receiveLast(thread.index);
+    const { index, state, running } = thread;
     this.#threads.delete(index);
     for (const generation of running.values()) generation.leave();
     Atomics.store(this.#beats, 2 * index + 1, 0);
@@ -386,7 +372,7 @@ export class ThreadPool implements Listener, OtherMetrics {
 
   #checkBeats(): void {
     for (const thread of this.#threads.values()) {
-      if (thread.state === "starting") continue;
+      if (thread.state === "starting" || thread.state === "listening") continue;
       const beats = Atomics.load(this.#beats, 2 * thread.index);
       thread.missed = beats === thread.beats ? thread.missed + 1 : 0;
       thread.beats = beats;
@@ -403,7 +389,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     const stack = await stackOf(worker, clock);
     const plugin = pluginOfStack(stack, pluginModules);
     const about = { thread: index, ...(plugin !== undefined && { plugin }), stack };
-    log.error(about, "a thread has not answered for 10 s: it is ended and replaced");
+    log.error(about, "a thread has not answered for 10 s: it is ended");
     await worker.terminate();
   }
 }

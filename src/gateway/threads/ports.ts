@@ -76,6 +76,17 @@ export class MainThreads extends Messages implements Threads {
     });
   }
 
+  /** Handles the messages that a thread sent before it ended. */
+  receiveLast(index: number): void {
+    const port = this.#ports.get(index);
+    if (port === undefined) return;
+    for (;;) {
+      const last: { message: ThreadMessage } | undefined = receiveMessageOnPort(port);
+      if (last === undefined) return;
+      this.#route(last.message);
+    }
+  }
+
   /** Fails the calls to the thread, and notifies those who hold something for it. */
   disconnect(index: number): void {
     this.#ports.get(index)?.close();

@@ -1,7 +1,7 @@
 /** One of the threads that serve: the pipelines of pipeline.yaml and a listener on the port that all threads share. */
 import { systemClock } from "../../base/clock.ts";
 import { createLog } from "../../base/log.ts";
-import { fault, type Fault } from "../../config/fault.ts";
+import { fault } from "../../config/fault.ts";
 import { parseConfig } from "../../config/read.ts";
 import { listen } from "../../http/listen.ts";
 import { failingServers } from "../../http/backend-servers.ts";
@@ -9,7 +9,7 @@ import { backendsOf, ReadinessWatch } from "../../http/readiness.ts";
 import { checkParsed, type ValidatedConfig } from "../../pipeline/load/check-file.ts";
 import { Closer, ClosingStack } from "../../pipeline/load/closer.ts";
 import { gatewayInfo, type GatewayInfoDeps } from "../../pipeline/load/gateway-info.ts";
-import { provision, type Generation, type Provisioned } from "../../pipeline/load/generation.ts";
+import { provision } from "../../pipeline/load/generation.ts";
 import { shippedServices } from "../../pipeline/load/modules.ts";
 import { ExplanationStore } from "../../pipeline/observe/explanation-store.ts";
 import type { ExchangeObserver } from "../../pipeline/observe/record.ts";
@@ -18,6 +18,7 @@ import type { BackendStatus, Clock, Log, Threads } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { explainEverywhere } from "../explain-everywhere.ts";
 import { openHostResources } from "../open-host-resources.ts";
+import { followReloads } from "./follow-reloads.ts";
 import { joinThreads, memoryOver } from "./ports.ts";
 import { forwardSettled } from "./settled.ts";
 import { threadLog } from "./thread-log.ts";
@@ -27,15 +28,12 @@ import {
   beatMemory,
   beatMs,
   closeCall,
-  commitTopic,
   drainTopic,
-  dropTopic,
   failingCall,
   failingTopic,
   lastMetricsTopic,
+  listenCall,
   metricsCall,
-  prepareCall,
-  retiredTopic,
   startedTopic,
   type PipelineFile,
   type Started,
@@ -131,6 +129,9 @@ async function assemble(
   const server = { ...config.server, host: start.host, port: start.port };
   const { closer } = stack;
   const parts = { server, generation, clock, log, metrics, held, closer, threads };
+  if ((await threads.call(listenCall, undefined)) !== true) {
+    throw new Error("the gateway stops, or its file was reloaded");
+  }
   const listener = await listen({ ...parts, readiness: ready, observers });
   stack.defer(() => listener.close(0));
   const everywhere = stack.use(
@@ -151,8 +152,11 @@ async function assemble(
     explainEverywhere: (requestId) => everywhere.find(requestId),
     metrics,
   };
-  followReloads(start, deps, {
-    build: (next) => provision(next, resources, core, state.generation, strict),
+  followReloads(start.file.generation, deps, {
+    async build(file) {
+      const next = await check(file, start);
+      return provision(next, resources, core, state.generation, strict);
+    },
     swap(next) {
       const old = state.generation;
       state.generation = next;
@@ -197,59 +201,4 @@ async function assemble(
     },
     ended: ended.promise,
   };
-}
-
-interface Swap {
-  readonly build: (next: ValidatedConfig) => Promise<Provisioned>;
-  /** Serves new requests with this generation. Resolves when the previous one has stopped. */
-  readonly swap: (next: Generation) => Promise<void>;
-}
-
-/** Prepares the generation of a reload, then serves it or drops it, as the main thread decides. */
-function followReloads(
-  start: ThreadStart,
-  { threads, log, stack }: ThreadDeps,
-  { build, swap }: Swap,
-): void {
-  /** The numbers are those of the main thread. */
-  let number = start.file.generation;
-  let prepared: { readonly generation: Generation; readonly number: number } | undefined;
-  const failed = (error: unknown): void =>
-    log.error({ err: error }, "the previous generation did not stop cleanly");
-  const drop = async (): Promise<void> => {
-    const dropped = prepared;
-    prepared = undefined;
-    await dropped?.generation.retire();
-  };
-  const prepare = async (file: PipelineFile): Promise<readonly Fault[]> => {
-    await drop();
-    const { generation, faults } = await build(await check(file, start));
-    prepared = generation && { generation, number: file.generation };
-    return faults;
-  };
-  stack.defer(drop);
-  stack.use(
-    threads.serve(prepareCall, async (file) => {
-      try {
-        // Only the main thread calls this.
-        return await prepare(file as PipelineFile);
-      } catch (error) {
-        if (error instanceof StartError) return error.faults;
-        throw error;
-      }
-    }),
-  );
-  stack.use(
-    threads.receive(commitTopic, () => {
-      const next = prepared;
-      prepared = undefined;
-      if (next === undefined) return;
-      const previous = number;
-      number = next.number;
-      void swap(next.generation)
-        .catch(failed)
-        .then(() => threads.send(retiredTopic, previous, 0));
-    }),
-  );
-  stack.use(threads.receive(dropTopic, () => void drop().catch(failed)));
 }

@@ -46,7 +46,10 @@ export const closeCall = "gateway: close the listener";
 export const metricsCall = "gateway: metrics";
 /** Returns the backends that cannot be used, or have a server that cannot. */
 export const failingCall = "gateway: failing backends";
+/** Name of a call to the main thread: returns true if the thread may listen, false if it must end. */
+export const listenCall = "gateway: may the thread listen";
 /** Names of messages to a thread. */
+/** Number of the generation that the thread has prepared and now serves. */
 export const commitTopic = "gateway: serve the generation";
 export const dropTopic = "gateway: drop the generation";
 export const drainTopic = "gateway: the drain begins";
