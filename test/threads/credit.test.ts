@@ -1,5 +1,6 @@
 /** Keys and credit of a gateway with several threads: limits are exact, and every answer has its charge. */
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
@@ -8,16 +9,27 @@ import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 
 const price = 10;
 
+/** A surface that ends its thread. */
+const deadly = `export default {
+  kind: "surface", name: "deadly", description: "x", start: () => ({ answer: () => process.exit(3) }),
+};`;
+
 async function startThreads(t: TestContext): Promise<TestGateway> {
   const gateway = await startTestGateway({
     strict: false,
+    prepare(folder) {
+      writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+      writeFileSync(join(folder, "deadly.js"), deadly);
+    },
     pipeline: `version: 1
 server: { port: "\${PORT}", threads: 3 }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 lists:
   key: [request-id, authenticate, { authorize: { require: key } }]
+plugins: { deadly: ./deadly.js }
 routes:
+  - { path: /die, methods: [GET], run: [], to: deadly }
   - { path: /, methods: [GET], run: [{ use: key }, { meter: { price: ${price} } }], to: discovery }
   - { path: /limited, methods: [GET], run: [request-id, authenticate, rate-limit, { authorize: { require: key } }], to: discovery }
 `,
@@ -62,4 +74,32 @@ test("three threads share the rate of a key", async (t) => {
   const seconds = (performance.now() - started) / 1000;
   const admitted = all.flat().filter((status) => status === 200).length;
   assert.ok(admitted >= burst && admitted <= burst + rps * seconds, `${admitted} in ${seconds} s`);
+});
+
+test("no charge is lost and no credit stays held when threads end while they charge", async (t) => {
+  const gateway = await startThreads(t);
+  const answers = 300;
+  const clients = 8;
+  const deaths = [60, 150];
+  const { key } = await gateway.issue({ cuLimit24hMilli: answers * price });
+  let answered = 0;
+  const spend = async (): Promise<void> => {
+    let isRefused = false;
+    while (!isRefused) {
+      await askWith(gateway.url, key, ({ status }) => {
+        isRefused = status === 429;
+        if (status === 200) answered++;
+        if (answered === deaths[0]) {
+          deaths.shift();
+          // The connection of this request ends with its thread.
+          fetch(`${gateway.url}/die`).catch(() => {});
+        }
+        return status === 200;
+      }).catch(() => {});
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, spend));
+  assert.equal([...readUsage(join(gateway.folder, "data"))].length, answers);
+  // Each client may have lost one answer with each thread.
+  assert.ok(answered <= answers && answered >= answers - 2 * clients, `${answered} answers`);
 });

@@ -1,6 +1,6 @@
 /** Prepares the generation of a reload in a thread, then serves it or drops it, as the main thread decides. */
 import type { Fault } from "../../config/fault.ts";
-import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
+import type { Generation } from "../../pipeline/load/generation.ts";
 import type { Log, Threads } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import {
@@ -11,11 +11,14 @@ import {
   type PipelineFile,
 } from "./thread-start.ts";
 
-export interface Reloads {
+/** `Built`: the type of generations. Only their end is used here. */
+export interface Reloads<Built extends Pick<Generation, "retire">> {
   /** Rejects with a StartError. */
-  readonly build: (file: PipelineFile) => Promise<Provisioned>;
+  readonly build: (
+    file: PipelineFile,
+  ) => Promise<{ readonly generation: Built | undefined; readonly faults: readonly Fault[] }>;
   /** Serves new requests with this generation. Resolves when the previous one has stopped. */
-  readonly swap: (next: Generation) => Promise<void>;
+  readonly swap: (next: Built) => Promise<void>;
 }
 
 interface Deps {
@@ -25,12 +28,12 @@ interface Deps {
 }
 
 /** `number`: that of the generation which the thread serves. All numbers are those of the main thread. */
-export function followReloads(
+export function followReloads<Built extends Pick<Generation, "retire">>(
   number: number,
   { threads, log, stack }: Deps,
-  { build, swap }: Reloads,
+  { build, swap }: Reloads<Built>,
 ): void {
-  let prepared: { readonly generation: Generation; readonly number: number } | undefined;
+  let prepared: { readonly generation: Built; readonly number: number } | undefined;
   /** Ends with the last build. The main thread may have given up an earlier one, which still runs. */
   let building: Promise<unknown> = Promise.resolve();
   const failed = (error: unknown): void =>

@@ -8,7 +8,7 @@ import { SharedCount, SharedCounts } from "../../memory/shared-count.ts";
 import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
 import { pluginModules } from "../../pipeline/load/load.ts";
 import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
-import type { BackendStatus, Clock, Log } from "../../plugin.ts";
+import type { BackendStatus, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
 import { freeAddress } from "./free-address.ts";
 import { spawnThread, type SpawnOptions, type Thread } from "./spawn-thread.ts";
