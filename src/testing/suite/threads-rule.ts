@@ -1,7 +1,8 @@
 /**
  * The rule that a plugin works in a process with several threads (`server.threads`): it starts, answers and stops in each
  * of them, and shares what must be one for the process. The threads of the rule are three pipelines in one thread, which
- * share `host.threads`: the main thread, and two that serve.
+ * share `host.threads`: the main thread, and two that serve. They also share the module of the plugin, so state in its
+ * variables, which each real thread has for itself, is not found.
  */
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MessageChannel } from "node:worker_threads";

@@ -32,6 +32,8 @@ export interface ChatOptions {
   readonly rate?: string;
   /** Additional lines of the pipeline, such as `plans: …`. */
   readonly settings?: string;
+  /** Number of threads that serve (default 1). */
+  readonly threads?: number;
   /** Whether the routes of the Messages API have the step `trace`. */
   readonly isTraced?: boolean;
   readonly env?: Readonly<Record<string, string>>;
@@ -46,11 +48,12 @@ export function pipelineOf({
   networks = "",
   rate = '"0.25"',
   settings = "",
+  threads = 1,
   isTraced = false,
 }: ChatOptions): string {
   return `
 version: 1
-server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
+server: { port: "\${PORT}", threads: ${threads}, drainSeconds: 5, drainDelaySeconds: 0 }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
 rate: ${rate}
