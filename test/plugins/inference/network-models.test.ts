@@ -1,4 +1,4 @@
-/** Reading a change of the catalogue of a network by the same schema that the OpenAPI document contains. */
+/** Tests of the parser of changes to the catalogue of a network, by the same schema that the OpenAPI document contains. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
