@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import {
   startTestGateway,
   type TestGateway,
@@ -28,6 +29,7 @@ routes:
     methods: [PUT]
     run: [{ use: edge }, { authorize: { require: "platform:admin" } }]
     to: network-models
+  - { path: /openapi.json, methods: [GET], run: [request-id], to: openapi }
   - { path: "/forgotten/{network}/models", methods: [PUT], run: [{ use: edge }], to: network-models }
 `;
 
@@ -64,6 +66,61 @@ async function models({ url, key }: TestGateway): Promise<Listed["data"]> {
   return ((await response.json()) as Listed).data;
 }
 
+/** Returns a check by the schema of the OpenAPI document. */
+async function documentedBody({ url }: TestGateway): Promise<(body: unknown) => boolean> {
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as object;
+  const $ref = `document#/paths/~1admin~1{network}~1models/put/requestBody/content/application~1json/schema`;
+  const ajv = new Ajv2020({ strict: false }).addSchema({ ...document, $id: "document" });
+  return ajv.compile({ $ref });
+}
+
+interface Refusal {
+  readonly error_code: string;
+  readonly details?: { readonly violations: readonly { readonly path: string }[] };
+}
+
+const entry = (more: object): object => ({ models: [{ id: "A/1", enabled: true, ...more }] });
+const ids = (...all: readonly string[]): object => ({
+  models: all.map((id) => ({ id, enabled: true })),
+});
+const many = (count: number): object => ids(...Array.from({ length: count }, (_, n) => String(n)));
+
+/** Bodies, and the position that their refusal names. */
+const refused: readonly [body: string | object, path?: string][] = [
+  ["{"],
+  ["[]", "/body"],
+  [{}, "/body"],
+  [{ models: {} }, "/body/models"],
+  [{ models: [1] }, "/body/models/0"],
+  [{ models: [{ enabled: true }] }, "/body/models/0"],
+  [{ models: [{ id: "a" }] }, "/body/models/0"],
+  [entry({ prize_coefficient: 1 }), "/body/models/0"],
+  [entry({ enabled: "yes" }), "/body/models/0/enabled"],
+  [entry({ owned_by: "" }), "/body/models/0/owned_by"],
+  ...["", "x".repeat(257), "\ud800", "a\udfffb", "\0", "a\nb", "a\x1b[31m", "a\x7f", 1].map(
+    (id): [object, string] => [entry({ id }), "/body/models/0/id"],
+  ),
+  ...[-1, 1.5, 1_000_001, "1", null, 1e300].map((price_coefficient): [object, string] => [
+    entry({ price_coefficient }),
+    "/body/models/0/price_coefficient",
+  ]),
+  ...[-1, "x", null, {}, 1e10, { prompt: 1 }, { prompt: 1, completion: "x" }].map(
+    (price): [object, string] => [
+      entry({ price_per_token_nano: price }),
+      "/body/models/0/price_per_token_nano",
+    ],
+  ),
+  [many(10_001), "/body/models"],
+  [ids("A/1", "B/2", "A/1"), "/body/models/2/id"],
+];
+const accepted: readonly object[] = [
+  ids("x".repeat(256), "Acme/Große-1", "模型", "🦙", "a b"),
+  // Members of Object.prototype.
+  ids("A/1", "__proto__", "constructor"),
+  entry({ price_coefficient: 1_000_000 }),
+  entry({ price_coefficient: 0 }),
+];
+
 describe("network-models", () => {
   it("hides, lists and prices models, and records the change in the audit log", async () => {
     await using worker = await startWorker({ models: ["Acme/One-1", "Acme/Two-1"] });
@@ -77,6 +134,7 @@ describe("network-models", () => {
         enabled: true,
         price_per_token_nano: { prompt: "8", completion: "40" },
       },
+      { id: "Acme/Plain-1", enabled: true, price_per_token_nano: 16 },
     ];
 
     const response = await put(gateway, admin, "classic", JSON.stringify({ models: wanted }));
@@ -93,6 +151,7 @@ describe("network-models", () => {
       [
         ["Acme/Later-1", "classic", 0, 4, 20],
         ["Acme/One-1", "acme", 1, 15, 15],
+        ["Acme/Plain-1", "classic", 0, 8, 8],
       ],
     );
     assert.deepEqual(await models(gateway), shown);
@@ -124,30 +183,16 @@ describe("network-models", () => {
     }
     assert.equal((await put(gateway, { key: "" }, "classic", good, "forgotten")).status, 401);
     assert.equal((await put(gateway, admin, "other", good)).status, 404);
-    const bad = [
-      "{",
-      "[]",
-      "{}",
-      '{"models":{}}',
-      '{"models":[1]}',
-      '{"models":[{"enabled":true}]}',
-      '{"models":[{"id":"","enabled":true}]}',
-      '{"models":[{"id":1,"enabled":true}]}',
-      '{"models":[{"id":"a"}]}',
-      '{"models":[{"id":"a","enabled":"yes"}]}',
-      '{"models":[{"id":"a","enabled":true,"owned_by":""}]}',
-      '{"models":[{"id":"a","enabled":true,"price_coefficient":-1}]}',
-      '{"models":[{"id":"a","enabled":true,"price_coefficient":1.5}]}',
-      '{"models":[{"id":"a","enabled":true,"prize_coefficient":1}]}',
-      '{"models":[{"id":"a","enabled":true},{"id":"a","enabled":false}]}',
-    ];
-    for (const body of bad) {
-      const response = await put(gateway, admin, "classic", body);
-      assert.equal(response.status, 400, body);
-      const { error_code: code } = (await response.json()) as { error_code: string };
-      assert.equal(code, "GATEWAY_INVALID_PARAMS", body);
+    for (const [body, path] of refused) {
+      const text = typeof body === "string" ? body : JSON.stringify(body);
+      const response = await put(gateway, admin, "classic", text);
+      assert.equal(response.status, 400, text);
+      const { error_code: code, details } = (await response.json()) as Refusal;
+      assert.equal(code, "GATEWAY_INVALID_PARAMS", text);
+      const paths = details?.violations.map((violation) => violation.path);
+      assert.deepEqual(paths, path === undefined ? undefined : [path], text);
     }
-    const twice = await put(gateway, admin, "classic", bad.at(-1) ?? "");
+    const twice = await put(gateway, admin, "classic", JSON.stringify(ids("a", "a")));
     assert.deepEqual(await twice.json(), {
       error: "the body does not match its schema",
       error_code: "GATEWAY_INVALID_PARAMS",
@@ -157,5 +202,12 @@ describe("network-models", () => {
       (await models(gateway)).map(({ id }) => id),
       ["Acme/One-1"],
     );
+    const isDocumented = await documentedBody(gateway);
+    for (const all of [...accepted, many(10_000)]) {
+      assert.ok(isDocumented(all));
+      assert.equal((await put(gateway, admin, "classic", JSON.stringify(all))).status, 200);
+    }
+    // The schema expresses neither the ranges of decimals nor that an id may occur once.
+    assert.equal(refused.filter(([body]) => isDocumented(body)).length, 5);
   });
 });

@@ -5,12 +5,8 @@ import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { it } from "node:test";
-import discovery from "../../plugins/tools/discovery/index.ts";
-import { announcedRevisions } from "../../plugins/tools/mcp-revisions.ts";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
-import { fakeExchange, fakeHost } from "../plugins/fakes.ts";
 import { call, pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";
-import { withDefaults } from "../plugins/with-defaults.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -186,13 +182,6 @@ it("a call that is running when the catalogue changes ends with the catalogue th
   assert.match((await send(gateway, call("platform_listModels"))).text, /GATEWAY_TOOL_NOT_FOUND/);
   gateway.clock.advance(30_000);
   assert.match((await running).text, /"errorCode":"GATEWAY_TOOL_EXECUTION_ERROR"/);
-});
-
-it("discovery lists the protocol versions that /mcp supports", async () => {
-  const hooks = await discovery.start(withDefaults(discovery, {}), fakeHost());
-  const reply = await hooks.answer(fakeExchange());
-  const document: unknown = JSON.parse(String(reply?.body));
-  assert.deepEqual(Object(document)["protocolVersions"], announcedRevisions);
 });
 
 it("the discovery document is public, has an ETag, and contains the version of this package", async () => {

@@ -1,4 +1,4 @@
-/** The numbers of requests in flight at workers, which the threads of a process count together. */
+/** Tests of the algorithm by which the threads of a process count the requests in flight at workers together. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { WorkerLoads } from "../../plugins/inference/networks/worker-load.ts";

@@ -15,7 +15,7 @@ import { readOverrides, bodySchema } from "./read-overrides.ts";
 
 const text = { type: "string" };
 
-export const operation: Operation = {
+const operation: Operation = {
   summary: "Replace the overrides of a network's models",
   path: {
     type: "object",

@@ -1,4 +1,4 @@
-/** The check of finalized heads: what honest nodes prove, and that every kind of lie is caught. */
+/** Tests of the algorithm that checks finalized heads: what honest nodes prove, and that every kind of lie is caught. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FinalizedChain } from "../../../plugins/proofs/proofs/finalized-chain.ts";

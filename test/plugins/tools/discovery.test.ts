@@ -1,41 +1,33 @@
+/** The document at `/.well-known/mcp`. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Tool, Tools } from "sluice-gateway/services";
+import type { Tool } from "sluice-gateway/services";
+import { testSurface } from "../../../plugins/contracts/testing.ts";
 import discovery from "../../../plugins/tools/discovery/index.ts";
-import type { Reply } from "../../../src/plugin.ts";
+import { version } from "../../../src/base/version.ts";
 import { bench, tool } from "./tool-catalogue/fixture.ts";
-import { fakeExchange, fakeHost } from "../fakes.ts";
-import { withDefaults } from "../with-defaults.ts";
 
 type Options = Partial<Parameters<typeof discovery.start>[0]>;
 
-async function ask(
-  tools: Tools,
-  headers: Record<string, string> = {},
+async function documentOf(
+  tools: readonly Tool<never>[],
   options: Options = {},
-): Promise<Reply> {
-  const hooks = await discovery.start(
-    withDefaults(discovery, options),
-    fakeHost({}, { "tool-catalogue": tools }),
-  );
-  const reply = await hooks.answer(fakeExchange({ headers }));
-  assert(reply !== undefined);
-  return reply;
+): Promise<Record<string, unknown>> {
+  const { catalogue } = await bench(...tools);
+  const services = { "tool-catalogue": catalogue };
+  await using surface = await testSurface(discovery, { options, services });
+  return (await surface.send()).json() as Record<string, unknown>;
 }
-
-const catalogueOf = (...tools: Tool<never>[]): Tools => bench(...tools).catalogue;
-const documentOf = ({ body }: Reply): Record<string, unknown> =>
-  JSON.parse(String(body)) as Record<string, unknown>;
 
 describe("the discovery document", () => {
   it("has exactly the specified members, and tools without their schemas", async () => {
-    const tools = catalogueOf(
+    const tools = [
       tool({ capability: "docs:read", annotations: { title: "Echo" } }),
       tool({ name: "gateway_batch", price: { estimateMilliCu: 0, of: () => 0 } }),
-    );
-    assert.deepEqual(documentOf(await ask(tools)), {
+    ];
+    assert.deepEqual(await documentOf(tools), {
       name: "sluice",
-      version: "1.2.3",
+      version,
       description:
         "A gateway to a Substrate node and a confidential inference network, metered in credit units.",
       mcpEndpoint: "/mcp",
@@ -62,7 +54,7 @@ describe("the discovery document", () => {
 
   it("lists no batch capability without gateway_batch, and takes its names from the options", async () => {
     const options = { name: "acme", description: "Ours.", mcp: "/agents", rpc: "/tools" };
-    const document = documentOf(await ask(catalogueOf(), {}, options));
+    const document = await documentOf([], options);
     assert.deepEqual(
       [
         document["capabilities"],

@@ -1,30 +1,37 @@
-/** gateway_batch: its five rules, on a catalogue with a manual clock. */
+/** gateway_batch: its five rules, on the catalogue with a manual clock. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { toolFailure, type Tool, type ToolOutcome } from "sluice-gateway/services";
+import { after, describe, it } from "node:test";
+import type { ToolsHooks } from "sluice-gateway/plugin";
+import { toolFailure, type ToolOutcome } from "sluice-gateway/services";
+import { testTools } from "../../../plugins/contracts/testing.ts";
 import gatewayBatch from "../../../plugins/tools/gateway-batch/index.ts";
-import { manualClock } from "../../../src/testing/clock.ts";
-import { bench, caller, settled, tool, type Bench } from "./tool-catalogue/fixture.ts";
-import { fakeHost } from "../fakes.ts";
+import { caller, settled, tool, type Caller } from "./tool-catalogue/fixture.ts";
 
-/** All tools that a batch can call, and the batch itself with its own clock. */
-async function start(
-  ...more: Tool<never>[]
-): Promise<Bench & { readonly batchClock: ReturnType<typeof manualClock> }> {
-  const batchClock = manualClock();
-  const { tools } = await gatewayBatch.start({}, fakeHost({ clock: batchClock }));
-  const b = bench(
-    tool(),
-    tool({ name: "guarded", capability: "docs:read" }),
-    tool({ name: "strict", inputSchema: { type: "object", required: ["a"] } }),
-    tool({ name: "fails", call: () => toolFailure("GATEWAY_NOT_FOUND", 'no "such" block') }),
-    tool({ name: "writes", write: true }),
-    ...more,
-    ...tools,
-  );
-  return { ...b, batchClock };
-}
+const raw = '{"n":12345678901234567890,"n":1.0}';
+const large = `"${"x".repeat(13 * 1024 * 1024)}"`;
+const others = [
+  tool(),
+  tool({ name: "guarded", capability: "docs:read" }),
+  tool({ name: "strict", inputSchema: { type: "object", required: ["a"] } }),
+  tool({ name: "fails", call: () => toolFailure("GATEWAY_NOT_FOUND", 'no "such" block') }),
+  tool({ name: "writes", write: true }),
+  tool({ name: "raw", call: () => ({ ok: true, json: raw }) }),
+  tool({ name: "hanging", call: () => new Promise(() => {}) }),
+  tool({ name: "large", call: () => ({ ok: true, json: large }) }),
+];
 
+/** The plugin, which also adds the tools that its batches call. */
+const tested = await testTools({
+  ...gatewayBatch,
+  async start(options: object, host): Promise<ToolsHooks> {
+    const { tools } = await gatewayBatch.start(options, host);
+    return { tools: [...others, ...tools] };
+  },
+});
+after(() => tested[Symbol.asyncDispose]());
+
+const batch = async (input: object, by: Caller = caller()): Promise<ToolOutcome> =>
+  tested.catalogue.call("gateway_batch", input, by);
 const item = (name: string, params: object = {}) => ({ tool: name, params });
 const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
 function contentOf(outcome: ToolOutcome): unknown {
@@ -34,21 +41,15 @@ function contentOf(outcome: ToolOutcome): unknown {
 
 describe("gateway_batch", () => {
   it("inserts results unchanged", async () => {
-    const json = '{"n":12345678901234567890,"n":1.0}';
-    const b = await start(tool({ name: "raw", call: () => ({ ok: true, json }) }));
-    const outcome = await b.call("gateway_batch", { calls: [item("raw")] });
-    assert.equal(
-      outcome.ok && outcome.json,
-      `[{"tool":"raw","content":${json},"usedCUMilli":100}]`,
-    );
+    const outcome = await batch({ calls: [item("raw")] });
+    assert.equal(outcome.ok && outcome.json, `[{"tool":"raw","content":${raw},"usedCUMilli":100}]`);
   });
 
   it("accepts 20 calls and refuses 21, whatever they are", async () => {
-    const b = await start();
     const of = (n: number, one: unknown = item("echo")) => ({
       calls: Array.from({ length: n }, () => one),
     });
-    const outcome = await b.call("gateway_batch", of(20));
+    const outcome = await batch(of(20));
     assert.equal(outcome.ok && outcome.usedCUMilli, 2000);
     for (const input of [
       of(21),
@@ -58,20 +59,19 @@ describe("gateway_batch", () => {
       { ...of(21), other: 1 },
     ]) {
       const by = caller();
-      assert.equal(codeOf(await b.call("gateway_batch", input, by)), "GATEWAY_BATCH_TOO_LARGE");
+      assert.equal(codeOf(await batch(input, by)), "GATEWAY_BATCH_TOO_LARGE");
       assert.deepEqual(by.charge.log, []);
     }
   });
 
   it("refuses a write tool at any position before anything runs", async () => {
-    const b = await start();
     for (const calls of [
       [item("echo"), item("writes")],
       [item("writes"), item("echo")],
       [item("writes", { confirmation_token: "x" })],
     ]) {
       const by = caller();
-      assert.equal(codeOf(await b.call("gateway_batch", { calls }, by)), "GATEWAY_WRITE_IN_BATCH");
+      assert.equal(codeOf(await batch({ calls }, by)), "GATEWAY_WRITE_IN_BATCH");
       assert.deepEqual(by.charge.log, ["open 0", "release 0"]);
     }
   });
@@ -79,7 +79,7 @@ describe("gateway_batch", () => {
   it("reports progress after each call", async () => {
     const reported: unknown[] = [];
     const by = caller({ progress: (done, total) => void reported.push([done, total]) });
-    await (await start()).call("gateway_batch", { calls: [item("echo"), item("fails")] }, by);
+    await batch({ calls: [item("echo"), item("fails")] }, by);
     assert.deepEqual(reported, [
       [1, 2],
       [2, 2],
@@ -87,13 +87,11 @@ describe("gateway_batch", () => {
   });
 
   it("ends before its time limit and reports the completed calls", async () => {
-    const hanging = tool({ name: "hanging", call: () => new Promise(() => {}) });
-    const b = await start(hanging);
     const by = caller();
     const calls = [item("echo"), item("hanging"), item("echo")];
-    const calling = b.call("gateway_batch", { calls }, by);
+    const calling = batch({ calls }, by);
     await settled();
-    b.batchClock.advance(29_000);
+    tested.clock.advance(29_000);
     const outcome = await calling;
     const late = "GATEWAY_TOOL_EXECUTION_ERROR: the batch ran out of time";
     assert.deepEqual(contentOf(outcome), [
@@ -105,10 +103,8 @@ describe("gateway_batch", () => {
   });
 
   it("begins no further call once its results are too large", async () => {
-    const json = `"${"x".repeat(13 * 1024 * 1024)}"`;
-    const large = tool({ name: "large", call: () => ({ ok: true, json }) });
     const calls = [item("large"), item("large"), item("large")];
-    const outcome = await (await start(large)).call("gateway_batch", { calls });
+    const outcome = await batch({ calls });
     assert(outcome.ok);
     assert.equal(outcome.usedCUMilli, 200);
     assert.match(outcome.json.slice(-150), /GATEWAY_TOOL_EXECUTION_ERROR: not run/);

@@ -1,16 +1,17 @@
+/** The tools about the deployment: its models, and its attestation. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type {
-  Attestation,
   Evidence,
   ModelEntry,
   Networks,
   Quote,
+  QuoteFailure,
   ToolOutcome,
 } from "sluice-gateway/services";
+import { testTools } from "../../../plugins/contracts/testing.ts";
 import platformTools from "../../../plugins/tools/platform-tools/index.ts";
-import { createAttestation } from "../../../plugins/confidential/attestation/attestation.ts";
-import { bench, caller, type Bench } from "./tool-catalogue/fixture.ts";
+import { caller, startCatalogue } from "./tool-catalogue/fixture.ts";
 import { fakeHost, noNetworks } from "../fakes.ts";
 
 const classic: ModelEntry = {
@@ -26,26 +27,21 @@ const classic: ModelEntry = {
   cachedPriceCUMilli: 1,
 };
 
-interface Services {
-  readonly networks?: Networks;
-  readonly evidence?: Evidence;
-  readonly binding?: Quote["binding"];
-}
-
-async function start({ networks, evidence, binding = "raw" }: Services): Promise<Bench> {
-  const { clock, log } = fakeHost();
-  const attestation: Attestation = {
-    ...createAttestation({ clock, log, simulatedAllowed: false }),
-    evidence(source) {
+async function start(evidence?: Evidence, binding: Quote["binding"] = "raw") {
+  const attestation = {
+    evidence(source: string): Evidence {
       assert.equal(source, "tdx");
       assert.ok(evidence);
       return evidence;
     },
   };
-  const host = fakeHost({}, { attestation, ...(networks && { networks }) });
-  const options = evidence && { evidence: { kind: "tdx", binding } as const };
-  const { tools } = await platformTools.start(options ?? {}, host);
-  return bench(...tools);
+  const tested = await testTools(platformTools, {
+    options: evidence && { evidence: { kind: "tdx", binding } },
+    services: { attestation },
+  });
+  const quote = async (input = {}, by = able()): Promise<ToolOutcome> =>
+    tested.catalogue.call("platform_getAttestationQuote", input, by);
+  return Object.assign(tested, { quote });
 }
 
 const able = () => caller({ capabilities: ["platform:read"] });
@@ -64,27 +60,18 @@ describe("platform_listModels", () => {
     );
   });
 
-  it("returns [] without a configured network and costs 0.1 CU", async () => {
-    const outcome = await (await start({})).call("platform_listModels", {}, able());
-    assert.deepEqual(contentOf(outcome), []);
-    assert.equal(outcome.ok && outcome.usedCUMilli, 100);
-  });
-
   it("lists models of all networks, or of one", async () => {
     const asked: (string | undefined)[] = [];
     const networks: Networks = {
       ...noNetworks,
-      names: [],
-      unread: () => false,
-      override: () => Promise.resolve(undefined),
-      find: () => undefined,
       models(network) {
         asked.push(network);
         return [classic];
       },
     };
-    const b = await start({ networks });
-    const all = await b.call("platform_listModels", {}, able());
+    const hooks = await platformTools.start({}, fakeHost({}, { networks }));
+    const { call } = await startCatalogue({ platform: hooks });
+    const all = await call("platform_listModels", {}, able());
     assert.deepEqual(contentOf(all), [
       {
         network: "confidential-classic",
@@ -95,7 +82,7 @@ describe("platform_listModels", () => {
         cachedPriceCUMilli: 1,
       },
     ]);
-    await b.call("platform_listModels", { network: "confidential-alpha" }, able());
+    await call("platform_listModels", { network: "confidential-alpha" }, able());
     assert.deepEqual(asked, [undefined, "confidential-alpha"]);
   });
 });
@@ -112,7 +99,8 @@ describe("platform_getAttestationQuote", () => {
 
   it("fails and costs nothing without an evidence provider", async () => {
     const by = able();
-    const outcome = await (await start({})).call("platform_getAttestationQuote", {}, by);
+    await using b = await start();
+    const outcome = await b.quote({}, by);
     assert.equal(codeOf(outcome), "GATEWAY_SERVICE_UNAVAILABLE");
     assert.equal(by.charge.usedMilliCu, undefined);
   });
@@ -125,13 +113,13 @@ describe("platform_getAttestationQuote", () => {
         return Promise.resolve({ kind: "quote", quote });
       },
     };
-    const b = await start({ evidence });
-    const outcome = await b.call("platform_getAttestationQuote", {}, able());
+    await using b = await start(evidence);
+    const outcome = await b.quote();
     assert.deepEqual(contentOf(outcome), quote);
     assert.equal(outcome.ok && outcome.usedCUMilli, 100);
-    await b.call("platform_getAttestationQuote", { report_data: "aB".repeat(64) }, able());
-    const hashing = await start({ evidence, binding: "hashed" });
-    await hashing.call("platform_getAttestationQuote", {}, able());
+    await b.quote({ report_data: "aB".repeat(64) });
+    await using hashing = await start(evidence, "hashed");
+    await hashing.quote();
     assert.deepEqual(asked, [
       [undefined, "raw"],
       [Buffer.alloc(64, 0xab), "raw"],
@@ -139,20 +127,19 @@ describe("platform_getAttestationQuote", () => {
     ]);
   });
 
-  for (const [reason, code] of [
-    ["unavailable", "GATEWAY_SERVICE_UNAVAILABLE"],
-    ["timeout", "GATEWAY_TOOL_EXECUTION_ERROR"],
-    ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
-    ["reserved", "GATEWAY_INVALID_PARAMS"],
-  ] as const) {
-    it(`reports the failure of a provider (${reason}) without its message`, async () => {
-      const evidence: Evidence = { quote: () => Promise.resolve({ kind: "failed", reason }) };
+  it("reports the failure of a provider without its message", async () => {
+    let reason: QuoteFailure = "unavailable";
+    await using b = await start({ quote: () => Promise.resolve({ kind: "failed", reason }) });
+    for (const [failure, code] of [
+      ["unavailable", "GATEWAY_SERVICE_UNAVAILABLE"],
+      ["timeout", "GATEWAY_TOOL_EXECUTION_ERROR"],
+      ["aborted", "GATEWAY_TOOL_EXECUTION_ERROR"],
+      ["reserved", "GATEWAY_INVALID_PARAMS"],
+    ] as const) {
+      reason = failure;
       const by = able();
-      const outcome = await (
-        await start({ evidence })
-      ).call("platform_getAttestationQuote", {}, by);
-      assert.equal(codeOf(outcome), code);
+      assert.equal(codeOf(await b.quote({}, by)), code);
       assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
-    });
-  }
+    }
+  });
 });

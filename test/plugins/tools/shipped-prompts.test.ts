@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Prompt, PromptResult } from "sluice-gateway/services";
+import { testTools } from "../../../plugins/contracts/testing.ts";
 import docsSearch from "../../../plugins/tools/docs-search/index.ts";
-import { fakeHost, keyPrincipal } from "../fakes.ts";
+import { keyPrincipal } from "../fakes.ts";
 import { scriptedTools } from "../ledger/ledger-tools/chain.ts";
 import { address } from "../wrong-inputs.ts";
 
@@ -65,9 +66,8 @@ test("an account is selected by an address of the chain", async () => {
 });
 
 test("the prompt for a question explains how to answer it from the documentation", async () => {
-  const options = { own: false, folders: [] };
-  const { prompts = [] } = await docsSearch.start(options, fakeHost());
-  const prompt = named(prompts, "docs_answer");
+  await using tested = await testTools(docsSearch, { options: { own: false } });
+  const prompt = named(tested.catalogue.prompts, "docs_answer");
   assert.equal(prompt.capability, "docs:read");
   const text = textOf(await prompt.get({ question: "What is lag?" }, context));
   assert.deepEqual(toolsIn(text), ["docs_search"]);

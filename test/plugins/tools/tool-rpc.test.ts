@@ -1,25 +1,29 @@
 /** `/rpc` with many calls at once, on a test catalogue. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Tools } from "sluice-gateway/services";
+import type { Tool } from "sluice-gateway/services";
+import { testSurface, type TestAnswer } from "../../../plugins/contracts/testing.ts";
 import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
-import type { Exchange, Reply } from "../../../src/plugin.ts";
+import { keyPrincipal, missing, unknownKey } from "../fakes.ts";
 import { bench, fakeCharge, settled, tool } from "./tool-catalogue/fixture.ts";
-import { fakeExchange, fakeHost, keyPrincipal, missing, unknownKey } from "../fakes.ts";
 
-type Slots = NonNullable<Parameters<typeof fakeExchange>[0]>["slots"];
-
-async function answerOf(tools: Tools, body: string, slots: Slots = {}): Promise<Reply> {
-  const hooks = await toolRpc.start({}, fakeHost({}, { "tool-catalogue": tools }));
-  const principal = keyPrincipal();
-  const charge = fakeCharge();
-  const x: Exchange = fakeExchange({
-    body,
-    slots: { principal, charge, requestId: "r", ...slots },
+/** Sends the bodies to `/rpc` one after the other. Returns the last answer. */
+async function answerOf(
+  one: Tool<never>,
+  bodies: string | readonly string[],
+  slots: object = {},
+): Promise<TestAnswer> {
+  const { catalogue } = await bench(one);
+  await using rpc = await testSurface(toolRpc, {
+    services: { "tool-catalogue": catalogue },
+    slots: { principal: keyPrincipal(), charge: fakeCharge(), ...slots },
   });
-  const reply = await hooks.answer(x);
-  assert(reply !== undefined);
-  return reply;
+  let answer: TestAnswer | undefined;
+  for (const body of [bodies].flat()) {
+    answer = await rpc.send({ body, headers: { "content-type": "application/json" } });
+  }
+  assert(answer !== undefined);
+  return answer;
 }
 
 const call = (id: number, name = "wait"): string =>
@@ -40,14 +44,16 @@ describe("the calls of an array", () => {
         return promise;
       },
     });
-    const answering = answerOf(bench(wait).catalogue, arrayOf(20));
+    const answering = answerOf(wait, arrayOf(20));
     let ended = 0;
     while (ended < 20) {
       await settled();
-      waiting.pop()?.end();
+      const last = waiting.length === Math.min(4, 20 - ended) ? waiting.pop() : undefined;
+      if (last === undefined) continue;
+      last.end();
       ended++;
     }
-    const answers = JSON.parse(String((await answering).body)) as {
+    const answers = (await answering).json() as {
       id: number;
       result: { content: number };
     }[];
@@ -70,16 +76,16 @@ describe("the calls of an array", () => {
     });
     const notification = '{"jsonrpc":"2.0","method":"tools.call","params":{"tool":"large"}}';
     const body = `${arrayOf(16, "large").slice(0, -1)},${notification},7]`;
-    const reply = await answerOf(bench(large).catalogue, body);
+    const reply = await answerOf(large, body);
     // One fills the response. How many of the four running calls had begun their next one depends on the event loop.
     assert.ok(begun >= 4 && begun <= 6, String(begun));
-    const tail = String(reply.body).slice(-4000);
+    const tail = reply.body.slice(-4000);
     assert.match(
       tail,
       /"id":15,"error":\{"code":-32603,"message":"not run: the responses of this array/,
     );
     assert.match(tail, /"id":3,"error":\{"code":-32603,"message":"the responses are too large/);
-    assert.ok(String(reply.body).length <= 32 * 1024 * 1024);
+    assert.ok(reply.body.length <= 32 * 1024 * 1024);
     assert.ok(
       tail.endsWith(
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}]',
@@ -95,18 +101,16 @@ describe("tool-rpc", () => {
       inputSchema: { type: "object" },
       call: (input: object) => ({ ok: true, value: input }),
     });
-    const tools = bench(read).catalogue;
     const params = (text: string): string =>
       `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"read",${text}}}`;
-    await answerOf(tools, params(String.raw`"\\u0070":{}`));
-    const answer = await answerOf(tools, params(String.raw`"\u0070arams":{"n":1}`));
-    const { result } = JSON.parse(String(answer.body)) as { result: { content: unknown } };
+    const bodies = [String.raw`"\\u0070":{}`, String.raw`"\u0070arams":{"n":1}`].map(params);
+    const { result } = (await answerOf(read, bodies)).json() as { result: { content: unknown } };
     assert.deepEqual(result.content, { n: 1 });
   });
 
   it("refuses anonymous callers, even if no step above has", async () => {
     for (const principal of [missing, unknownKey]) {
-      const reply = await answerOf(bench(tool()).catalogue, call(1, "echo"), { principal });
+      const reply = await answerOf(tool(), call(1, "echo"), { principal });
       assert.deepEqual([reply.status, reply.code], [401, "GATEWAY_UNAUTHORIZED"]);
     }
   });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
+import { DatabaseSync } from "node:sqlite";
 import { describe, it } from "node:test";
-import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import { failing, usageOf } from "../networks/worker-scripts.ts";
 import type { Exchange } from "../networks/scripted-worker.ts";
@@ -156,7 +156,7 @@ it("a draining gateway completes a running stream and writes its charge", inTime
 
 /** Holds the journal's write lock, so that nothing can be written until it is disposed of. */
 function lockJournal(chat: ChatGateway): Disposable {
-  const db = openChargesDatabase(`${chat.gateway.folder}/data`);
+  const db = new DatabaseSync(`${chat.gateway.folder}/data/charges.db`, { timeout: 5_000 });
   db.exec("BEGIN IMMEDIATE");
   return {
     [Symbol.dispose]() {

@@ -1,4 +1,7 @@
-/** A streamed completion until its head has been sent: what may happen while the gateway waits for a step. */
+/**
+ * Tests of the state machine of a streamed completion until its head has been sent: what may happen while the gateway
+ * waits for a step.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, Offer } from "sluice-gateway/services";

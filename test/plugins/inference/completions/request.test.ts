@@ -1,4 +1,7 @@
-/** Reading a chat request and writing the request for the worker: every row of the request table of gateway.md. */
+/**
+ * Tests of the parser of chat requests, which also writes the request for the worker: every row of the request table of
+ * gateway.md.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";

@@ -1,4 +1,7 @@
-/** Which worker a session gets: the policy alone, in a simulation of agents with 8 workers that cache prompts. */
+/**
+ * Tests of the algorithm that chooses the worker of a session, also in a simulation of agents with 8 workers that cache
+ * prompts.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Affinity } from "../../../../plugins/inference/networks/affinity.ts";

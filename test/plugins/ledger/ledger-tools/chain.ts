@@ -9,17 +9,13 @@ import type {
   LedgerFailure,
   Prompt,
   ToolOutcome,
+  Tools,
 } from "sluice-gateway/services";
 import ledgerTools from "../../../../plugins/ledger/ledger-tools/index.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
-import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import {
-  createCatalogue,
-  type Catalogue,
-} from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
 import { startLedger, type LedgerOptions } from "../ledger/start-ledger.ts";
-import { toolCaller, type Caller } from "../../tools/tool-catalogue/fixture.ts";
+import { startCatalogue, toolCaller, type Caller } from "../../tools/tool-catalogue/fixture.ts";
 import { fakeHost } from "../../fakes.ts";
 import { address } from "../../wrong-inputs.ts";
 
@@ -71,7 +67,7 @@ function scriptedDecoder(script: DecoderScript, asked: string[], onAsked: () => 
 }
 
 export interface ScriptedTools {
-  readonly catalogue: Catalogue;
+  readonly catalogue: Tools;
   readonly prompts: readonly Prompt[];
   /** The calls to the node, as `method params`, in order. */
   readonly asked: readonly string[];
@@ -96,7 +92,6 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   const metrics = createMetrics();
   const decoding: string[] = [];
   const decoder = scriptedDecoder(script.decoder ?? {}, decoding, onAsked);
-  const { log, seal } = fakeHost();
   const started = await startLedger(["http://127.0.0.1:1"], upstream);
   // Only the methods of the plugin are used.
   await started.close();
@@ -114,18 +109,12 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     { clock, metrics },
     { ledger: { pool: () => ledger, decoder: () => decoder } },
   );
-  const { tools, prompts = [] } = await ledgerTools.start(options, host);
-  const claimed = new Set<string>();
-  const claims = {
-    now: () => clock.now(),
-    claim: async (id: string) => !claimed.has(id) && claimed.add(id).has(id),
-  };
-  const catalogue = createCatalogue({ clock, log, metrics, seal, claims });
-  const counts = pluginCounts(ledgerTools, { metrics, clock });
-  assert.deepEqual(catalogue.add({ tools }, counts), []);
+  const hooks = await ledgerTools.start(options, host);
+  const { catalogue, problems } = await startCatalogue({ "ledger-tools": hooks }, { clock });
+  assert.deepEqual(problems, []);
   return {
     catalogue,
-    prompts,
+    prompts: catalogue.prompts,
     asked,
     decoding,
     clock,

@@ -1,3 +1,4 @@
+/** Tests of the state machine of notifications that wait for their charge, with a scripted payer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,4 +1,4 @@
-/** The cache: what it keeps, how much, and what it evicts first. */
+/** Tests of the algorithm of the cache: what it keeps, how much, and what it evicts first. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as fc from "fast-check";

@@ -1,4 +1,4 @@
-/** The configuration of node pools: the section `upstreams` with the members that the service `ledger` adds. */
+/** Tests of the parser of the section `upstreams`, with the members that the service `ledger` adds. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** The tool `docs_search` and the pages that it offers, with folders of Markdown files. */
 import assert from "node:assert/strict";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,14 +10,9 @@ import {
   type Sources,
 } from "../../../../plugins/tools/docs-search/folders.ts";
 import docsSearch from "../../../../plugins/tools/docs-search/index.ts";
-
-import { createCatalogue } from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
-import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
+import { startTestGateway, testTools } from "../../../../plugins/contracts/testing.ts";
 import { StartError } from "../../../../src/start-error.ts";
 import { temporaryFolder } from "../../../store/folder.ts";
-import { toolCaller } from "../tool-catalogue/fixture.ts";
-import { fakeHost } from "../../fakes.ts";
 
 type Files = Readonly<Record<string, string | Buffer>>;
 
@@ -39,15 +35,12 @@ interface Started {
   readonly resources: readonly Resource[];
 }
 
-async function start(options: Sources): Promise<Started> {
-  const host = fakeHost();
-  const { tools, resources = [] } = await docsSearch.start(options, host);
-  const catalogue = createCatalogue(host);
-  assert.deepEqual(catalogue.add({ tools, resources }, pluginCounts(docsSearch, host)), []);
+async function start(options: Sources): Promise<Started & AsyncDisposable> {
+  const tested = await testTools(docsSearch, { options });
   return {
-    call: async (input) =>
-      catalogue.call("docs_search", input, toolCaller({ capabilities: ["docs:read"] })),
-    resources,
+    call: (input) => tested.call("docs_search", input, { capabilities: ["docs:read"] }),
+    resources: tested.catalogue.resources,
+    [Symbol.asyncDispose]: () => tested[Symbol.asyncDispose](),
   };
 }
 
@@ -59,7 +52,8 @@ interface Hit {
 }
 
 async function hits(options: Sources, query: string): Promise<readonly Hit[]> {
-  const outcome = await (await start(options)).call({ query });
+  await using tested = await start(options);
+  const outcome = await tested.call({ query });
   assert.ok(outcome.ok);
   // decisions.md section 6.
   return JSON.parse(outcome.json) as Hit[];
@@ -69,8 +63,8 @@ test("a search returns paragraphs with title, url, text and score, and costs 100
   const folder = folderOf(t, {
     "a b/probing.md": "# Probing\n\n## Lag\n\nA node that lags is left out.\n",
   });
-  const { call } = await start(optionsFor(folder));
-  const outcome = await call({ query: "lagging node lag" });
+  await using tested = await start(optionsFor(folder));
+  const outcome = await tested.call({ query: "lagging node lag" });
   assert.ok(outcome.ok);
   assert.equal(outcome.usedCUMilli, 100);
   const [hit, ...others] = JSON.parse(outcome.json) as Hit[];
@@ -106,7 +100,8 @@ test("Markdown files in subfolders are indexed; hidden files, node_modules, link
 
 test("each page is a resource with its text as written", async (t) => {
   const folder = folderOf(t, { "a.md": "---\nx: 1\n---\n# Title\n", "sub/README.md": "text" });
-  const { resources } = await start(optionsFor(folder));
+  await using tested = await start(optionsFor(folder));
+  const { resources } = tested;
   assert.deepEqual(
     resources.map(({ uri, name, mimeType, bytes, capability }) => {
       return { uri, name, mimeType, bytes, capability };
@@ -139,7 +134,7 @@ for (const [name, content, says] of [
 ] as const) {
   test(`the error names a file that cannot be indexed: ${name}`, async (t) => {
     const folder = folderOf(t, { "good.md": "text", "sub/bad.md": content });
-    await assert.rejects(async () => docsSearch.start(optionsFor(folder), fakeHost()), says);
+    await assert.rejects(async () => start(optionsFor(folder)), says);
   });
 }
 
@@ -186,8 +181,8 @@ for (const [options, fault] of [
 
 test("the shipped documentation is indexed: every page and the README of every plugin", async () => {
   const options: Sources = { own: true, folders: [] };
-  const { resources } = await start(options);
-  const uris = resources.map(({ uri }) => uri);
+  await using tested = await start(options);
+  const uris = tested.resources.map(({ uri }) => uri);
   assert.ok(uris.includes("docs://sluice/docs/operations.md"));
   assert.ok(uris.includes("docs://sluice/plugins/tools/docs-search/README.md"));
   assert.ok(uris.includes("docs://sluice/plugins/README.md"));

@@ -1,3 +1,4 @@
+/** Tests of the algorithm of the search index, and of the form in which the build writes it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openLibrary, ownFiles } from "../../../../plugins/tools/docs-search/library.ts";

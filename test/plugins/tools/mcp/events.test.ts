@@ -1,4 +1,7 @@
-/** The event stream of a call: when it opens, what keeps it alive, and what a slow client misses. */
+/**
+ * Tests of the state machine of a call's event stream: when it opens, what keeps it alive, and what a slow client
+ * misses.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EventStream } from "../../../../plugins/tools/mcp/event-stream.ts";

@@ -4,12 +4,9 @@ import { readFile } from "node:fs/promises";
 import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import {
-  createSessionQuestions,
-  type SessionQuestions,
-} from "../../../../plugins/tools/mcp/session-questions.ts";
+import { createSessionQuestions } from "../../../../plugins/tools/mcp/session-questions.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
-import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
@@ -20,70 +17,23 @@ import {
 } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
 
+const clock = manualClock();
 let gateway: TestGateway;
 let other: string;
 before(async () => {
-  gateway = await startMcpGateway({ account: { capabilities: ["ledger:write"] } });
+  gateway = await startMcpGateway({ clock, account: { capabilities: ["ledger:write"] } });
   other = (await gateway.issue({ capabilities: ["ledger:write"] })).key;
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-interface Open extends Disposable {
-  readonly questions: SessionQuestions;
-  readonly clock: ManualClock;
-  /** Ids of the questions that were sent. */
-  readonly sent: string[];
-  readonly client: AbortController;
-  answered: Promise<unknown>;
-}
-
-const ours = { keyId: "key_1", session: "s", request: "1" };
-
-/** Asks one question of `key_1`. */
-function askQuestion(): Open {
-  const clock = manualClock();
-  const questions = createSessionQuestions({
-    clock,
-    seal: createSeal("test"),
-    replicas: undefined,
-  });
-  const sent: string[] = [];
-  const client = new AbortController();
-  const answered = questions.ask(ours, client.signal, (id) => void sent.push(id));
-  const close = (): void => client.abort();
-  return { questions, clock, sent, client, answered, [Symbol.dispose]: close };
-}
-
-test("an error, five minutes without an answer, and a client that has left all end a question without an answer", async () => {
-  using refused = askQuestion();
-  refused.questions.answer("key_1", refused.sent[0], undefined);
-  assert.equal(await refused.answered, undefined);
-
-  using late = askQuestion();
-  late.clock.advance(5 * 60_000 - 1);
-  const first = await Promise.race([late.answered, Promise.resolve("waits")]);
-  assert.equal(first, "waits");
-  late.clock.advance(1);
-  assert.equal(await late.answered, undefined);
-
-  using left = askQuestion();
-  left.client.abort();
-  assert.equal(await left.answered, undefined);
-  const { questions, client, sent } = left;
-  assert.equal(await questions.ask(ours, client.signal, (id) => void sent.push(id)), undefined);
-  assert.equal(sent.length, 1, "nobody is there to be asked");
-});
-
-test("a cancelled call stops waiting for its question; calls of others with the same id do not", async () => {
-  using open = askQuestion();
-  const { questions, sent } = open;
-  for (const more of [{ keyId: "key_2" }, { session: "t" }, { request: "2" }, { request: '"1"' }]) {
-    questions.cancel({ ...ours, ...more });
-  }
-  assert.equal(await Promise.race([open.answered, Promise.resolve("waits")]), "waits");
-  questions.cancel(ours);
-  questions.answer("key_1", sent[0], "too late");
-  assert.equal(await open.answered, undefined);
+test("nobody is asked after the client has left: a test of the state machine of questions", async () => {
+  const parts = { clock, seal: createSeal("test"), replicas: undefined };
+  const call = { keyId: "key_1", session: "s", request: "1" };
+  const never = (): never => assert.fail("a question was sent");
+  assert.equal(
+    await createSessionQuestions(parts).ask(call, AbortSignal.abort(), never),
+    undefined,
+  );
 });
 
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
@@ -232,17 +182,41 @@ test("a question ends when its client leaves, and a later answer runs nothing", 
   assert.equal(seen.writes.length, earlier);
 });
 
-test("a cancelled write does not run when the user accepts afterwards", async () => {
-  const earlier = seen.writes.length;
-  const call = await converse();
-  const question = await call.next();
-  const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
-  const headers = { "mcp-session-id": call.session };
-  assert.equal((await ask(gateway, { body: cancelled, headers })).status, 202);
-  await call.answer(question.id, accept);
-  const { result } = await call.next();
-  assert.equal(result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
-  assert.equal(seen.writes.length, earlier);
+test("a question waits five minutes for its answer", async () => {
+  for (const [waitedMs, ending] of [
+    [5 * 60_000 - 1, "write"],
+    [5 * 60_000, "GATEWAY_CONFIRMATION_REQUIRED"],
+  ] as const) {
+    const call = await converse();
+    const question = await call.next();
+    clock.advance(waitedMs);
+    await call.answer(question.id, accept);
+    const { _meta: meta } = (await call.next()).result;
+    assert.equal(meta.errorCode ?? meta.toolName, ending);
+  }
+});
+
+test("a cancelled write does not run when the user accepts afterwards; one of another call does", async () => {
+  const cancel = async (session: string, requestId: unknown, key?: string): Promise<void> => {
+    const method = "notifications/cancelled";
+    const body = { jsonrpc: "2.0", method, params: { requestId } };
+    const headers = { "mcp-session-id": session };
+    await ask(gateway, { body, headers, ...(key !== undefined && { key }) });
+  };
+  for (const isOwn of [false, true]) {
+    const earlier = seen.writes.length;
+    const call = await converse();
+    const question = await call.next();
+    await cancel(call.session, 1, other);
+    await cancel(await begin({ elicitation: {} }), 1);
+    await cancel(call.session, 2);
+    await cancel(call.session, "1");
+    if (isOwn) await cancel(call.session, 1);
+    await call.answer(question.id, accept);
+    const { _meta: meta } = (await call.next()).result;
+    assert.equal(meta.errorCode, isOwn ? "GATEWAY_CONFIRMATION_REQUIRED" : undefined);
+    assert.equal(seen.writes.length - earlier, isOwn ? 0 : 1);
+  }
 });
 
 test("the answer to a question from before a reload reaches the waiting call", async () => {

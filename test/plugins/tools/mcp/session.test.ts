@@ -3,14 +3,13 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startGateway } from "../../../../src/gateway/gateway.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
-import { createSessions } from "../../../../plugins/tools/mcp/sessions.ts";
-import type { Claims } from "../../../../src/plugin.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   ask,
   eventsOf,
+  mcpPipeline,
+  mcpTools,
   startMcpGateway,
   type Answer,
   type McpRequest,
@@ -18,9 +17,12 @@ import {
 } from "../../../e2e/mcp-gateway.ts";
 import { silentLog } from "../../../test-log.ts";
 
+const clock = manualClock();
 let gateway: TestGateway;
 before(async () => {
-  gateway = await startMcpGateway({ account: { capabilities: ["docs:read"] } });
+  const second = `- { path: /second, methods: [POST], run: [{ use: agents }], to: { mcp: { title: B } } }`;
+  const pipeline = `${mcpPipeline("{}", mcpTools)}  ${second}\n`;
+  gateway = await startMcpGateway({ clock, pipeline, account: { capabilities: ["docs:read"] } });
 });
 after(() => gateway[Symbol.asyncDispose]());
 
@@ -107,32 +109,25 @@ test("a session survives a restart, is bound to its key, and is ended permanentl
   }
 });
 
-test("a session expires, and a session that is ended ends within a second on other replicas", async () => {
-  const clock = manualClock();
-  const ended = new Set<string>();
-  const claims: Pick<Claims, "end" | "hasEnded"> = {
-    async end(id) {
-      ended.add(id);
-    },
-    hasEnded: (id) => ended.has(id),
-  };
-  const parts = { seal: createSeal("test"), claims, clock };
-  const [here, there] = [createSessions(parts), createSessions(parts)];
-  const token = here.begin("key_1", "2025-11-25", []);
-  const found = there.find(token, "key_1");
-  assert.equal(found?.revision, "2025-11-25");
-  assert.equal(there.find(token, "key_2"), undefined);
-  await here.end(found);
-  assert.equal(here.find(token, "key_1"), undefined);
-  clock.advance(1000);
-  assert.equal(there.find(token, "key_1"), undefined);
-  const long = here.begin("key_1", "2025-11-25", []);
-  clock.advance(7 * 24 * 3600_000 - 1);
-  assert.ok(here.find(long, "key_1"));
-  clock.advance(1);
-  assert.equal(there.find(long, "key_1"), undefined);
-  clock.advance(999);
-  assert.equal(here.find(long, "key_1"), undefined);
+test("a session expires after seven days, also if it was used a millisecond before", async () => {
+  const headers = inSession(await begin());
+  const status = async (): Promise<number> => (await send(rpc("ping"), { headers })).status;
+  clock.jump(7 * 24 * 3600_000 - 1);
+  assert.equal(await status(), 200);
+  clock.jump(1);
+  assert.equal(await status(), 404);
+  clock.jump(999);
+  assert.equal(await status(), 404);
+});
+
+test("a session that is ended at one surface ends within a second at another one, as on another replica", async () => {
+  const headers = inSession(await begin());
+  const status = async (path: string): Promise<number> =>
+    (await send(rpc("ping"), { path, headers })).status;
+  assert.equal(await status("/second"), 200);
+  assert.equal((await send(undefined, { method: "DELETE", headers })).status, 204);
+  clock.jump(1000);
+  assert.deepEqual([await status("/mcp"), await status("/second")], [404, 404]);
 });
 
 test("a request without a session is served, and so is one that names another known revision", async () => {

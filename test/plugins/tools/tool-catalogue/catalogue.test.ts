@@ -1,12 +1,14 @@
 /** The list of the catalogue, and the tools that it refuses. */
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { bench, caller, tool } from "./fixture.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { bench, caller, startCatalogue, tool } from "./fixture.ts";
 
 describe("the list", () => {
-  it("accepts the same tools in another catalogue, including schemas with an $id", () => {
+  it("accepts the same tools in another catalogue, including schemas with an $id", async () => {
     const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
-    assert.doesNotThrow(() => [bench(one), bench(one)]);
+    await bench(one);
+    await bench(one);
   });
 });
 
@@ -38,8 +40,8 @@ describe("a tool is skipped", () => {
   ];
   for (const [title, wrong, problem] of table) {
     it(title, async () => {
-      const { catalogue, counts, call } = bench();
-      const problems = catalogue.add({ tools: [tool(wrong), tool({ name: "good" })] }, counts);
+      const tools = [tool(wrong), tool({ name: "good" })];
+      const { catalogue, problems, call } = await startCatalogue({ acme: { tools } });
       assert.equal(problems.length, 1);
       assert.match(problems[0] ?? "", problem);
       assert.deepEqual(
@@ -51,12 +53,12 @@ describe("a tool is skipped", () => {
     });
   }
 
-  it("if its name is taken, even by another plugin", () => {
-    const { catalogue, counts } = bench(tool());
-    assert.deepEqual(catalogue.add({ tools: [tool(), tool()] }, counts), [
-      'tool "echo" already exists',
-      'tool "echo" already exists',
-    ]);
+  it("if its name is taken, even by another plugin", async () => {
+    const { catalogue, problems } = await startCatalogue({
+      first: { tools: [tool()] },
+      second: { tools: [tool(), tool()] },
+    });
+    assert.deepEqual(problems, ['tool "echo" already exists', 'tool "echo" already exists']);
     assert.equal(catalogue.list.length, 1);
   });
 });
@@ -70,8 +72,7 @@ describe("documents", () => {
     read: () => "a",
   };
 
-  it("are listed in order; each URI must be unique, absolute and without a fragment", () => {
-    const { catalogue, counts } = bench();
+  it("are listed in order; each URI must be unique, absolute and without a fragment", async () => {
     const resources = [
       resource,
       resource,
@@ -79,7 +80,7 @@ describe("documents", () => {
       { ...resource, uri: "/d" },
       { ...resource, uri: "docs://e" },
     ];
-    const problems = catalogue.add({ tools: [], resources }, counts);
+    const { catalogue, problems } = await startCatalogue({ acme: { tools: [], resources } });
     assert.equal(problems.length, 3);
     assert.deepEqual(
       catalogue.resources.map(({ uri }) => uri),
@@ -88,7 +89,7 @@ describe("documents", () => {
   });
 
   it("are counted for their plugin when they are read, whatever their class", async () => {
-    const { catalogue, counts, metrics, clock } = bench();
+    const clock = manualClock();
     class Page {
       readonly uri = "docs://page";
       readonly name = "page";
@@ -112,7 +113,8 @@ describe("documents", () => {
       get: () => ({ ok: true, messages: [] }) as const,
     };
     const hooks = { tools: [], resources: [Object.freeze(new Page()), broken], prompts: [prompt] };
-    assert.deepEqual(catalogue.add(hooks, counts), []);
+    const { catalogue, metrics, problems } = await startCatalogue({ acme: hooks }, { clock });
+    assert.deepEqual(problems, []);
     const [first, second] = catalogue.resources;
     assert.deepEqual([first?.name, await first?.read()], ["page", "read 1 times"]);
     await assert.rejects(async () => second?.read(), /broken/);
@@ -158,7 +160,7 @@ const hostileSchema = JSON.parse(`{
 const hostile = { inputSchema: hostileSchema, outputSchema: hostileSchema, hasOwnValidation: true };
 
 test("every object reaches the tool, and every object is a result", async () => {
-  const { catalogue, call } = bench(tool(hostile));
+  const { catalogue, call } = await bench(tool(hostile));
   assert.deepEqual(catalogue.list[0]?.inputSchema, hostileSchema);
   assert.deepEqual(catalogue.list[0].outputSchema, hostileSchema);
   for (const input of [{ text: blocking }, {}]) {
@@ -170,7 +172,7 @@ test("every object reaches the tool, and every object is a result", async () => 
 
 test("an input that is not an object is refused, and such a result is a bug that costs nothing", async () => {
   const by = caller();
-  const { call } = bench(tool({ ...hostile, call: () => ({ ok: true, value: [] }) }));
+  const { call } = await bench(tool({ ...hostile, call: () => ({ ok: true, value: [] }) }));
   for (const input of [[], "text", null, undefined, 1]) {
     const outcome = await call("echo", input, by);
     assert.equal(!outcome.ok && outcome.code, "GATEWAY_SCHEMA_VIOLATION");
@@ -197,10 +199,9 @@ const refused: Readonly<Record<string, [Parameters<typeof tool>[0], RegExp]>> = 
   "that writes": [{ write: true }, /is a write tool/],
 };
 for (const [what, [wrong, problem]] of Object.entries(refused)) {
-  test(`a tool ${what} is skipped`, () => {
-    const { catalogue, counts } = bench();
+  test(`a tool ${what} is skipped`, async () => {
     const hooks = { tools: [tool({ ...hostile, ...wrong }), tool({ name: "good" })] };
-    const problems = catalogue.add(hooks, counts);
+    const { catalogue, problems } = await startCatalogue({ acme: hooks });
     assert.equal(problems.length, 1);
     assert.match(problems[0] ?? "", problem);
     assert.deepEqual(

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import type { ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
-import { bench, tool } from "./fixture.ts";
+import { startCatalogue, tool } from "./fixture.ts";
 
 const named = (name: string, more: Partial<Tool<never>> = {}): Tool<never> =>
   tool({ ...more, name });
@@ -26,9 +26,8 @@ function getter(from: (() => Tool<never>[]) | { readonly tools: Tool<never>[] })
 
 describe("the catalogue", () => {
   it("finds a tool that was added to the same array", async () => {
-    const { catalogue, counts, call } = bench();
     const tools = [named("a")];
-    catalogue.add({ tools }, counts);
+    const { catalogue, call } = await startCatalogue({ acme: { tools } });
     tools.push(named("b"));
     assert.equal((await call("b", {})).ok, true);
     tools.length = 0;
@@ -36,16 +35,16 @@ describe("the catalogue", () => {
   });
 
   it("gives a name that became free to the plugin that was refused because of it", async () => {
-    const { catalogue, counts, call, warnings } = bench();
     const from = (plugin: string): Tool<never>["call"] => {
       return () => ({ ok: true, value: plugin });
     };
     const first = changing(named("shared", { call: from("first") }));
     const second = changing(named("shared", { call: from("second") }), named("other"));
-    assert.deepEqual(catalogue.add(getter(first), counts, "first"), []);
-    assert.deepEqual(catalogue.add(getter(second), counts, "second"), [
-      'tool "shared" already exists',
-    ]);
+    const { catalogue, call, warnings, problems } = await startCatalogue({
+      first: getter(first),
+      second: getter(second),
+    });
+    assert.deepEqual(problems, ['tool "shared" already exists']);
     const caller = async (): Promise<unknown> => {
       const outcome = await call("shared", {});
       return outcome.ok ? JSON.parse(outcome.json) : outcome.code;
@@ -73,44 +72,40 @@ describe("the catalogue", () => {
     assert.deepEqual([await caller(), names()], ["second", "other,shared"]);
   });
 
-  it("is the same as a catalogue of the present lists, whatever has changed before", () => {
+  it("is the same as a catalogue of the present lists, whatever has changed before", async () => {
     const made = ["a", "b", "c", "d"].map((name) => [0, 1, 2].map(() => named(name)));
     let seed = 7;
     const random = (below: number): number => {
       seed = (seed * 1103515245 + 12345) % 2 ** 31;
       return Math.floor((seed / 2 ** 31) * below);
     };
-    const { catalogue, counts } = bench();
     const plugins = [changing(), changing(), changing()];
-    for (const plugin of plugins) catalogue.add(getter(plugin), counts);
+    const { catalogue } = await startCatalogue(
+      Object.fromEntries(plugins.map((plugin, n) => [n, getter(plugin)])),
+    );
     for (let round = 0; round < 200; round++) {
       const index = random(plugins.length);
       const plugin = plugins[index];
       assert(plugin !== undefined);
       plugin.tools = made.flatMap((same) => (random(2) === 0 ? [] : (same[index] ?? [])));
-      const anew = bench();
-      for (const { tools } of plugins) anew.catalogue.add({ tools }, anew.counts);
-      assert.deepEqual(catalogue.list, anew.catalogue.list);
+      const again = await startCatalogue(Object.fromEntries(plugins.entries()));
+      assert.deepEqual(catalogue.list, again.catalogue.list);
     }
   });
 
   it("warns once of a plugin that makes new tools for each read, and does not compile them again", async () => {
-    const { catalogue, counts, call, warnings } = bench();
     let reads = 0;
     const schema = (type: string): object => ({ type: "object", properties: { to: { type } } });
     let type = "string";
-    catalogue.add(
-      getter(() => {
-        const read = ++reads;
-        const answer = (): { ok: true; value: number } => ({ ok: true, value: read });
-        return [
-          named("a", { inputSchema: schema(type) as never, call: answer }),
-          named("b", { price: -1 }),
-        ];
-      }),
-      counts,
-      "acme",
-    );
+    const acme = getter(() => {
+      const read = ++reads;
+      const answer = (): { ok: true; value: number } => ({ ok: true, value: read });
+      return [
+        named("a", { inputSchema: schema(type) as never, call: answer }),
+        named("b", { price: -1 }),
+      ];
+    });
+    const { catalogue, call, warnings } = await startCatalogue({ acme });
     const { list } = catalogue;
     assert.equal(list.length, 1);
     for (let i = 0; i < 3; i++) {
@@ -130,31 +125,29 @@ describe("the catalogue", () => {
   });
 
   it("reports a plugin whose tools cannot be read at the start, and keeps the others", async () => {
-    const { catalogue, counts, call } = bench(named("a"));
-    const broken = getter(() => {
-      throw new Error("no tools now");
-    });
-    assert.deepEqual(catalogue.add(broken, counts), ["its tools cannot be read: no tools now"]);
-    for (const [tools, problem] of [
-      [undefined, "`tools` is not an array"],
-      [[named("b"), null], "`tools[1]` is not an object"],
-    ] as const) {
+    const { catalogue, call, problems } = await startCatalogue({
+      good: { tools: [named("a")] },
+      broken: getter(() => {
+        throw new Error("no tools now");
+      }),
       // A plugin in JavaScript can return anything.
-      const problems = catalogue.add({ tools: tools as never }, counts);
-      assert.deepEqual(problems, [`its tools cannot be read: ${problem}`]);
-    }
+      without: { tools: undefined as never },
+      hole: { tools: [named("b"), null as never] },
+    });
+    const reasons = ["no tools now", "`tools` is not an array", "`tools[1]` is not an object"];
+    assert.deepEqual(
+      problems,
+      reasons.map((reason) => `its tools cannot be read: ${reason}`),
+    );
     assert.equal((await call("a", {})).ok, true);
     assert.equal(catalogue.list.length, 1);
   });
 
   it("keeps the last tools of a plugin that fails, and logs each reason once", async () => {
-    const { catalogue, counts, call, errors } = bench();
-    let next = (): Tool<never>[] => first;
     const first = [named("a")];
-    catalogue.add(
-      getter(() => next()),
-      counts,
-    );
+    let next = (): Tool<never>[] => first;
+    const acme = getter(() => next());
+    const { catalogue, call, errors } = await startCatalogue({ acme });
     next = () => {
       throw new Error("no tools now");
     };
@@ -168,27 +161,19 @@ describe("the catalogue", () => {
   });
 
   it("skips an invalid tool and one with the name of another plugin's tool", async () => {
-    const { catalogue, counts, call, warnings } = bench(named("a"));
     const plugin = changing();
+    const other = changing();
     const problems: string[] = [];
-    catalogue.add(
-      {
+    const { catalogue, call, warnings } = await startCatalogue({
+      first: { tools: [named("a")] },
+      second: {
         get tools() {
           return plugin.tools;
         },
         onInvalid: (problem) => void problems.push(problem),
       },
-      counts,
-    );
-    const other = changing();
-    catalogue.add(
-      {
-        get tools() {
-          return other.tools;
-        },
-      },
-      counts,
-    );
+      third: getter(other),
+    });
     const malformed = named("c", { inputSchema: null as never });
     plugin.tools = [named("a"), named("b", { price: -1 }), malformed, named("good")];
     assert.deepEqual(
@@ -204,7 +189,9 @@ describe("the catalogue", () => {
     other.tools = [named("good"), named("better")];
     assert.equal(catalogue.list.length, 3);
     assert.equal(catalogue.list.length, 3);
-    assert.deepEqual(warnings, ['a tool was skipped {"problem":"tool \\"good\\" already exists"}']);
+    assert.deepEqual(warnings, [
+      'a tool was skipped {"plugin":"third","problem":"tool \\"good\\" already exists"}',
+    ]);
   });
 });
 

@@ -1,26 +1,12 @@
 /** Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Tool, ToolOutcome } from "sluice-gateway/services";
-import { createMetrics } from "../../../../src/base/metrics.ts";
-import type { Claims, Log } from "../../../../src/plugin.ts";
-import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
-
+import type { Tool, ToolOutcome, Tools } from "sluice-gateway/services";
+import type { Claims } from "../../../../src/plugin.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
-import {
-  createCatalogue,
-  type Catalogue,
-} from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
-
-import { toolCaller } from "./fixture.ts";
+import { startCatalogue, toolCaller } from "./fixture.ts";
 
 type WantedCaller = Parameters<typeof toolCaller>[0];
-
-const logged: string[] = [];
-const keep = (_fields: object, message: string): void => void logged.push(message);
-const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
 
 interface Sent {
   readonly to: string;
@@ -50,38 +36,17 @@ function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent
   };
 }
 
-function claimsInMemory(): Pick<Claims, "claim"> {
-  const claimed = new Set<string>();
-  return {
-    claim: async (id) => !claimed.has(id) && claimed.add(id).has(id),
-  };
-}
-
-function startCatalogue(
-  more: Partial<Tool<Sent>> = {},
-  claims: Pick<Claims, "claim"> = claimsInMemory(),
-) {
-  const clock = manualClock();
+async function start(more: Partial<Tool<Sent>> = {}, claim?: Claims["claim"]) {
   const inputs: unknown[] = [];
-  const metrics = createMetrics();
-  const catalogue = createCatalogue({
-    clock,
-    log,
-    metrics,
-    seal: createSeal("s"),
-    claims: { now: () => clock.now(), claim: (id, until) => claims.claim(id, until) },
-  });
-  const counts = pluginCounts({ name: "acme", kind: "tools" }, { metrics, clock });
   const tools = [writeTool(inputs, more)];
-  assert.deepEqual(catalogue.add({ tools }, counts), []);
   /** Replaces the tool with a changed one, as a plugin can while the gateway runs. */
   const replace = (changed: Partial<Tool<Sent>>): void => {
     tools[0] = writeTool(inputs, { ...more, ...changed });
   };
-  return { clock, inputs, catalogue, replace };
+  return { ...(await startCatalogue({ acme: { tools } }, { claim })), inputs, replace };
 }
 
-async function tokenFor(catalogue: Catalogue, input: unknown, by?: WantedCaller): Promise<string> {
+async function tokenFor(catalogue: Tools, input: unknown, by?: WantedCaller): Promise<string> {
   const asked = await catalogue.call("send", input, toolCaller(by));
   assert.equal(codeOf(asked), "GATEWAY_CONFIRMATION_REQUIRED");
   const token = detailsOf(asked)["confirmation_token"];
@@ -97,7 +62,7 @@ const input = { to: "Bob" };
 
 describe("a write tool", () => {
   it("runs once if two calls with its token wait for the claim at the same time", async () => {
-    const { catalogue, inputs } = startCatalogue();
+    const { catalogue, inputs } = await start();
     const confirmationToken = await tokenFor(catalogue, input);
     const callers = [toolCaller({ confirmationToken }), toolCaller({ confirmationToken })];
     const outcomes = await Promise.all(
@@ -120,8 +85,7 @@ describe("a write tool", () => {
       [new Error("a bug"), "GATEWAY_INTERNAL_ERROR"],
       [away, "GATEWAY_SERVICE_UNAVAILABLE"],
     ] as const) {
-      const failing: Pick<Claims, "claim"> = { claim: () => Promise.reject(error) };
-      const { catalogue, inputs } = startCatalogue({}, failing);
+      const { catalogue, inputs } = await start({}, () => Promise.reject(error));
       const caller = toolCaller({ confirmationToken: await tokenFor(catalogue, input) });
       assert.equal(codeOf(await catalogue.call("send", input, caller)), code);
       assert.deepEqual([inputs, caller.charged, caller.open()], [[], [], 0]);
@@ -130,7 +94,7 @@ describe("a write tool", () => {
 
   for (const token of [1, null, ["x"], { a: 1 }]) {
     it(`refuses ${JSON.stringify(token)} as a token by its schema`, async () => {
-      const { catalogue, inputs } = startCatalogue();
+      const { catalogue, inputs } = await start();
       const given = { ...input, confirmation_token: token };
       const refused = await catalogue.call("send", given, toolCaller());
       assert.equal(codeOf(refused), "GATEWAY_SCHEMA_VIOLATION");
@@ -142,19 +106,19 @@ describe("a write tool", () => {
   }
 
   it("that throws in `summarise` is an internal error without details", async () => {
-    const { catalogue } = startCatalogue({
+    const { catalogue, errors } = await start({
       summarise: () => Promise.reject(new Error("a secret")),
     });
-    logged.length = 0;
     const failed = await catalogue.call("send", input, toolCaller());
     assert.equal(codeOf(failed), "GATEWAY_INTERNAL_ERROR");
     assert(!JSON.stringify(failed).includes("secret"));
-    assert.deepEqual(logged, ["a tool failed"]);
+    assert.equal(errors.length, 1);
+    assert.match(errors[0] ?? "", /^a tool failed/);
   });
 
   it("whose `summarise` never ends fails after 30 seconds, and its signal aborts", async () => {
     let signal: AbortSignal | undefined;
-    const { catalogue, clock } = startCatalogue({
+    const { catalogue, clock } = await start({
       summarise: (_, context) => {
         ({ signal } = context);
         return new Promise(() => {});
@@ -168,11 +132,7 @@ describe("a write tool", () => {
 });
 
 describe("a confirmation token is refused", () => {
-  const refused = async (
-    catalogue: Catalogue,
-    again: object,
-    by: WantedCaller = {},
-  ): Promise<void> => {
+  const refused = async (catalogue: Tools, again: object, by: WantedCaller = {}): Promise<void> => {
     const caller = toolCaller(by);
     const outcome = await catalogue.call("send", again, caller);
     assert.equal(codeOf(outcome), "GATEWAY_CONFIRMATION_EXPIRED");
@@ -187,7 +147,7 @@ describe("a confirmation token is refused", () => {
       { inputSchema: { type: "object", properties: { to: { type: "string", title: "From" } } } },
     ];
     for (const change of changes) {
-      const { catalogue, inputs, replace } = startCatalogue();
+      const { catalogue, inputs, replace } = await start();
       const confirmation_token = await tokenFor(catalogue, input);
       replace(change);
       const caller = toolCaller();
@@ -204,7 +164,7 @@ describe("a confirmation token is refused", () => {
   it("when the price that the tool computes for these arguments has changed", async () => {
     let perCall = 10;
     const price = { estimateMilliCu: 10, of: () => perCall };
-    const { catalogue, inputs } = startCatalogue({ price });
+    const { catalogue, inputs } = await start({ price });
     const confirmation_token = await tokenFor(catalogue, input);
     perCall = 11;
     await refused(catalogue, { ...input, confirmation_token });
@@ -217,7 +177,7 @@ describe("a confirmation token is refused", () => {
 
   it("when its tool was replaced while the preview was made", async () => {
     const { promise, resolve } = Promise.withResolvers<{ ok: true; summary: object }>();
-    const { catalogue, replace } = startCatalogue({ summarise: () => promise });
+    const { catalogue, replace } = await start({ summarise: () => promise });
     const asked = catalogue.call("send", input, toolCaller());
     replace({ price: 20_000 });
     assert.equal(catalogue.list[0]?.estimatedCUMilli, 20_000);

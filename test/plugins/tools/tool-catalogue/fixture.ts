@@ -1,4 +1,9 @@
-/** A catalogue with a manual clock, a caller whose account records its operations, and small tools. */
+/**
+ * The service `tool-catalogue`, started as its plugin with a manual clock; a caller whose account records its
+ * operations; and small tools.
+ */
+import assert from "node:assert/strict";
+import type { Claims, Log, ServiceContext, ToolsHooks } from "sluice-gateway/plugin";
 import type {
   Capability,
   Charge,
@@ -6,17 +11,13 @@ import type {
   Tool,
   ToolCaller,
   ToolOutcome,
+  Tools,
 } from "sluice-gateway/services";
-import type { Log } from "../../../../src/plugin.ts";
+import toolCatalogue from "../../../../plugins/tools/tool-catalogue/index.ts";
 import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
-import { pluginCounts, type PluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
+import { pluginCounts } from "../../../../src/pipeline/observe/plugin-counts.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import {
-  createCatalogue,
-  type Catalogue,
-} from "../../../../plugins/tools/tool-catalogue/catalogue.ts";
-import { keyPrincipal } from "../../fakes.ts";
+import { fakeHost, keyPrincipal } from "../../fakes.ts";
 
 /** The operations on the account of one exchange, in order: `open 100`, `settle tool 100`, `release 100`. */
 export interface FakeCharge extends Charge {
@@ -133,10 +134,10 @@ export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {
 
 export interface Bench {
   readonly metrics: RenderedMetrics;
-  /** The counts of the plugin that adds the tools. */
-  readonly counts: PluginCounts;
-  readonly catalogue: Catalogue;
+  readonly catalogue: Tools;
   readonly clock: ManualClock;
+  /** The problems of the plugins at the start. */
+  readonly problems: readonly string[];
   /** Error lines that were logged, for example for a bug of a tool. */
   readonly errors: string[];
   readonly warnings: readonly string[];
@@ -144,10 +145,25 @@ export interface Bench {
   readonly call: (name: string, input: unknown, by?: ToolCaller) => Promise<ToolOutcome>;
 }
 
-export function bench(...tools: Tool<never>[]): Bench {
-  const clock = manualClock();
+interface Surroundings {
+  readonly clock?: ManualClock;
+  readonly claim?: Claims["claim"];
+}
+
+/** The service keeps nothing during a reload, and has no options. */
+const unusedContext: ServiceContext = {
+  keep: (_, open) => open(),
+  isDefault: () => false,
+};
+
+/** Starts the catalogue with the hooks of these plugins, in their order. */
+export async function startCatalogue(
+  plugins: Readonly<Record<string, ToolsHooks>>,
+  { clock = manualClock(), claim }: Surroundings = {},
+): Promise<Bench> {
   const errors: string[] = [];
   const warnings: string[] = [];
+  const problems: string[] = [];
   const claimed = new Set<string>();
   const log: Log = {
     debug() {},
@@ -157,21 +173,29 @@ export function bench(...tools: Tool<never>[]): Bench {
     child: () => log,
   };
   const metrics = createMetrics();
-  const counts = pluginCounts({ name: "acme", kind: "tools" }, { metrics, clock });
-  const catalogue = createCatalogue({
-    clock,
-    log,
-    metrics,
-    seal: createSeal("test"),
-    claims: {
-      now: () => clock.now(),
-      claim: async (id) => !claimed.has(id) && claimed.add(id).has(id),
-    },
-  });
-  const problems = catalogue.add({ tools }, counts);
-  if (problems.length > 0) throw new Error(problems.join());
+  const claims: Claims = {
+    now: () => clock.now(),
+    claim: claim ?? (async (id) => !claimed.has(id) && claimed.add(id).has(id)),
+    end: () => Promise.resolve(),
+    hasEnded: () => false,
+  };
+  const tools = Object.entries(plugins).map(([plugin, hooks]) => ({
+    plugin,
+    hooks,
+    reportInvalid: (problem: string) => void problems.push(problem),
+    counts: pluginCounts({ name: plugin, kind: "tools" }, { metrics, clock }),
+  }));
+  const host = fakeHost({ clock, log, metrics, claims }, { tools });
+  const { service: catalogue } = await toolCatalogue.start({}, host, unusedContext);
   const call: Bench["call"] = async (name, input, by = caller()) => catalogue.call(name, input, by);
-  return { metrics, counts, catalogue, clock, errors, warnings, claimed, call };
+  return { metrics, catalogue, clock, problems, errors, warnings, claimed, call };
+}
+
+/** Starts the catalogue with the valid tools of one plugin. */
+export async function bench(...tools: Tool<never>[]): Promise<Bench> {
+  const started = await startCatalogue({ acme: { tools } });
+  assert.deepEqual(started.problems, []);
+  return started;
 }
 
 /** Lets every promise that can settle do so. */

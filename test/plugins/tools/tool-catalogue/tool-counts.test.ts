@@ -18,7 +18,7 @@ function counted({ metrics }: Bench, name: string): Record<string, number> {
 
 test("the calls of all tools of a plugin are counted together, with the time of its code", async () => {
   const answer = Promise.withResolvers<ToolResult>();
-  const b = bench(
+  const b = await bench(
     tool({ name: "slow", call: () => answer.promise }),
     tool({
       name: "quick",
@@ -45,14 +45,14 @@ test("a tool that throws is counted and timed, and distinguished from one that b
     () => ({ ok: false, code: "ACME_UNKNOWN", message: "no" }),
   ];
   // The contract does not allow these results. A plugin in JavaScript can return them.
-  const b = bench(tool({ call: () => results.shift()?.() as ToolResult }));
+  const b = await bench(tool({ call: () => results.shift()?.() as ToolResult }));
   while (results.length > 0) await b.call("echo", {});
   assert.deepEqual(counted(b, "errors"), { throw: 1, contract: 2 });
   assert.deepEqual(counted(b, "timed"), { all: 3 });
 });
 
 test("refusals are counted by code; a call that is refused before the tool runs is not timed", async () => {
-  const b = bench(
+  const b = await bench(
     tool({
       call() {
         b.clock.advance(5);
@@ -79,7 +79,7 @@ test("refusals are counted by code; a call that is refused before the tool runs 
 
 test("a tool that exceeds its time limit is counted, and its late result is not", async () => {
   const late = Promise.withResolvers<ToolResult>();
-  const b = bench(tool({ call: () => late.promise }));
+  const b = await bench(tool({ call: () => late.promise }));
   const calling = b.call("echo", {});
   await settled();
   b.clock.advance(30_000);
@@ -98,7 +98,7 @@ test("the summary of a write tool is timed as its code", async () => {
     b.clock.advance(40);
     return { ok: true, summary: {} };
   };
-  const b = bench(tool({ write: true, summarise }));
+  const b = await bench(tool({ write: true, summarise }));
   await b.call("echo", {});
   assert.deepEqual(counted(b, "seconds"), { all: 0.04 });
   assert.deepEqual(counted(b, "refusals"), { GATEWAY_CONFIRMATION_REQUIRED: 1 });

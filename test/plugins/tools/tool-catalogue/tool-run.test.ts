@@ -30,7 +30,7 @@ describe("a call that succeeds", () => {
       required: ["n"],
     };
     const ended = async (result: ToolResult): Promise<[string, ...string[]]> =>
-      ending(bench(tool({ outputSchema, call: () => result })));
+      ending(await bench(tool({ outputSchema, call: () => result })));
     const charged = ["ok", "open 100", "settle echo 100"];
     assert.deepEqual(await ended({ ok: true, value: { n: 1 } }), charged);
     assert.deepEqual(await ended({ ok: true, json: '{"n":1}' }), charged);
@@ -48,14 +48,16 @@ describe("a call that succeeds", () => {
       of: (input: { keys: string[] }) => 200 * input.keys.length,
     };
     const by = caller();
-    const outcome = await bench(tool({ price })).call("echo", { keys: ["a", "b", "c"] }, by);
+    const outcome = await (
+      await bench(tool({ price }))
+    ).call("echo", { keys: ["a", "b", "c"] }, by);
     assert.equal(outcome.ok && outcome.usedCUMilli, 600);
     assert.deepEqual(by.charge.log, ["open 600", "settle echo 600"]);
   });
 
   it("passes the principal to the tool", async () => {
     let seen: ToolContext | undefined;
-    const b = bench(
+    const b = await bench(
       tool({
         call(_, context) {
           seen = context;
@@ -92,7 +94,7 @@ describe("a call that is refused before anything is done", () => {
     const before = ran;
     const by = caller();
     by.charge.unavailable = true;
-    assert.deepEqual(await ending(bench(counted()), by), ["GATEWAY_SERVICE_UNAVAILABLE"]);
+    assert.deepEqual(await ending(await bench(counted()), by), ["GATEWAY_SERVICE_UNAVAILABLE"]);
     assert.equal(ran, before);
   });
 
@@ -102,7 +104,7 @@ describe("a call that is refused before anything is done", () => {
     const asked = Promise.withResolvers<void>();
     const open = by.charge.open.bind(by.charge);
     by.charge.open = (...args) => asked.promise.then(() => open(...args));
-    const calling = bench(counted()).call("echo", {}, by);
+    const calling = (await bench(counted())).call("echo", {}, by);
     await settled();
     assert.equal(ran, before);
     asked.resolve();
@@ -117,7 +119,7 @@ describe("a call that is refused before anything is done", () => {
     const asked = Promise.withResolvers<void>();
     const open = by.charge.open.bind(by.charge);
     by.charge.open = (...args) => asked.promise.then(() => open(...args));
-    const calling = ending(bench(counted()), by);
+    const calling = ending(await bench(counted()), by);
     by.leaves();
     asked.resolve();
     const released = ["GATEWAY_TOOL_EXECUTION_ERROR", "open 100", "release 100"];
@@ -129,7 +131,7 @@ describe("a call that is refused before anything is done", () => {
     const before = ran;
     const by = caller();
     by.leaves();
-    assert.deepEqual(await ending(bench(counted()), by), ["GATEWAY_TOOL_EXECUTION_ERROR"]);
+    assert.deepEqual(await ending(await bench(counted()), by), ["GATEWAY_TOOL_EXECUTION_ERROR"]);
     assert.equal(ran, before);
   });
 });
@@ -173,7 +175,7 @@ describe("a tool that misbehaves", () => {
   ];
   for (const [title, one] of broken) {
     it(`${title}: is an internal error, which is logged and not charged`, async () => {
-      const b = bench(one);
+      const b = await bench(one);
       const by = caller();
       const outcome = await b.call("echo", {}, by);
       assert.deepEqual(outcome, {
@@ -193,7 +195,7 @@ describe("a tool that misbehaves", () => {
     it(`has ${String(price)} as the price of an input: no charge is opened`, async () => {
       // JavaScript of a third party may return anything.
       const of = (): number => price as number;
-      const b = bench(tool({ price: { estimateMilliCu: 1, of } }));
+      const b = await bench(tool({ price: { estimateMilliCu: 1, of } }));
       assert.deepEqual(await ending(b), ["GATEWAY_INTERNAL_ERROR"]);
       assert.equal(b.errors.length, 1);
     });
@@ -201,16 +203,18 @@ describe("a tool that misbehaves", () => {
 
   it("throws in its price function or in `before`", async () => {
     const price = { estimateMilliCu: 1, of: () => bug("price") };
-    assert.deepEqual(await ending(bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
+    assert.deepEqual(await ending(await bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
     const before = () => bug("before");
-    assert.deepEqual(await ending(bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
+    assert.deepEqual(await ending(await bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
     const wordless = () => ({ ok: false, code: "GATEWAY_NOT_FOUND" }) as ToolFailure;
-    assert.deepEqual(await ending(bench(tool({ before: wordless }))), ["GATEWAY_INTERNAL_ERROR"]);
+    assert.deepEqual(await ending(await bench(tool({ before: wordless }))), [
+      "GATEWAY_INTERNAL_ERROR",
+    ]);
   });
 
   it("returns a result too large for one string: fails and is charged, because its work is done", async () => {
     const json = " ".repeat(64 * 1024 * 1024 + 1);
-    assert.deepEqual(await ending(bench(tool({ call: () => ({ ok: true, json }) }))), [
+    assert.deepEqual(await ending(await bench(tool({ call: () => ({ ok: true, json }) }))), [
       "GATEWAY_TOOL_EXECUTION_ERROR",
       "open 100",
       "settle echo 100",
@@ -222,7 +226,7 @@ describe("a tool that does not end", () => {
   it("may succeed or fail too late without any effect", async () => {
     const late = [Promise.withResolvers<ToolResult>(), Promise.withResolvers<ToolResult>()];
     let begun = 0;
-    const b = bench(tool({ call: () => late[begun++]?.promise ?? never() }));
+    const b = await bench(tool({ call: () => late[begun++]?.promise ?? never() }));
     const by = caller();
     const calls = [b.call("echo", {}, by), b.call("echo", {}, by)];
     b.clock.advance(30_000);
@@ -249,7 +253,7 @@ describe("a call whose caller leaves while it runs", () => {
       },
     });
     const by = caller();
-    const calling = bench(slow).call("echo", {}, by);
+    const calling = (await bench(slow)).call("echo", {}, by);
     await settled();
     by.leaves();
     await settled();
@@ -272,7 +276,7 @@ describe("a tool that calls tools", () => {
         return { ok: true, value: codeOf(await context.run("writes", {})) };
       },
     });
-    const b = bench(writes, outer);
+    const b = await bench(writes, outer);
     const asked = await b.call("writes", {});
     assert(!asked.ok);
     const confirmationToken = String(asked.details?.["confirmation_token"]);
@@ -282,7 +286,7 @@ describe("a tool that calls tools", () => {
 
   it("fails if it calls itself without end, and nothing is charged", async () => {
     let begun = 0;
-    const b = bench(
+    const b = await bench(
       tool({
         async call(_, context) {
           begun++;
@@ -313,7 +317,7 @@ describe("a tool that calls tools", () => {
         return { ok: true, value: 1 };
       },
     });
-    const b = bench(inner, hanging, outer);
+    const b = await bench(inner, hanging, outer);
     const by = caller();
     const calling = b.call("outer", {}, by);
     await settled();
@@ -348,7 +352,7 @@ describe("a tool that calls tools", () => {
         return { ok: true, value: codeOf(await context.run("large", {})) };
       },
     });
-    const b = bench(large, outer);
+    const b = await bench(large, outer);
     assert.equal(codeOf(await b.call("large", {})), "ok");
     const outcome = await b.call("outer", {});
     assert.equal(outcome.ok && outcome.json, '"GATEWAY_TOOL_EXECUTION_ERROR"');
@@ -361,7 +365,7 @@ describe("the confirmation of a write tool", () => {
     String(!outcome.ok && outcome.details?.["confirmation_token"]);
 
   it("is not used by a call without credit", async () => {
-    const b = bench(writes);
+    const b = await bench(writes);
     const confirmation_token = tokenOf(await b.call("echo", {}));
     const poor = caller({ credit: 0 });
     const refused = await b.call("echo", { confirmation_token }, poor);

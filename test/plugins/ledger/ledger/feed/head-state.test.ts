@@ -1,3 +1,4 @@
+/** Tests of the state machine that finds the heads that are new after a move, with nodes that the test answers for. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

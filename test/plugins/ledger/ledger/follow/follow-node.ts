@@ -41,6 +41,8 @@ export class FollowNode extends WsNode {
   bestNumber: number | undefined;
   /** Results of methods outside `chainHead_v1`. */
   readonly answers = new Map<string, unknown>();
+  /** The error with which operations are refused, as JSON text. */
+  refusal: string | undefined;
   /** True while operations are accepted but get no events. */
   isHolding = false;
   /** True while follows get no events. */
@@ -182,6 +184,7 @@ export class FollowNode extends WsNode {
         return say('"result":null');
       default:
     }
+    if (this.refusal !== undefined) return say(`"error":${this.refusal}`);
     if (!follow.pinned.has(String(first))) return say(notPinned);
     if (follow.operations.size >= this.maxOperations)
       return say('"result":{"result":"limitReached"}');

@@ -1,114 +1,118 @@
-/** Tests of the state machine of the operations of a follow, with a manual clock and a node that the test answers for. */
+/** Operations of the service `ledger` at a node that is slow, full or lies. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AnswerCache } from "../../../../../plugins/ledger/ledger/cache.ts";
-import type { FeedAnswer } from "../../../../../plugins/ledger/ledger/feed/feed-connection.ts";
-import type { Block } from "../../../../../plugins/ledger/ledger/follow/block-tree.ts";
-import { Operations } from "../../../../../plugins/ledger/ledger/follow/operations.ts";
-import { manualClock } from "../../../../../src/testing/clock.ts";
-import { hashAt } from "./follow-node.ts";
+import { until } from "../pool/nodes.ts";
+import { startLedger } from "../start-ledger.ts";
+import { FollowNode, hashAt } from "./follow-node.ts";
 
-interface Sent {
-  readonly method: string;
-  readonly params: string;
-  readonly answer: (answer: FeedAnswer) => void;
-}
+/** Time after which an operation without an event has failed. */
+const answerMs = 1000;
+/** A pruned block, which nothing but the client and its operations holds. */
+const hash = hashAt(101, 1);
 
-function setUp() {
-  const clock = manualClock();
-  const sent: Sent[] = [];
-  const block: Block = {
-    hash: hashAt(1),
-    event: "",
-    parent: "",
-    runtime: undefined,
-    holders: 0,
-    isLive: true,
-  };
-  const operations = new Operations({
-    clock,
-    answerMs: 1000,
-    cache: new AnswerCache(1 << 20),
-    sharing: true,
-    send: (method, params, answer) => void sent.push({ method, params, answer }),
-    release: (each) => void each.holders--,
-  });
+/** A follow whose operations the node holds back. */
+async function setUp(node: FollowNode) {
+  node.isHolding = true;
+  const limits = { headersMs: answerMs - 100, idleMs: 100, probeMs: 3_600_000 };
+  const started = await startLedger([node.url], limits);
+  await started.probed;
+  const opened = await started.ledger.follows.open(true);
+  assert.ok(opened.kind === "open");
+  const follow = opened.subscription;
+  let events = 0;
+  follow.start({ onNotification: () => void events++, onEnd() {} });
+  await until(() => events === 2);
+  for (const block of [hashAt(101), hash]) node.add(block, hashAt(100));
+  node.finalize([hashAt(101)], [hash]);
+  await until(() => events === 7);
   const ends: string[] = [];
-  const results: string[] = [];
-  const start = (parameters: string, isBehind = false) =>
-    operations.start(
-      block,
-      { kind: "call", hash: block.hash, function: "f", parameters },
-      {
-        isBehind,
-        onResult: (value) => void results.push(value),
-        onEnd: ({ kind }) => void ends.push(kind),
-      },
+  const start = (parameters: string) =>
+    follow.operate(
+      { kind: "call", hash, function: "f", parameters },
+      { isBehind: false, onResult() {}, onEnd: ({ kind }) => void ends.push(kind) },
     );
-  const started = (id: string): FeedAnswer => ({
-    kind: "result",
-    text: `{"result":"started","operationId":"${id}"}`,
-  });
-  return { clock, sent, block, operations, ends, results, start, started };
+  return Object.assign(started, { follow, ends, start });
 }
 
-const limitReached: FeedAnswer = { kind: "result", text: '{"result":"limitReached"}' };
+/** Lets the node and the gateway answer each other. */
+async function turns(): Promise<void> {
+  for (let count = 0; count < 40; count++) await new Promise(setImmediate);
+}
 
-test("an operation that the node does not end in time is inaccessible, and is stopped at the node", () => {
-  const { clock, sent, block, ends, start, started } = setUp();
-  start("0x01");
-  sent[0]!.answer(started("a"));
-  assert.equal(block.holders, 0, "the node has started, so the block may be unpinned");
-  clock.advance(999);
-  assert.deepEqual(ends, []);
-  clock.advance(1);
-  assert.deepEqual(ends, ["inaccessible"]);
-  assert.equal(sent[1]!.method, "chainHead_v1_stopOperation");
+test("an operation that the node does not end in time is inaccessible, and is stopped at the node", async () => {
+  await using node = await FollowNode.start();
+  await using ledger = await setUp(node);
+  ledger.start("0x01");
+  await until(() => node.count("call") === 1);
+  await turns();
+  // The node has started, so the block may be unpinned.
+  assert.ok(ledger.follow.unpin([hash]));
+  await until(() => node.count("unpin") === 1);
+  ledger.clock.advance(answerMs - 1);
+  assert.deepEqual(ledger.ends, []);
+  ledger.clock.advance(1);
+  assert.deepEqual(ledger.ends, ["inaccessible"]);
+  await until(() => node.count("stopOperation") === 1);
 });
 
-test("an operation that the node never accepts is sent again until its time is over", () => {
-  const { clock, sent, block, ends, start } = setUp();
-  start("0x01");
-  for (let attempt = 0; attempt < 4; attempt++) {
-    sent[attempt]!.answer(limitReached);
-    clock.advance(200);
-    assert.equal(sent.length, attempt + 2);
+test("an operation that the node never accepts is sent again until its time is over", async () => {
+  await using node = await FollowNode.start();
+  node.maxOperations = 0;
+  await using ledger = await setUp(node);
+  ledger.start("0x01");
+  assert.ok(ledger.follow.unpin([hash]));
+  for (let attempts = 1; attempts <= 5; attempts++) {
+    await turns();
+    assert.equal(node.count("call"), attempts);
+    ledger.clock.advance(200);
   }
-  sent[4]!.answer(limitReached);
-  clock.advance(1000);
-  assert.deepEqual(ends, ["inaccessible"]);
-  assert.equal(block.holders, 0);
+  await turns();
+  ledger.clock.advance(answerMs);
+  assert.deepEqual(ledger.ends, ["inaccessible"]);
+  await until(() => node.count("unpin") === 1);
+  assert.equal(node.count("call"), 5);
 });
 
-test("sixteen operations run at the node, 1024 wait, and further ones are refused", () => {
-  const { sent, block, operations, ends, start, started } = setUp();
-  for (let n = 0; n < 16 + 1024; n++) assert.ok(start(`0x${n}`));
-  assert.equal(sent.length, 16);
-  assert.equal(start("0xff"), undefined);
-  for (const [n, { answer }] of sent.slice(0, 16).entries()) answer(started(`op${n}`));
-  operations.receive("operationCallDone", '{"operationId":"op3","output":"0x"}');
-  assert.equal(sent.length, 17);
-  assert.equal(block.holders, 1 + 1023);
-  operations.close();
-  assert.equal(ends.filter((end) => end === "inaccessible").length, 16 + 1024 - 1);
+test("sixteen operations run at the node, 1024 wait, and further ones are refused", async () => {
+  await using node = await FollowNode.start();
+  await using ledger = await setUp(node);
+  for (let n = 0; n < 16 + 1024; n++) assert.ok(ledger.start(`0x${n}`));
+  assert.equal(ledger.start("0xff"), undefined);
+  await until(() => node.count("call") === 16);
+  await turns();
+  assert.equal(node.count("call"), 16);
+  const [{ operations } = assert.fail()] = node.follows;
+  const [id = ""] = operations.keys();
+  operations.delete(id);
+  node.notifyAll(`{"event":"operationCallDone","operationId":"${id}","output":"0x"}`);
+  await until(() => node.count("call") === 17);
+  node.cut();
+  await until(() => ledger.ends.length === 16 + 1024);
+  assert.equal(ledger.ends.filter((end) => end === "inaccessible").length, 16 + 1024 - 1);
 });
 
-test("answers and events of a node that lies end the operation, and nothing else", () => {
-  const { sent, operations, ends, start, started } = setUp();
-  const lies: FeedAnswer[] = [
-    { kind: "error", text: '{"code":-32801,"message":"not pinned"}' },
-    { kind: "error", text: "7" },
-  ];
-  for (const [n, lie] of lies.entries()) {
-    start(`0x0${n}`);
-    sent[n]!.answer(lie);
+test("answers and events of a node that lies end the operation, and nothing else", async () => {
+  await using node = await FollowNode.start();
+  await using ledger = await setUp(node);
+  for (const lie of ['{"code":-32801,"message":"not pinned"}', '{"code":1}']) {
+    node.refusal = lie;
+    const { length } = ledger.ends;
+    ledger.start(`0x0${length}`);
+    await until(() => ledger.ends.length > length);
   }
-  assert.deepEqual(ends, ["inaccessible", "error"]);
-  start("0x05");
-  sent[2]!.answer(started("a"));
-  for (const event of ["null", "{}", '{"operationId":7}', '{"operationId":"b"}']) {
-    assert.equal(operations.receive("operationCallDone", event), false);
+  assert.deepEqual(ledger.ends, ["inaccessible", "error"]);
+  node.refusal = undefined;
+  ledger.start("0x05");
+  await until(() => node.count("call") === 3);
+  for (const id of ["", ',"operationId":7', ',"operationId":"b"']) {
+    node.notifyAll(`{"event":"operationCallDone"${id}}`);
   }
-  assert.equal(operations.receive("operationBodyDone", '{"operationId":"a","value":[]}'), true);
-  assert.deepEqual(ends.slice(2), ["inaccessible"]);
+  await turns();
+  assert.equal(ledger.ends.length, 2);
+  const [id] = [...node.follows].flatMap(({ operations }) => [...operations.keys()]);
+  node.notifyAll(`{"event":"operationBodyDone","operationId":"${id}","value":[]}`);
+  await until(() => ledger.ends.length > 2);
+  assert.deepEqual(ledger.ends.slice(2), ["inaccessible"]);
+  ledger.start("0x06");
+  await until(() => node.count("call") === 4);
 });
