@@ -11,8 +11,8 @@ import type {
 } from "sluice-gateway/services";
 import { testTools } from "../../../plugins/contracts/testing.ts";
 import platformTools from "../../../plugins/tools/platform-tools/index.ts";
-import { caller, startCatalogue } from "./tool-catalogue/fixture.ts";
-import { fakeHost, noNetworks } from "../fakes.ts";
+import { caller } from "./tool-catalogue/fixture.ts";
+import { fakeHost } from "../fakes.ts";
 
 const classic: ModelEntry = {
   network: "confidential-classic",
@@ -62,16 +62,14 @@ describe("platform_listModels", () => {
 
   it("lists models of all networks, or of one", async () => {
     const asked: (string | undefined)[] = [];
-    const networks: Networks = {
-      ...noNetworks,
+    const networks: Partial<Networks> = {
       models(network) {
         asked.push(network);
         return [classic];
       },
     };
-    const hooks = await platformTools.start({}, fakeHost({}, { networks }));
-    const { call } = await startCatalogue({ platform: hooks });
-    const all = await call("platform_listModels", {}, able());
+    await using tested = await testTools(platformTools, { services: { networks } });
+    const all = await tested.catalogue.call("platform_listModels", {}, able());
     assert.deepEqual(contentOf(all), [
       {
         network: "confidential-classic",
@@ -82,7 +80,7 @@ describe("platform_listModels", () => {
         cachedPriceCUMilli: 1,
       },
     ]);
-    await call("platform_listModels", { network: "confidential-alpha" }, able());
+    await tested.catalogue.call("platform_listModels", { network: "confidential-alpha" }, able());
     assert.deepEqual(asked, [undefined, "confidential-alpha"]);
   });
 });
