@@ -56,11 +56,11 @@ for (const threads of [1, 3]) {
   test(
     `random exchanges with server.threads ${threads} cost exactly what the answers of the worker cost`,
     { timeout },
-    () => exchange(threads),
+    () => judgeRun(threads),
   );
 }
 
-async function exchange(threads: number): Promise<void> {
+async function judgeRun(threads: number): Promise<void> {
   const runs = new Map<string, Run>();
   const ended = new Ended();
   await using chat = await startChat({
