@@ -11,7 +11,6 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -19,9 +18,10 @@ import { testStep, type TestedHandler, type TestRequest } from "sluice-gateway/t
 import accessLog from "../../../plugins/edge/access-log/index.ts";
 import { openLines } from "../../../plugins/edge/access-log/line-writer.ts";
 import { startTestGateway } from "../../../plugins/contracts/testing.ts";
-import type { Exchange, Outcome, Reply, SurfaceHooks } from "../../../src/plugin.ts";
+import type { Exchange, Log, Outcome, Reply, SurfaceHooks } from "../../../src/plugin.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
-import { fakeHost } from "../fakes.ts";
+import { silentLog } from "../../test-log.ts";
+import { fakeExchange, fakeHost } from "../fakes.ts";
 import { withDefaults } from "../with-defaults.ts";
 
 type Options = Partial<Parameters<typeof accessLog.start>[0]>;
@@ -152,6 +152,14 @@ test("level omits less severe lines", async (t) => {
   }
 });
 
+const pipeline = (file: string): string => `
+version: 1
+server: { host: 127.0.0.1, port: "\${PORT}", drainDelaySeconds: 0 }
+admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+routes: [{ path: /, methods: [GET, POST], run: [{ access-log: { file: "${file}" } }, { validate: { body: {} } }], to: discovery }]
+`;
+
 test("the default level is that of the gateway", async (t) => {
   for (const [level, expected] of [
     ["warn", [400]],
@@ -159,12 +167,11 @@ test("the default level is that of the gateway", async (t) => {
     ["nonsense", [200, 400]],
   ] as const) {
     const file = join(temporaryFolder(t), "access.log");
-    const { log } = fakeHost();
+    const log: Log = { ...silentLog, level, child: () => log };
     {
-      await using gateway = await startTestGateway({
-        log: { ...log, level },
-        pipeline: pipeline(file),
-      });
+      await using gateway = await startTestGateway({ log, pipeline: pipeline(file) });
+      const metrics = await fetch(`${gateway.adminUrl}/metrics`);
+      assert.match(await metrics.text(), /^sluice_access_log_lost_total 0$/m);
       for (const body of ["{}", "{"]) await fetch(gateway.url, { method: "POST", body });
     }
     assert.deepEqual(
@@ -238,27 +245,21 @@ test("a renamed file is created again, and every line is in exactly one of the t
   );
 });
 
-const pipeline = (file: string): string => `
-version: 1
-server: { host: 127.0.0.1, port: "\${PORT}", drainDelaySeconds: 0 }
-admin: { host: 127.0.0.1, port: "\${ADMIN_PORT}" }
-store: { data: "\${DATA_DIR}" }
-routes: [{ path: /, methods: [GET, POST], run: [{ access-log: { file: "${file}" } }, { validate: { body: {} } }], to: discovery }]
-`;
-
-test("the line of a client that has left still contains its address, and no line is lost", async (t) => {
+test("the line of a client that has left still contains its address", async (t) => {
   const file = join(temporaryFolder(t), "access.log");
-  {
-    await using gateway = await startTestGateway({ pipeline: pipeline(file) });
-    const metrics = await fetch(`${gateway.adminUrl}/metrics`);
-    assert.match(await metrics.text(), /^sluice_access_log_lost_total 0$/m);
-    const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
-    socket.write("POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n");
-    await once(socket, "data");
-    socket.destroy();
-  }
-  const [line] = read(file);
-  assert.deepEqual([line?.["outcome"], line?.["address"]], ["clientLeft", "127.0.0.1"]);
+  const hooks = await accessLog.start(withDefaults(accessLog, { file }), fakeHost());
+  // A fake, because other parts of a gateway may have read the address earlier.
+  const x = fakeExchange();
+  let connected = true;
+  const remembered: { address?: string } = {};
+  Object.defineProperty(x.request, "address", {
+    get: () => (remembered.address ??= connected ? "192.0.2.9" : ""),
+  });
+  await hooks.requestHeaders?.(x);
+  connected = false;
+  hooks.settled?.(x, "clientLeft");
+  await hooks.stop?.();
+  assert.equal(read(file)[0]?.["address"], "192.0.2.9");
 });
 
 test("an existing file is appended to; a new one is not readable by everybody", async (t) => {
