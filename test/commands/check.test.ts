@@ -1,3 +1,4 @@
+/** The output and the exit code of `sluice check`. */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+/** Tests of the order and the text of faults, and of the remedies of all codes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fault, orderFaults, shownPath, type Position } from "../../src/config/fault.ts";

@@ -1,3 +1,4 @@
+/** The listener of a gateway with one surface: routing, malformed HTTP, draining; and the parser of X-Forwarded-For. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

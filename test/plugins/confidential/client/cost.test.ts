@@ -1,3 +1,4 @@
+/** Tests of the algorithm that computes the cost of a report, and of the parser of prices. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** A worker, reached over its WebSocket and its status document. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as dial } from "node:net";

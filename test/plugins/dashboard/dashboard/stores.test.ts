@@ -1,4 +1,4 @@
-/** Tests how the dashboard shows stores and gateways that do not answer. */
+/** Tests of the reader of the states of stores, for stores and gateways that do not answer. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+/** Tests of the algorithm of the token bucket, against its definition in exact integers. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
