@@ -70,7 +70,7 @@ function read(file: string): readonly Line[] {
 
 const withStatus = (status: number): TestRequest => ({ headers: { "x-status": String(status) } });
 
-test("a line contains the caller, the request, the outcome, the duration and the cost", async (t) => {
+test("a line contains the caller, the request, the outcome, the duration and the cost", async () => {
   const clock = manualClock();
   const arrivedAt = clock.now();
   await using step = await testStep(accessLog, {

@@ -70,7 +70,7 @@ export async function openReceiver(): Promise<Receiver> {
       return posts;
     },
     answerWith: (next) => (status = next),
-    hold: (until) => (gate = until),
+    hold: (until) => void (gate = until),
     async posted(count) {
       while (posts < count) {
         await new Promise<void>((resolve) => {
