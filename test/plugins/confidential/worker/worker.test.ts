@@ -79,14 +79,6 @@ describe("a worker", () => {
     await left;
   });
 
-  test("stops the model when the client leaves", async (t) => {
-    const { begun, wire } = await askedOfHeldModel(t);
-    const response = await begun;
-    const left = once(response, "close");
-    wire.webSocket.terminate();
-    await left;
-  });
-
   test("reports a failure of the model without the model's text", async (t) => {
     const upstream = await startScriptedModel(t, (_, response) => {
       response.writeHead(400, { "content-type": "application/json" });
