@@ -277,7 +277,7 @@ function authority(host: string, port: number): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-export function countBuild(metrics: Metrics): void {
+function countBuild(metrics: Metrics): void {
   metrics
     .gauge(
       "sluice_build_info",

@@ -1,3 +1,4 @@
+/** Tests of the parser of lists of addresses and CIDR blocks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addressList, isAddressBlock } from "../../src/base/address-list.ts";

@@ -1,3 +1,4 @@
+/** Tests of the algorithm that maps an address to the key of its network. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addressKey } from "sluice-gateway/internal/http";

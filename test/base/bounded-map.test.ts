@@ -1,3 +1,4 @@
+/** Tests of the data structure that drops the least recently used entry. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BoundedMap } from "../../src/base/bounded-map.ts";

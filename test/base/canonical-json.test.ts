@@ -1,3 +1,4 @@
+/** Tests of the codec of canonical JSON. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";

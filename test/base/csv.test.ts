@@ -1,3 +1,4 @@
+/** Tests of the codec of CSV lines. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csvLine } from "../../src/base/csv.ts";

@@ -1,3 +1,4 @@
+/** Tests of the scanner that counts members and levels of JSON without parsing it. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as fc from "fast-check";

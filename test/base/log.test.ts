@@ -1,3 +1,4 @@
+/** Tests of the format of log lines, and of the algorithm that removes secrets from them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";

@@ -1,3 +1,4 @@
+/** Tests of the registry of metrics and of its text format, which a scraper parses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../src/base/metrics.ts";

@@ -1,3 +1,4 @@
+/** Tests that the source names the modules of threads in a form that the build can find. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";

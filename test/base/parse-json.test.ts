@@ -1,3 +1,4 @@
+/** Tests of the JSON parser that avoids the names which V8 misreads. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { parseJson } from "../../src/base/parse-json.ts";

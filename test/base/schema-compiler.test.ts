@@ -1,3 +1,4 @@
+/** Tests of the compiler of JSON Schemas, whose validators the build records. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { draft2020 } from "../../src/base/json-schema.ts";

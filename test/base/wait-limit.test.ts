@@ -1,3 +1,4 @@
+/** Tests of the state machine of waits with a limit, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";

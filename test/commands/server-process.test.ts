@@ -1,3 +1,4 @@
+/** The process of `sluice start` replaces itself once, to run with settings for malloc and the heap. */
 import assert from "node:assert/strict";
 import { execFile, spawn, type StdioOptions } from "node:child_process";
 import { text } from "node:stream/consumers";

@@ -1,3 +1,4 @@
+/** `sluice store` on a real PostgreSQL, and without one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { storeCommand } from "../../src/commands/store.ts";

@@ -1,3 +1,4 @@
+/** Tests of the parser of placeholders for environment variables. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

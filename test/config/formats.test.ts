@@ -1,4 +1,4 @@
-/** Tests the formats of pipeline.yaml that accept only a part of a larger form. */
+/** Tests of the parsers of those formats of pipeline.yaml that accept only a part of a larger form. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formats } from "../../src/config/formats.ts";

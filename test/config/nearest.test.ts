@@ -1,3 +1,4 @@
+/** Tests of the algorithm that suggests the most similar name. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** Tests of the algorithm that proves the order of steps, against a model that runs every exchange. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** Tests of the algorithms that compare path patterns and conditions, against random requests. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

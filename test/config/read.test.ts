@@ -1,3 +1,4 @@
+/** Tests of the parser of pipeline.yaml: defaults, conversions, and positions of faults. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";

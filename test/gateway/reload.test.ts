@@ -1,4 +1,4 @@
-/** The reloader by itself: which calls share a reload, and what happens if it cannot watch files. */
+/** The reloads of a running gateway: which calls share a reload, and what happens if it cannot watch files. */
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import fs, { writeFileSync } from "node:fs";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
+import { version } from "../../src/base/version.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { startAdmin } from "../../src/http/admin.ts";
 import { defineService } from "../../src/plugin.ts";
@@ -55,7 +56,10 @@ test("/metrics is the metrics in Prometheus's text format", async () => {
   const response = await fetch(`${url}/metrics`);
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-  assert.match(await response.text(), /^acme_things_total 3$/m);
+  const lines = (await response.text()).split("\n");
+  assert.ok(lines.includes("acme_things_total 3"));
+  const build = `version="${version}",node="${process.versions.node}"`;
+  assert.ok(lines.includes(`sluice_build_info{${build}} 1`));
 });
 
 test("/pipelines contains the current pipeline", async () => {

@@ -1,3 +1,4 @@
+/** The listener of a gateway with one surface: routing, malformed HTTP, draining; and the parser of X-Forwarded-For. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -27,27 +28,6 @@ async function readUntil(socket: Socket, wanted: RegExp): Promise<string> {
   }
   return text;
 }
-
-test("unknown paths get 404 and wrong methods 405, both through the unmatched list", async () => {
-  const seen: number[] = [];
-  await using served = await serve([{ path: "/x", methods: ["POST"], surface: hello }], {
-    unmatched: [
-      {
-        name: "watch",
-        requestHeaders: () => {},
-        responseHeaders: (_, head) => void seen.push(head.status),
-      },
-    ],
-  });
-  const missing = await ask(served, "/y");
-  assert.equal(missing.status, 404);
-  assert.equal(JSON.parse(missing.body).error_code, "GATEWAY_NOT_FOUND");
-  const wrong = await ask(served, "/x");
-  assert.equal(wrong.status, 405);
-  assert.equal(wrong.headers.allow, "POST");
-  assert.equal(JSON.parse(wrong.body).error_code, "GATEWAY_INVALID_PARAMS");
-  assert.deepEqual(seen, [404, 405]);
-});
 
 test("a WebSocket handshake on a path that only takes requests gets 426 instead of 405", async () => {
   await using served = await serve([{ path: "/x", methods: ["POST"], surface: hello }]);

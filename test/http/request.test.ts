@@ -1,4 +1,4 @@
-/** Single requests to servers that answer wrongly. */
+/** Tests of the protocol of single requests, with servers that answer wrongly. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";

@@ -1,3 +1,4 @@
+/** TLS of the public listener, and the state machine that replaces certificates, with a manual clock. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { rmSync, writeFileSync } from "node:fs";

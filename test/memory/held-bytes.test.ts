@@ -1,4 +1,4 @@
-/** One bound for what clients make the gateway hold. */
+/** Tests of the algorithm that bounds what clients make the gateway hold, in one thread and in several. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";

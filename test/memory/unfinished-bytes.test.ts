@@ -1,3 +1,4 @@
+/** Tests of the algorithms that limit the memory and the arrival rate of unfinished requests. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ArrivalRate } from "../../src/http/arrival-rate.ts";

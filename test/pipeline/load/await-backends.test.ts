@@ -1,4 +1,4 @@
-/** Tests of the wait for services that do not know yet whether they can serve, with a manual clock. */
+/** Tests of the state machine that waits until services know whether they can serve, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { awaitBackends } from "../../../src/pipeline/load/generation.ts";

@@ -1,3 +1,4 @@
+/** Plugins with deprecated hooks start, and the log warns. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { deprecations, type Deprecation } from "../../../src/contract/version.ts";

@@ -1,3 +1,4 @@
+/** Tests of the parser that removes an API key from a path. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { credentialRemover } from "../../../src/pipeline/load/path-credential.ts";

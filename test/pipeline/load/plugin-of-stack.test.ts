@@ -1,3 +1,4 @@
+/** Tests of the parser that finds the plugin of a stack trace. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { pluginOfStack } from "../../../src/pipeline/load/plugin-of-stack.ts";

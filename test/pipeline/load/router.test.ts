@@ -1,3 +1,4 @@
+/** Tests of the algorithm that matches a path and a method to a route. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompiledRoute } from "../../../src/pipeline/run/compile.ts";

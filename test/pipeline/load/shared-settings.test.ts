@@ -1,4 +1,4 @@
-/** The digests of the settings that must be equal on all gateways with one database. */
+/** Tests of the algorithm of the digests of settings that must be equal on all gateways with one database. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "../../../src/config/read.ts";

@@ -1,4 +1,4 @@
-/** The hook runner: which hooks run, with which arguments, and what it records about them. */
+/** Plugins of a test in a pipeline: which hooks run, with which arguments, and what is recorded about them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/base/metrics.ts";

@@ -1,3 +1,4 @@
+/** An exchange through a pipeline of the test: the order of its hooks, bodies, streams, and every way to end. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { once } from "node:events";

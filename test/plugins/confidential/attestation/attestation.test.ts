@@ -1,4 +1,4 @@
-/** Quotes of the service `attestation`, and how it chooses and limits its providers, with fake drivers of the kernel. */
+/** Quotes of the service `attestation`, and the algorithm that chooses and limits its providers, with fake drivers. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, describe, test } from "node:test";

@@ -1,3 +1,4 @@
+/** The modules and packages that the client of the encrypted stream imports. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bundleClient } from "./bundle.ts";

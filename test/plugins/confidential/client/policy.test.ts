@@ -1,3 +1,4 @@
+/** What a client accepts if it pins the key of the policy, before it opens a connection. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** Sessions of the client with a scripted server: requests, answers, handshakes, and every way to end. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";

@@ -1,3 +1,4 @@
+/** `sluice connect`: what it prints, serves and refuses. */
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";

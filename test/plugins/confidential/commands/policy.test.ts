@@ -1,3 +1,4 @@
+/** `sluice policy`, and the documents that gateways and clients accept from it. */
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";

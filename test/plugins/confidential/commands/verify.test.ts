@@ -1,3 +1,4 @@
+/** `sluice verify`: the checks that it prints, and its exit codes. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,3 +1,4 @@
+/** `sluice worker`, as a process and as a command. */
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

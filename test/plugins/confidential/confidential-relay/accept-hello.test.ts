@@ -10,9 +10,7 @@ import type { Capability } from "sluice-gateway/services";
 import type { KeySettings } from "../../../../plugins/billing/accounts/account-store.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { evidenceDigest } from "../../../../plugins/confidential/protocol/report-data.ts";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
-import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { greet, openStream, openWire, type Wire } from "./stream-client.ts";
 import { pageOrigin, pipeline, startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
@@ -245,16 +243,6 @@ describe("admission of sessions", () => {
     using third = await stream.open({ evidence: "known", known: [`sha256:${"0".repeat(64)}`] });
     assert.deepEqual(third.attestation.evidence, first.attestation.evidence);
     assert.ok(JSON.stringify(second.attestationJson).length < 1_500);
-  });
-
-  it("signs its policy with a key that does not change", async () => {
-    const answer = await stream.get("/.well-known/confidential-policy.json", stream.gateway.key);
-    const document = (await answer.json()) as { key: string };
-    const key = fromBase64Url(document.key);
-    assert.ok(key !== undefined);
-    const policy = await readPolicyDocument(nodeSuite, document, { key, now: Date.now() });
-    assert.ok(typeof policy === "object", JSON.stringify(policy));
-    assert.equal(policy.networks["alpha"]?.termination, "worker");
   });
 });
 

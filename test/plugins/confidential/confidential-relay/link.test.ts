@@ -1,5 +1,6 @@
 /**
- * The link to a worker's enclave while it has no listener: the worker is not trusted until its evidence is verified.
+ * Tests of the state machine of the link to a worker's enclave, with a scripted worker. The worker is not trusted until
+ * its evidence is verified, so the link may have no listener yet.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,62 +1,72 @@
 /** The policy document that a gateway signs itself. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
-import { readPolicy } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import {
-  createPolicy,
-  policySigner,
-} from "../../../../plugins/confidential/confidential-relay/policy.ts";
+import { test, type TestContext } from "node:test";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";
-import type { VerificationPolicy } from "../../../../plugins/confidential/verify/policy.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
-import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
 
 const hourMs = 3_600_000;
 
-async function serialAt(policy: ReturnType<typeof createPolicy>): Promise<unknown> {
-  const bytes = fromBase64Url((await policy()).policy) ?? new Uint8Array();
-  // The document's own bytes.
-  return (JSON.parse(Buffer.from(bytes).toString()) as { serial: unknown }).serial;
+const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+secret: a secret of these gateways
+networks:
+  alpha:
+    kind: enclave
+    url: http://127.0.0.1:9
+    evidence:
+      kind: hardware
+      image_hashes: [${"a".repeat(64)}]
+      sev_snp: { min_tcb: { Genoa: { snp: 27 } }, require_crl: true }
+routes:
+  - { path: /policy, run: [], to: { confidential: { do: policy } } }
+`;
+
+/** Starts a gateway at this time. Returns its clock and a function that reads its document. */
+async function start(t: TestContext, at: number) {
+  const clock = manualClock(at);
+  const gateway = await startTestGateway({ pipeline, clock });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  const read = async () => {
+    const document = await (await fetch(`${gateway.url}/policy`)).json();
+    // The shape of a signed document.
+    const { key: text } = document as { key: string };
+    const key = fromBase64Url(text);
+    assert.ok(key !== undefined);
+    const content = await readPolicyDocument(nodeSuite, document, { key, now: clock.now() });
+    assert.ok(typeof content !== "string", JSON.stringify(content));
+    return { key: text, ...content };
+  };
+  return { clock, read };
 }
 
-test("replicas that started at different times serve the same serial, which increases every hour", async () => {
+test("replicas that started at different times serve the same serial, which increases every hour", async (t) => {
   const begun = Date.UTC(2026, 10, 21, 8);
-  const started = (ms: number): [ManualClock, ReturnType<typeof createPolicy>] => {
-    const clock = manualClock(begun + ms);
-    return [clock, createPolicy([], policySigner(createSeal("secret")), clock)];
-  };
-  const replicas = [started(1_000), started(hourMs - 60_000)];
-  for (const [, policy] of replicas) assert.equal(await serialAt(policy), begun / 1000);
-  for (const [clock, policy] of replicas) {
-    clock.advance(begun + hourMs - clock.now());
-    assert.equal(await serialAt(policy), (begun + hourMs) / 1000);
-  }
+  const first = await start(t, begun + 1_000);
+  const last = await start(t, begun + hourMs - 500);
+  for (const { read } of [first, last]) assert.equal((await read()).serial, begun / 1000);
+  last.clock.advance(500);
+  assert.equal((await last.read()).serial, (begun + hourMs) / 1000);
 });
 
-test("the document repeats what pipeline.yaml requires of SEV-SNP evidence", async () => {
-  const evidence: VerificationPolicy = {
-    imageHashes: ["a".repeat(64)],
-    sevSnp: { minTcb: { Genoa: { snp: 27 } }, requireCrl: true },
-  };
-  const network = { name: "alpha", evidence };
-  const document = await createPolicy(
-    [network],
-    policySigner(createSeal("secret")),
-    manualClock(0),
-  )();
-  const bytes = Buffer.from(document.policy, "base64url");
-  const read = readPolicy(JSON.parse(bytes.toString()));
-  assert.ok(typeof read !== "string", JSON.stringify(read));
-  assert.deepEqual(read.networks["alpha"]?.worker?.sev_snp, {
+test("the document repeats what pipeline.yaml requires of SEV-SNP evidence, and its key never changes, because clients have pinned it", async (t) => {
+  const { read } = await start(t, Date.UTC(2026, 10, 21, 8));
+  const { key, networks } = await read();
+  assert.equal(networks["alpha"]?.termination, "worker");
+  assert.deepEqual(networks["alpha"].worker?.sev_snp, {
     min_tcb: { Genoa: { snp: 27 } },
     require_crl: true,
   });
-  // The gateway itself verifies under the same conditions as the clients of its document.
-  assert.deepEqual(policyOf(evidence)(undefined).sevSnp, evidence.sevSnp);
+  assert.equal(key, "AMKUrLYEVXgsJsTWqz9kWzOluAMquEhvzp_S35DyS-M");
 });
 
-test("the policy key of a secret never changes, because clients have pinned it", async () => {
-  const { key } = await createPolicy([], policySigner(createSeal("secret")), manualClock(0))();
-  assert.equal(key, "m8l3FLtlsBkMz78S4GVxsUeF0ERaqfQuq_-jnrzRMzo");
+test("the gateway itself verifies under the same conditions as the clients of its document", () => {
+  const evidence = { imageHashes: ["a".repeat(64)], sevSnp: { requireCrl: true } };
+  assert.deepEqual(policyOf(evidence)(undefined), evidence);
 });

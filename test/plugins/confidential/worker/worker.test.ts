@@ -1,3 +1,4 @@
+/** A worker, reached over its WebSocket and its status document. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as dial } from "node:net";
@@ -75,14 +76,6 @@ describe("a worker", () => {
     assert.equal(final.finish_reason, "cancel");
     assert.equal(report.finish, "cancel");
     assert.equal(report.tokens.completion, 1);
-    await left;
-  });
-
-  test("stops the model when the client leaves", async (t) => {
-    const { begun, wire } = await askedOfHeldModel(t);
-    const response = await begun;
-    const left = once(response, "close");
-    wire.webSocket.terminate();
     await left;
   });
 

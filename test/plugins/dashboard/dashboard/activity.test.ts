@@ -1,3 +1,4 @@
+/** Tests of the state machine of the view Live: which exchanges and groups it keeps. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Activity, keptExchanges } from "../../../../plugins/dashboard/dashboard/activity.ts";

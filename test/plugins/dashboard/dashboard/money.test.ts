@@ -1,3 +1,4 @@
+/** Tests of the arithmetic of milli-CU and US dollars. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -1,3 +1,4 @@
+/** Tests of the algorithm that compares two files, and of the parser that masks secrets. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compare, maskSecrets } from "../../../../plugins/dashboard/dashboard/pipeline-file.ts";

@@ -56,7 +56,13 @@ test("the running file is compared with the file on disk, without the values of 
 test("the stores of a gateway alone are the databases in its data folder", async () => {
   await using gateway = await startWatched();
   const cookie = await signIn(gateway, gateway.key);
+  const damaged = "not a database, only a text".repeat(100);
+  await writeFile(join(gateway.folder, "data", "damaged.db"), damaged);
+  await writeFile(join(gateway.folder, "data", "other.txt"), "");
   const { body } = await ask(gateway, "stores", { cookie });
+  const at = body.stores.findIndex(({ name }: { name: string }) => name === "damaged.db");
+  const [{ up: isUp, problem }] = body.stores.splice(at, 1);
+  assert.deepEqual([isUp, problem], [false, "ERR_SQLITE_ERROR"]);
   const names = body.stores.map(({ name }: { name: string }) => name);
   for (const name of ["charges.db", "state.db"]) assert.ok(names.includes(name), name);
   for (const { kind, up, schema_version: version, bytes } of body.stores) {

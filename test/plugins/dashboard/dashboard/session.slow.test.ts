@@ -1,3 +1,4 @@
+/** The page of the dashboard, its sessions, and the requests that it refuses. */
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:http";

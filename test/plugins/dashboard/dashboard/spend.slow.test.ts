@@ -1,3 +1,4 @@
+/** Reports of usage and spend, as the dashboard reads them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../../../src/testing/clock.ts";

@@ -1,13 +1,9 @@
-/** Tests how the dashboard shows stores and gateways that do not answer. */
+/** Tests of the readers of shared stores and of other gateways, which do not answer. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import { storeStates } from "../../../../plugins/dashboard/dashboard/stores.ts";
 import type { Postgres, Redis, Store, Replicas } from "../../../../src/plugin.ts";
 import { noSql } from "../../../../src/store/sql/no-sql.ts";
-import { openDatabase } from "../../../../src/store/sqlite.ts";
 import { noSession } from "../../../../src/store/session.ts";
 import { askAllGateways } from "../../../../plugins/dashboard/dashboard/other-gateways.ts";
 import { keptLog } from "../../../test-log.ts";
@@ -20,25 +16,6 @@ const none: Store = {
   redis: undefined,
   replicas: undefined,
 };
-
-test("the databases of the data folder have their schema version and their size", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "sluice-stores-"));
-  try {
-    openDatabase(join(folder, "one.db"), ["CREATE TABLE a (b)", "CREATE TABLE c (d)"]).close();
-    await writeFile(join(folder, "two.db"), "not a database, only a text".repeat(100));
-    await writeFile(join(folder, "gateway.lock"), "");
-    const [one, two, ...others] = await storeStates({ ...none, folder });
-    assert.deepEqual(
-      [one?.kind, one?.name, one?.up, one?.schema_version],
-      ["SQLite", "one.db", true, 2],
-    );
-    assert.ok((one?.bytes ?? 0) > 0);
-    assert.deepEqual([two?.name, two?.up, two?.problem], ["two.db", false, "ERR_SQLITE_ERROR"]);
-    assert.deepEqual(others, []);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-});
 
 test("without a data folder, only the shared stores are shown", async () => {
   assert.deepEqual(await storeStates(none), []);

@@ -1,3 +1,4 @@
+/** Tests of the algorithm that combines documented parts, and of the surface that serves the document and its page. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { documentOf, type OpenApiDocument } from "../../../../plugins/edge/openapi/document.ts";

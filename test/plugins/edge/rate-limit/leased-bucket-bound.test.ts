@@ -1,3 +1,4 @@
+/** Tests of the protocol of leased buckets in simulated time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

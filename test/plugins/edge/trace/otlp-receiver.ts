@@ -38,6 +38,8 @@ export interface Receiver extends AsyncDisposable {
   readonly posts: number;
   /** Answers the next posts with this status. */
   answerWith(status: number): void;
+  /** Answers the next posts when the promise has resolved. */
+  hold(until: Promise<void>): void;
   /** Resolves when this number of posts has been answered. */
   posted(count: number): Promise<void>;
 }
@@ -46,9 +48,11 @@ export async function openReceiver(): Promise<Receiver> {
   const spans: ReceivedSpan[] = [];
   let status = 200;
   let posts = 0;
+  let gate = Promise.resolve();
   let wake = (): void => {};
   const server = createServer((req, res) => {
-    void bodyOf(req).then((body) => {
+    void bodyOf(req).then(async (body) => {
+      await gate;
       posts++;
       if (status === 200) spans.push(...readRequest(body));
       res.writeHead(status).end();
@@ -66,6 +70,7 @@ export async function openReceiver(): Promise<Receiver> {
       return posts;
     },
     answerWith: (next) => (status = next),
+    hold: (until) => void (gate = until),
     async posted(count) {
       while (posts < count) {
         await new Promise<void>((resolve) => {

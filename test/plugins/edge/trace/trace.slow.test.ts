@@ -4,9 +4,6 @@ import { readFileSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import traceStep from "../../../../plugins/edge/trace/index.ts";
-import { createMetrics } from "../../../../src/base/metrics.ts";
-import type { StepHooks } from "../../../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import {
   deadPort,
@@ -16,7 +13,6 @@ import {
   type Upstream,
 } from "../../../http/forwarding-gateway.ts";
 import { stateless } from "../../../e2e/mcp-gateway.ts";
-import { fakeExchange, fakeHost } from "../../fakes.ts";
 import {
   environment,
   one,
@@ -501,35 +497,21 @@ test("a collector that refuses is logged once per outage and counted, and reques
   );
 });
 
-/** An exchange that ends at once. */
-function exchange(hooks: StepHooks): void {
-  const x = fakeExchange();
-  const state = hooks.createState?.(x);
-  void hooks.requestHeaders?.(x, state);
-  hooks.settled?.(x, "complete", state);
-}
-
 test("spans beyond the queue are dropped and counted", async (t) => {
-  await using receiver = await openReceiver();
-  environment(t, {
-    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-    OTEL_BSP_MAX_QUEUE_SIZE: "3",
-    OTEL_BSP_SCHEDULE_DELAY: "2000000",
-  });
-  const metrics = createMetrics();
-  const hooks = await traceStep.start({}, fakeHost({ metrics }));
-  // Three are sent at once as a full batch, and three fit into the queue.
-  for (let count = 0; count < 8; count++) exchange(hooks);
-  await hooks.stop?.();
-  assert.equal(receiver.spans.length, 6);
-  const text = await metrics.render();
-  assert.match(text, /^sluice_trace_spans_total\{result="exported"\} 6$/m);
-  assert.match(text, /^sluice_trace_spans_total\{result="dropped"\} 2$/m);
+  const env = { OTEL_BSP_MAX_QUEUE_SIZE: "3", OTEL_BSP_SCHEDULE_DELAY: "2000000" };
+  const act = async ({ gateway, receiver }: Scene): Promise<void> => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    receiver.hold(promise);
+    // Three are sent at once as a full batch, and three fit into the queue.
+    for (let count = 0; count < 8; count++) await (await fetch(`${gateway.url}/no`)).arrayBuffer();
+    assert.equal((await spanCounts(gateway))["dropped"], 2);
+    resolve();
+  };
+  assert.equal((await traced(t, await deadPort(), act, env)).length, 6);
 });
 
-test("without the variables, the step has no hooks and the client's trace is forwarded unchanged", async (t) => {
+test("without the variables, there are no spans and the client's trace is forwarded unchanged", async (t) => {
   environment(t, {});
-  assert.deepEqual(await traceStep.start({}, fakeHost()), {});
   await using upstream = await httpUpstream(mirror);
   await using gateway = await startTestGateway({ pipeline: pipelineTo(upstream.port) });
   const headers = { traceparent: sampled, tracestate: "rojo=1" };

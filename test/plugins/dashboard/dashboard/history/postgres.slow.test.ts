@@ -1,4 +1,4 @@
-/** The health over time of several gateways on one PostgreSQL. */
+/** Tests of the state machine of the health over time while PostgreSQL does not answer. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { HistoryRecorder } from "../../../../../plugins/dashboard/dashboard/history/recorder.ts";

@@ -1,3 +1,4 @@
+/** Tests of the algorithms of the health over time: percentiles, pruning, and the bound on names. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

@@ -1,3 +1,4 @@
+/** The health over time, as the dashboard reads it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../../../../src/testing/clock.ts";

@@ -1,4 +1,4 @@
-/** The requests to a provider with an https issuer. The test sends them to a scripted provider without TLS. */
+/** Tests of the protocol with an OpenID provider that has an https issuer, with a scripted provider without TLS. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

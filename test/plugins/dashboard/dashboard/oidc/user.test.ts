@@ -1,4 +1,4 @@
-/** The mapping of claims to users and roles. */
+/** Tests of the parser of claims, which maps them to users and roles. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
