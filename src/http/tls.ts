@@ -105,9 +105,8 @@ export function tlsMetrics(metrics: Metrics) {
 }
 
 /**
- * Uses new files for new connections. If they cannot be used, or if they would replace a valid certificate by one that
- * is not valid now, the listener keeps the certificate that it has, and the log says why, once per change. Logs when the
- * certificate in use expires soon, and when it has expired.
+ * Uses new files for new connections. Keeps the current certificate if the new files are unusable, or not valid while
+ * the current one is. Logs the reason once per change. Logs when the certificate in use expires soon, and when it has expired.
  */
 export function followTls(
   server: Pick<Server, "setSecureContext">,
