@@ -4,7 +4,7 @@
  * calls to the main thread.
  */
 import type { Log, Threads } from "sluice-gateway/plugin";
-import { guarded } from "sluice-gateway/internal/toolkit";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import type { CreditLedger, PostReply, PostRequest } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import type { LocalLink } from "./local-link.ts";
@@ -114,6 +114,6 @@ export function serveLedger(
       return result;
     }),
   );
-  stack.use(threads.onEnded(guarded(end, failed)));
+  stack.use(threads.onEnded((index) => void runGuarded(end, failed, index)));
   return stack;
 }

@@ -75,7 +75,8 @@ export class KeptParts {
 
   /**
    * Closes every part that is still open, the last opened first, each within the limit of `closer`. Called when
-   * the gateway stops. Exchanges that never end hold their services, and `release` waits without a limit. Rejects with an AggregateError of what the parts threw.
+   * the gateway stops. Exchanges that never end hold their services, and `release` waits without a limit. Rejects with
+   * an AggregateError of what the parts threw.
    */
   async close(closer: Closer): Promise<void> {
     for (const parts of this.#parts.values()) parts.clear();
