@@ -8,6 +8,7 @@ import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
 import { keepCompiledCode } from "./keep-compiled-code.ts";
+import { errorCode } from "./base/error-code.ts";
 
 /**
  * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
@@ -118,19 +119,14 @@ function loadEnvFile(file: string): void {
   try {
     process.loadEnvFile(file);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error)) throw error;
-    throw new UsageError(`--env-file: cannot read "${file}" (${String(error.code)})`);
+    const code = errorCode(error);
+    if (code === undefined) throw error;
+    throw new UsageError(`--env-file: cannot read "${file}" (${code})`);
   }
 }
 
 function isUsageError(error: unknown): error is Error {
-  if (error instanceof UsageError) return true;
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    typeof error.code === "string" &&
-    error.code.startsWith("ERR_PARSE_ARGS")
-  );
+  return error instanceof UsageError || errorCode(error)?.startsWith("ERR_PARSE_ARGS") === true;
 }
 
 async function overview(): Promise<string> {

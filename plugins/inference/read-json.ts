@@ -3,24 +3,15 @@ import {
   isObject,
   jsonExcess,
   parseBoundedJson,
-  parseJson,
+  parseOrUndefined,
   spaceEnd,
   stringEnd,
   valueEnd,
 } from "sluice-gateway/internal/toolkit";
 
-/** Returns undefined if the text is not JSON. */
-export function readJson(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns undefined if the text is not a JSON object. */
 export function readObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  const value = readJson(text);
+  const value = parseOrUndefined(text);
   return isObject(value) ? value : undefined;
 }
 

@@ -20,6 +20,16 @@ export function parseJson(text: string): unknown {
   return parseBoundedJson(text);
 }
 
+/** Like `parseJson`, but returns undefined instead of throwing, and if there is no text. */
+export function parseOrUndefined(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Like the argument of JSON.parse. `source`: the text of a number, string, boolean or null. */
 export type Reviver = (
   name: string,

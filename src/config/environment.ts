@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { nearest } from "./nearest.ts";
+import { errorCode } from "../base/error-code.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -107,7 +108,7 @@ function readSecret(
     const value = new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "");
     return value === "" ? failed(`"${file}" is empty`) : { value, given: true };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unreadable";
+    const code = errorCode(error) ?? "unreadable";
     return failed(
       code === "ERR_ENCODING_INVALID_ENCODED_DATA"
         ? `"${file}" is not UTF-8 text`

@@ -6,6 +6,7 @@ import { fault, type Fault } from "./fault.ts";
 import type { SectionOwner } from "./sections.ts";
 import { shapeConfig } from "./shape.ts";
 import { readYaml } from "./yaml.ts";
+import { errorCode } from "../base/error-code.ts";
 
 export interface ParsedConfig {
   /**
@@ -29,7 +30,7 @@ export async function readConfig(
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    const code = errorCode(error) ?? "unknown";
     const at = { file, line: 1, col: 1 };
     const found =
       code === "ENOENT"

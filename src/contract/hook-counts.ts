@@ -10,7 +10,7 @@ export type HookError = "throw" | "contract";
 export interface HookCounts {
   /**
    * Calls code of the plugin, and counts how long it took and whether it threw. If it returns a promise, the call ends
-   * when the promise settles. Returns what it returns and throws what it throws.
+   * when the promise settles. Returns the result of `run` and rethrows its errors.
    */
   call<Result>(run: () => Result): Result;
   /** Counts a call that has ended after `ms` milliseconds. */

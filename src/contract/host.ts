@@ -29,8 +29,8 @@ export interface Host {
    */
   readonly mode: "enforce" | "shadow";
   /**
-   * True in strict mode (tests and `sluice dev`). What a plugin offers to others then returns a promise wherever its
-   * type allows one, so that a caller that forgets to wait fails at once and not only with another store.
+   * True in strict mode (tests and `sluice dev`). In strict mode, services return promises wherever their types allow
+   * it, so that a missing `await` fails at once.
    */
   readonly strict: boolean;
   readonly log: Log;

@@ -75,7 +75,7 @@ export interface Service<
   readonly fixedSections?: readonly string[];
   /**
    * True if the service runs only in the main thread of a process with several (`server.threads`). In the other threads
-   * it is as if it were not installed.
+   * it is as if it were not installed: plugins that run there must list it under `usesIfInstalled`.
    */
   readonly runsOnce?: boolean;
   /**

@@ -16,13 +16,13 @@ export interface Threads {
   readonly slots: number;
   /**
    * Returns memory that all threads of the process share, full of zeros at first. `name` belongs to one plugin or part of
-   * the core. `bytes` must be the same in all threads.
+   * the core. `bytes` must be the same in all threads. The calling thread waits for the main thread, 10 s at most.
    */
   memory(name: string, bytes: number): SharedArrayBuffer;
   /**
    * Asks another thread, by default the main thread, where `serve` must have been called with the same name. Rejects
-   * with an Error that has the message, the `code` and the `remedy` of the one that the answer rejected with, and with an
-   * Error if the thread ends or does not answer within 10 s.
+   * with a copy of the answer's error (message, `code`, `remedy`), or with an Error if the thread ends or does not answer
+   * within 10 s.
    */
   call(name: string, value: unknown, to?: number): Promise<unknown>;
   /** Answers the calls of other threads, until it is disposed of. Of several with one name, the newest answers. */

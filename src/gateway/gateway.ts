@@ -23,7 +23,7 @@ import { receiveLines } from "./threads/thread-log.ts";
 import { serveThreadList, threadName } from "./threads/thread-replicas.ts";
 import { openHostResources } from "./open-host-resources.ts";
 import { backendsOf, ReadinessWatch } from "../http/readiness.ts";
-import { createReloader, type Reloader } from "./reload.ts";
+import { FileReloader, type Reloader } from "./reload.ts";
 import { StartError } from "../start-error.ts";
 import { version } from "../base/version.ts";
 
@@ -133,7 +133,7 @@ async function assemble(
   const listener = pool ?? (await listen({ ...parts, readiness: ready, observers }));
   stack.defer(() => listener.close(0));
   if (pool !== undefined) metrics.addUp(pool);
-  const reloader = createReloader({
+  const reloader = new FileReloader({
     ...options,
     metrics,
     current: generation,

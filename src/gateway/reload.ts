@@ -48,11 +48,7 @@ interface ReloaderOptions {
   readonly swap: (generation: Generation) => void;
 }
 
-export function createReloader(options: ReloaderOptions): Reloader {
-  return new FileReloader(options);
-}
-
-class FileReloader implements Reloader {
+export class FileReloader implements Reloader {
   readonly reload: Reloader["reload"];
   readonly #options: ReloaderOptions;
   readonly #failed: Gauge;

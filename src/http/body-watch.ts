@@ -34,11 +34,7 @@ const allFull = refuse("GATEWAY_SERVICE_UNAVAILABLE", {
   headers,
 });
 
-export function createBodyWatch(options: BodyWatchOptions): BodyWatch<LiveExchange> & Disposable {
-  return new Watch(options);
-}
-
-class Watch implements BodyWatch<LiveExchange>, Disposable {
+export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
   readonly #options: BodyWatchOptions;
   /** The bodies that are read whole. */
   readonly #kept = new LinkedList<WatchedBody>();
@@ -165,7 +161,7 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   isWhole = false;
   previous: WatchedBody | undefined = undefined;
   next: WatchedBody | undefined = undefined;
-  readonly #watch: Watch;
+  readonly #watch: LiveBodyWatch;
   /** Bytes that the connection had received at the last sweep, and the monotonic time at which they last increased. */
   #seenBytes: number;
   #activeAt: number;
@@ -173,7 +169,7 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   #paceBytes: number;
   #paceAt: number;
 
-  constructor(watch: Watch, x: LiveExchange, now: number) {
+  constructor(watch: LiveBodyWatch, x: LiveExchange, now: number) {
     this.#watch = watch;
     this.exchange = x;
     const { bytesRead } = x.arrival.req.socket;

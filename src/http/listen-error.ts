@@ -1,5 +1,6 @@
 /** The error for an address on which the gateway cannot listen, with a remedy for the operator. */
 import { messageOf } from "../base/message-of.ts";
+import { errorCode } from "../base/error-code.ts";
 
 /** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";
@@ -17,7 +18,7 @@ export class ListenError extends Error {
   readonly code: string;
 
   constructor({ section, host, port }: Address, cause: unknown) {
-    const code = codeOf(cause);
+    const code = errorCode(cause) ?? "";
     const reason = messageOf(cause);
     const where = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     super(`cannot listen on ${where}: ${reasons[code] ?? reason}`, { cause });
@@ -57,8 +58,4 @@ function remedyFor(code: string, section: ListenSection, port: number): string {
     default:
       return "Stop the process that uses the address, or choose another one: `server` and `admin` in pipeline.yaml, PORT and ADMIN_PORT in the environment.";
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

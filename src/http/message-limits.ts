@@ -1,6 +1,6 @@
 /**
- * Limits of the package `ws` on one message. It keeps the parts of a message that has not arrived completely, and each
- * part costs about 120 bytes besides its own, so a message in parts of one byte would take far more memory than is counted.
+ * Limits of the package `ws` on one message. `ws` keeps the parts of an incomplete message at about 120 extra bytes each,
+ * so a message in one-byte parts would take far more memory than is counted.
  */
 
 /** Every client that fragments messages sends longer fragments on average. */

@@ -7,7 +7,7 @@ import { runner } from "../pipeline/run/run.ts";
 import type { Runtime, ExchangeWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import { addressReader, peerReader } from "../message/address.ts";
-import { createBodyWatch } from "./body-watch.ts";
+import { LiveBodyWatch } from "./body-watch.ts";
 import type { HeldBytes } from "../memory/held-bytes.ts";
 import { createReaderWatch } from "./reader-watch.ts";
 
@@ -28,7 +28,7 @@ export interface RuntimeOptions {
 /** Dispose of the result to end its timers. */
 export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Disposable {
   const { server, clock, log, held, observers } = options;
-  const bodyWatch = createBodyWatch({
+  const bodyWatch = new LiveBodyWatch({
     clock,
     metrics: options.metrics,
     idleMs: server.bodyIdleMs,

@@ -5,6 +5,7 @@ import type { Server } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Clock, Log, Metrics } from "../plugin.ts";
 import { messageOf } from "../base/message-of.ts";
+import { errorCode } from "../base/error-code.ts";
 
 /** Absolute paths of files in PEM. */
 export interface TlsFiles {
@@ -41,7 +42,7 @@ export function readTls({ cert, key }: TlsFiles): TlsMaterial {
     const period = { startsAt: validFromDate.getTime(), endsAt: validToDate.getTime() };
     return { ...pair, period };
   } catch (error) {
-    const code = codeOf(error);
+    const code = errorCode(error) ?? messageOf(error);
     const reason =
       code === "ERR_OSSL_X509_KEY_VALUES_MISMATCH" ? "they do not belong together" : code;
     throw new TlsError(`cannot use the certificate ${cert} with the key ${key}: ${reason}`);
@@ -52,13 +53,8 @@ function read(file: string): Buffer {
   try {
     return readFileSync(file);
   } catch (error) {
-    throw new TlsError(`cannot read ${file} (${codeOf(error)})`);
+    throw new TlsError(`cannot read ${file} (${errorCode(error) ?? messageOf(error)})`);
   }
-}
-
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return "code" in error ? String(error.code) : error.message;
 }
 
 /** A certificate is reported if it expires within this time. Automatic renewal is due long before. */
@@ -105,9 +101,9 @@ export function tlsMetrics(metrics: Metrics) {
 }
 
 /**
- * Uses new files for new connections. If they cannot be used, or if they would replace a valid certificate by one that
- * is not valid now, the listener keeps the certificate that it has, and the log says why, once per change. Logs when the
- * certificate in use expires soon, and when it has expired.
+ * Uses new files for new connections. Keeps the current certificate if the new files are unusable, or not valid while
+ * the current one is. Logs the reason once per change. Logs when the certificate in use expires soon, and when it has
+ * expired.
  */
 export function followTls(
   server: Pick<Server, "setSecureContext">,

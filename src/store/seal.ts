@@ -4,6 +4,7 @@ import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:
 import { join } from "node:path";
 import type { Seal } from "../contract/store.ts";
 import { explain, StoreError } from "./store-error.ts";
+import { errorCode } from "../base/error-code.ts";
 
 /** `secret`: the secret of the deployment, which is the same on every replica. */
 export function createSeal(secret: string): Seal {
@@ -68,7 +69,7 @@ function makeSecret(file: string): void {
     writeFileSync(draft, text, { flag: "wx", mode: 0o600, flush: true });
     linkSync(draft, file);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (errorCode(error) !== "EEXIST") throw error;
   } finally {
     rmSync(draft, { force: true });
   }

@@ -1,27 +1,27 @@
-/** The looks of a gateway at its store: one statement every 250 ms for everything that it watches. */
+/** Polls the store: one statement every 250 ms for all watches. */
 import type { Clock } from "../contract/clock.ts";
 import type { Session, Watch } from "../contract/session.ts";
 import type { RunSql, SqlRow } from "../contract/sql.ts";
 
-const lookMs = 250;
+const pollMs = 250;
 
-/** Nothing is looked at. For a dry run and for tests of single plugins. */
+/** Polls nothing. For a dry run and for tests of single plugins. */
 export const noSession: Session = {
   watch: () => ({ [Symbol.dispose]: () => {} }),
   look: () => Promise.resolve(),
 };
 
-/** The looks start with the first watch, and stop with the last one or when the session is disposed of. */
+/** Polling starts with the first watch, and stops with the last one or when the session is disposed of. */
 export function createSession(query: RunSql, clock: Clock): Session & Disposable {
   const watches = new Set<Watch>();
   let statement: string | undefined;
   let timer: Disposable | undefined;
-  /** The look that runs, and the one that follows it. */
+  /** The poll that runs, and the one that follows it. */
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
 
   const run = async (): Promise<void> => {
-    // Calls of the same turn share the look.
+    // Calls of the same turn share the poll.
     await Promise.resolve();
     next = undefined;
     const asked = [...watches];
@@ -41,7 +41,7 @@ export function createSession(query: RunSql, clock: Clock): Session & Disposable
     }
     if (row === undefined) throw failure;
   };
-  const look = (): Promise<void> => {
+  const poll = (): Promise<void> => {
     next ??= (running ?? Promise.resolve())
       .catch(() => {})
       .then(() => {
@@ -61,10 +61,10 @@ export function createSession(query: RunSql, clock: Clock): Session & Disposable
     watch(watch) {
       watches.add(watch);
       statement = undefined;
-      timer ??= clock.every(lookMs, () => void look().catch(() => {}));
+      timer ??= clock.every(pollMs, () => void poll().catch(() => {}));
       return { [Symbol.dispose]: () => remove([watch]) };
     },
-    look,
+    look: poll,
     [Symbol.dispose]: () => remove(watches),
   };
 }

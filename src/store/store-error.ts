@@ -1,5 +1,6 @@
 /** Errors of database files and databases, with a remedy for the operator. */
 import { messageOf } from "../base/message-of.ts";
+import { errorCode } from "../base/error-code.ts";
 
 /** A store that cannot be used. Thrown at start and by commands. A running gateway refuses requests instead. */
 export class StoreError extends Error {
@@ -76,7 +77,7 @@ export function isBusy(error: unknown): boolean {
 export function explain(error: unknown, file: string): StoreError {
   if (error instanceof StoreError) return error;
   const detail = messageOf(error);
-  switch (sqliteCode(error) ?? systemCode(error) ?? "") {
+  switch (sqliteCode(error) ?? errorCode(error) ?? "") {
     case sqlite.busy:
     case sqlite.locked:
       return new StoreError(
@@ -127,9 +128,4 @@ export function explain(error: unknown, file: string): StoreError {
         error,
       );
   }
-}
-
-function systemCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }

@@ -30,8 +30,9 @@ const exported = {
     modelSchema parseDecimal parseTime planNames productHalfUp readTokenPrices setPrincipal spendMembers
     toolFailure toolReport`,
   "internal/toolkit": `
-    BoundedMap andThen canonicalJson csvLine durationMs fragmentPointer guarded integerSchema isAbsent isObject
-    jsonExcess orElse parseBoundedJson parseJson pointerKey runGuarded spaceEnd stableJson stringEnd valueEnd`,
+    BoundedMap andThen canonicalJson csvLine durationMs errorCode fragmentPointer guarded integerSchema isAbsent isObject
+    jsonExcess messageOf orElse parseBoundedJson parseJson parseOrUndefined pointerKey runGuarded spaceEnd stableJson
+    stringEnd valueEnd`,
   client: `
     ConfidentialError connect createClientMemory recomputeCost`,
   "client/proofs": `

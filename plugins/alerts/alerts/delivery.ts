@@ -5,6 +5,7 @@
 import { randomUUID, createHmac } from "node:crypto";
 import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 import type { AlertMetrics } from "./metrics.ts";
 
 export interface DeliveryDeps {
@@ -93,7 +94,7 @@ export class Delivery {
       return statusCode >= 200 && statusCode < 300 ? undefined : `status ${statusCode}`;
     } catch (error) {
       if (late.signal.aborted) return "no answer in time";
-      return error instanceof Error && "code" in error ? String(error.code) : "failed";
+      return errorCode(error) ?? "failed";
     }
   }
 

@@ -59,7 +59,7 @@ export interface LeasedMeterDeps {
 
 const noAnswer: MeterUnavailable = {
   kind: "unavailable",
-  reason: "PostgreSQL, or a gateway that holds the credit, did not answer in time",
+  reason: "the holder of the credit did not answer in time",
 };
 
 export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit"> {

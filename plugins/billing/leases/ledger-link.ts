@@ -1,6 +1,6 @@
 /**
  * Connects a LedgerReplica with its ledger: sends its messages, passes the replies to it, and reports changes of
- * reservations to their owners. Everything here runs on the main thread, so reserving credit is one step.
+ * reservations to their owners. Everything here runs in one thread, so reserving credit is one step.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
@@ -199,7 +199,10 @@ export class LedgerLink implements CreditLink {
     metrics.wentBack.add(counters.wentBack - before.wentBack);
     metrics.fenced.add(counters.fenced - before.fenced);
     if (counters.fenced > before.fenced) {
-      log.warn({}, `${place} had no message from this gateway, and gave its credit to others`);
+      log.warn(
+        {},
+        `${place} had no message from this gateway or thread, and gave its credit to others`,
+      );
     }
     if (counters.wentBack > before.wentBack) {
       log.warn({}, `${place} has lost charges that it had committed: sending them again`);

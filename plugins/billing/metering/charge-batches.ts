@@ -1,6 +1,6 @@
 /**
- * Writes the charges of a gateway that is alone to the journal. The charges of one turn of the event loop share a commit,
- * and so do all that are settled while a commit is in flight. The authority accepts charges when they are on disk.
+ * Writes the charges of one process, with its threads, to the journal. The charges of one turn of the event loop share a
+ * commit, and so do all that are settled while a commit is in flight. The authority accepts charges when they are on disk.
  */
 import { availableParallelism } from "node:os";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -95,7 +95,7 @@ const deferOnOneCoreMs = 2;
 /** Time for which the ends of streams wait for others: nobody notices it at the end of a long answer. */
 const deferMs = 4;
 /** After a commit with more charges, the next ones wait for `deferNextMs`, so that they share a commit. */
-const few = 3;
+const smallBatch = 3;
 const deferNextMs = 1;
 /** They wait no longer when they are as many as this share of the last commit. */
 const fullShare = 0.75;
@@ -197,7 +197,7 @@ export class ChargeBatches {
     this.#next ??= newBatch(this.#deps.clock.monotonic());
     this.#next.posts.push({ request, resolve, reject });
     this.#next.rows += request.charges.length;
-    void this.#commitNext(this.#lastPosted > few ? deferNextMs : 0);
+    void this.#commitNext(this.#lastPosted > smallBatch ? deferNextMs : 0);
     return promise;
   }
 
@@ -210,7 +210,7 @@ export class ChargeBatches {
     if (isAsync) return this.#commitNext(deferMs);
     if (credit.reservations === 0) {
       const expectsMore =
-        this.#lastRows > few && (this.#next?.rows ?? 0) < fullShare * this.#lastRows;
+        this.#lastRows > smallBatch && (this.#next?.rows ?? 0) < fullShare * this.#lastRows;
       return this.#commitNext(isOneCore && expectsMore ? deferNextMs : 0);
     }
     if (mayWait) return this.#commitNext(deferMs);

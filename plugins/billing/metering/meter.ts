@@ -80,7 +80,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
     }
     return open();
   };
-  const serving = threads && serveLedger(threads, ledger, link);
+  const serving = threads && serveLedger(threads, ledger, link, log);
   return new MeterService(options, { link, ledger, time, metrics, reopen, serving });
 }
 

@@ -3,7 +3,8 @@
  * thread that serves holds leased credit, as a gateway does that shares PostgreSQL with others, and its messages are
  * calls to the main thread.
  */
-import type { Threads } from "sluice-gateway/plugin";
+import type { Log, Threads } from "sluice-gateway/plugin";
+import { runGuarded } from "sluice-gateway/internal/toolkit";
 import type { CreditLedger, PostReply, PostRequest } from "../leases/ledger.ts";
 import type { MemoryLedger } from "../leases/memory-ledger.ts";
 import type { LocalLink } from "./local-link.ts";
@@ -42,7 +43,12 @@ interface Writing {
 }
 
 /** Answers the calls of `ledgerOfMain`. Ends the leases of threads that have ended, after their last charges. */
-export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalLink): Disposable {
+export function serveLedger(
+  threads: Threads,
+  ledger: MemoryLedger,
+  link: LocalLink,
+  log: Log,
+): Disposable {
   /** The registrations of each thread, by its index. */
   const registered = new Map<number, number[]>();
   const writing = new Map<number, Writing>();
@@ -83,6 +89,8 @@ export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalL
     post,
     leave: (replica) => ledger.leave(replica),
   };
+  const failed = (err: unknown): void =>
+    log.error({ err }, "the leases of a thread that has ended could not be ended");
   const end = async (index: number): Promise<void> => {
     const replicas = registered.get(index) ?? [];
     registered.delete(index);
@@ -106,6 +114,6 @@ export function serveLedger(threads: Threads, ledger: MemoryLedger, link: LocalL
       return result;
     }),
   );
-  stack.use(threads.onEnded((index) => void end(index)));
+  stack.use(threads.onEnded((index) => void runGuarded(end, failed, index)));
   return stack;
 }

@@ -15,6 +15,7 @@ import {
 import type { Environment } from "sluice-gateway/plugin";
 import { catchFatalErrors, createLog, limitHeapGrowth } from "sluice-gateway/internal/process";
 import type { EvidenceSource } from "sluice-gateway/services";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
@@ -108,10 +109,9 @@ async function startOrPrintFaults(
     }
   } catch (error) {
     // Only system errors of the listening address have a code.
-    if (!(error instanceof Error) || !("code" in error)) throw error;
-    context.printToStderr(
-      `cannot listen on ${options.host}:${options.port}: ${String(error.code)}`,
-    );
+    const code = errorCode(error);
+    if (code === undefined) throw error;
+    context.printToStderr(`cannot listen on ${options.host}:${options.port}: ${code}`);
   }
   return undefined;
 }

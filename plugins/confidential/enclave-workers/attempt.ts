@@ -9,7 +9,7 @@ import type {
   RunningAttempt,
   TokenUsage,
 } from "sluice-gateway/services";
-import { guarded, isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { guarded, isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { clientKeys } from "../protocol/handshake.ts";
 import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
@@ -281,11 +281,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 }
 
 function parse(data: Uint8Array): unknown {
-  try {
-    return parseJson(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
-  } catch {
-    return undefined;
-  }
+  return parseOrUndefined(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
 /** The HTTP status for a worker's refusal. */

@@ -1,6 +1,7 @@
 /**
- * Reads ASN.1 values by their types. `@peculiar/asn1-x509` has those of RFC 5280; the few others are below. Input that
- * cannot be read returns undefined and never throws, because it comes from the party that is being verified.
+ * Reads ASN.1 values by their types. `@peculiar/asn1-x509` has those of RFC 5280; the few others are below. It has
+ * schemas only; `@peculiar/x509` needs a polyfill of the global `Reflect`, which a library for clients must not impose.
+ * Input that cannot be read returns undefined and never throws, because it comes from the party that is being verified.
  */
 import {
   AsnArray,

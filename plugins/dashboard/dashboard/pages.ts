@@ -52,8 +52,8 @@ function load(): ReadonlyMap<string, Asset> {
 }
 
 /**
- * Links the one style sheet instead of the others, and lets the browser load all modules at once. It would otherwise
- * find them level by level, in the imports of those that have arrived.
+ * Links the one style sheet instead of the others, and lets the browser load all modules at once. Otherwise the
+ * browser discovers them level by level, from the imports of modules that have loaded.
  */
 function withFewerRoundTrips(html: string, names: readonly string[]): string {
   const modules = names.filter((name) => name.endsWith(".js") && !notPreloaded.has(name));

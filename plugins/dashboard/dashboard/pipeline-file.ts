@@ -3,6 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { diffArrays } from "diff";
 import { isScalar, parseDocument, visit } from "yaml";
 import { redact } from "sluice-gateway/plugin";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 import type { DashboardDeps } from "./deps.ts";
 
 const censor = "[redacted]";
@@ -56,7 +57,7 @@ async function readDisk(path: string): Promise<DiskFile> {
     if (size > maxBytes) return { problem: `it has more than ${maxBytes} bytes` };
     return { text: await readFile(path, "utf8") };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    const code = errorCode(error) ?? "unknown";
     return { problem: code === "ENOENT" ? "it does not exist" : `it cannot be read (${code})` };
   }
 }

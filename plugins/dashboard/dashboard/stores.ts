@@ -3,6 +3,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Store } from "sluice-gateway/plugin";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 
 /** Maximum time to wait for a SQLite database. */
 const busyMs = 100;
@@ -43,7 +44,7 @@ async function sqliteState(folder: string, name: string): Promise<StoreState> {
     const bytes = size + (log?.size ?? 0);
     return { kind: "SQLite", name, up: true, schema_version: userVersion(file), bytes };
   } catch (error) {
-    return { kind: "SQLite", name, up: false, problem: codeOf(error) };
+    return { kind: "SQLite", name, up: false, problem: errorCode(error) ?? "no answer" };
   }
 }
 
@@ -62,12 +63,6 @@ async function postgresState(postgres: NonNullable<Store["postgres"]>): Promise<
   try {
     return { ...about, up: true, schema_version: await schemaVersion(postgres) };
   } catch (error) {
-    return { ...about, up: false, problem: codeOf(error) };
+    return { ...about, up: false, problem: errorCode(error) ?? "no answer" };
   }
-}
-
-/** Returns the code of an error of the system, of SQLite or of PostgreSQL, or `no answer`. */
-function codeOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return typeof code === "string" ? code : "no answer";
 }

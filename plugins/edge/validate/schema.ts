@@ -1,6 +1,7 @@
 /** Compiles JSON Schemas (draft 2020-12) with ajv, and converts its errors to violations that a client can act on. */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { messageOf } from "sluice-gateway/internal/toolkit";
 
 /** A violation: a JSON Pointer and a reason. Neither contains a value of the request. */
 export interface Violation {
@@ -93,7 +94,7 @@ export function schemaFaults(
     return [];
   } catch (error) {
     // ajv throws if compiling finds a fault: an unknown keyword or format, a missing reference, an invalid pattern.
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     return [{ pointer: part.pointer, message: `not a usable JSON Schema: ${message}` }];
   }
 }

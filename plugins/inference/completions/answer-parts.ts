@@ -5,7 +5,6 @@
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
 
-/** Finds the end of a JSON object that arrives in pieces. Reads each character once, however many pieces there are. */
 const quote = 0x22;
 
 const backslash = 0x5c;
@@ -209,6 +208,7 @@ export function callId(given: unknown, maxLength: number, own: string, used: Set
   return id;
 }
 
+/** Finds the end of a JSON object that arrives in pieces. Reads each character once, however many pieces there are. */
 class ObjectEnd {
   /** True after the brace that closes the object. Exact for valid JSON. */
   isReached = false;

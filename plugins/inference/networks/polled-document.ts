@@ -3,7 +3,7 @@
  */
 import { sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
-import { parseJson } from "sluice-gateway/internal/toolkit";
+import { errorCode, parseJson } from "sluice-gateway/internal/toolkit";
 
 export interface DocumentOptions<T> {
   /** Name for log and metrics, such as `confidential-classic status`. */
@@ -180,5 +180,5 @@ export class PolledDocument<T> {
 function reasonOf(error: unknown, timedOut: boolean): string {
   if (timedOut) return `no answer within ${timeoutMs} ms`;
   if (error instanceof SyntaxError) return "it is not JSON";
-  return error instanceof Error && "code" in error ? String(error.code) : "it could not be fetched";
+  return errorCode(error) ?? "it could not be fetched";
 }

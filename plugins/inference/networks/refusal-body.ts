@@ -3,8 +3,7 @@
  * and operators get the error's type and code if they have the form of identifiers.
  */
 import type { ContextExceeded } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { readJson } from "../read-json.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 /** Maximum number of bytes that are read. Bodies of refusals are short, and a worker may be hostile. */
 export const maxRefusalBytes = 16 * 1024;
@@ -20,7 +19,7 @@ export interface RefusalBody {
 
 /** `maxTokens`: the token limit of the request. Returns an empty object for a body without a known form. */
 export function readRefusal(body: Buffer, maxTokens: number | undefined): RefusalBody {
-  const document = readJson(body.toString("utf8"));
+  const document = parseOrUndefined(body.toString("utf8"));
   if (!isObject(document)) return {};
   // OpenAI, llama.cpp and newer releases of vLLM nest the error; older releases of vLLM and TGI do not.
   const error = isObject(document["error"]) ? document["error"] : document;

@@ -6,9 +6,9 @@ import {
   type ToolFailure,
   type ToolResult,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { blockHashFault } from "./hex.ts";
-import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
+import { membersOf } from "../ledger/json-part.ts";
 import {
   callMethod,
   callForValue,

@@ -1,8 +1,8 @@
 /** Tools that read general facts about the chain and its node: health, names, statistics. */
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { numberOf } from "./block.ts";
-import { membersOf, parseOrUndefined } from "../ledger/json-part.ts";
+import { membersOf } from "../ledger/json-part.ts";
 import { noInput, readsChain } from "./tool-defaults.ts";
 import { callMethod, callForValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 

@@ -11,7 +11,7 @@ import {
   type ToolContext,
   type ToolFailure,
 } from "sluice-gateway/services";
-import { parseOrUndefined } from "../ledger/json-part.ts";
+import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 export interface Chain {
   readonly ledger: LedgerCalls & Pick<Ledger, "methods">;

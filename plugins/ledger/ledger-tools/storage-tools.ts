@@ -6,10 +6,9 @@ import {
   type ToolFailure,
   type ToolResult,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { unknownFault } from "./block.ts";
 import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "../ledger/json-part.ts";
 import { readsChain } from "./tool-defaults.ts";
 import { callMethod, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 

@@ -6,9 +6,8 @@ import {
   type ToolFailure,
   type ToolResult,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { hexFault, hexSchema } from "./hex.ts";
-import { parseOrUndefined } from "../ledger/json-part.ts";
 import { callMethod, decodeFailureOf, type Chain } from "./node.ts";
 
 interface SubmitInput {

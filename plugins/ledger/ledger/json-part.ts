@@ -3,17 +3,8 @@
  * written again.
  */
 import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
-import { parseJson, spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
+import { spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
 import type { JsonBody } from "./json-body.ts";
-
-export function parseOrUndefined(text: string | undefined): unknown {
-  if (text === undefined) return undefined;
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * Returns the members of a JSON object, each value as its text; `undefined` if `text` is not an object. In a text that

@@ -5,7 +5,7 @@ import { createDecoder } from "./decode/decoder.ts";
 import { openLedger, type LedgerService } from "./open-ledger.ts";
 import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
-import { openPool } from "./pool/pool.ts";
+import { Pool } from "./pool/pool.ts";
 
 /** The decoder is kept as long as its pool, so that a reload keeps the metadata that has been read. */
 interface Chain {
@@ -45,7 +45,7 @@ export function openLedgers(
 function openChain(upstream: PoolConfig, host: Host): Chain {
   const { clock, log, metrics, compute, threads } = host;
   const shared = { upstream, clock, log, metrics };
-  const ledger = openLedger({ ...shared, pool: openPool({ ...shared, threads }) });
+  const ledger = openLedger({ ...shared, pool: new Pool({ ...shared, threads }) });
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }
 

@@ -97,7 +97,7 @@ export interface FinalizedBlock {
   readonly hash: string;
 }
 
-/** The node from which everything comes that moves. It changes when the pool chooses another node. */
+/** The node that supplies heads, subscriptions and follows. It changes when the pool chooses another node. */
 export interface ReferenceNode {
   /** Undefined while the pool is choosing. */
   readonly target: NodeTarget | undefined;

@@ -1,5 +1,5 @@
 /** JSON-RPC over a WebSocket to a gateway, whose answers have the member `proof`. It opens the WebSocket when it is needed. */
-import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 /** The gateway's answer to a call. Nothing of it is verified. */
 export interface RawAnswer {
@@ -118,9 +118,5 @@ function closed(): RpcError {
 }
 
 function readMessage(data: unknown): unknown {
-  try {
-    return typeof data === "string" ? parseJson(data) : undefined;
-  } catch {
-    return undefined;
-  }
+  return typeof data === "string" ? parseOrUndefined(data) : undefined;
 }

@@ -54,8 +54,8 @@ async function judge(
 ): Promise<NodeHead> {
   const { node } = claim;
   if ("error" in claim) {
-    const { isLie, message } = claim.error;
-    return { node: node.name, state: isLie ? "differs" : "silent", reason: message };
+    const { isProvedWrong, message } = claim.error;
+    return { node: node.name, state: isProvedWrong ? "differs" : "silent", reason: message };
   }
   const { number, hash } = claim.head;
   const report = (state: HeadState, reason?: string): NodeHead => ({
@@ -72,7 +72,7 @@ async function judge(
   if (proved !== undefined) return report("differs", `block ${number} is proved with another hash`);
   if (number < chain.number)
     return report("unproved", "the head is older than the proved blocks that are kept");
-  if (fault?.isLie === true) return report("differs", fault.message);
+  if (fault?.isProvedWrong === true) return report("differs", fault.message);
   const own = await hashAt(node, chain.number).catch(() => undefined);
   return own === undefined || own === chain.hash
     ? report("unproved", fault?.message)

@@ -1,6 +1,6 @@
 /** Checks the finalized heads of the nodes of an upstream, and reports the result. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
-import type { LyingNodes } from "../reads/lying-nodes.ts";
+import type { WrongNodes } from "../reads/wrong-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
 import type { HeadNode } from "./node.ts";
 import type { ProvedChain } from "./proved-chain.ts";
@@ -15,7 +15,7 @@ export class HeadWatch implements Relay {
   readonly chain: ProvedChain;
   readonly nodes: readonly HeadNode[];
   readonly #name: string;
-  readonly #liars: LyingNodes;
+  readonly #wrongNodes: WrongNodes;
   readonly #host: Pick<Host, "clock" | "log">;
   readonly #differs: readonly Gauge[];
   readonly #block: Gauge;
@@ -29,11 +29,11 @@ export class HeadWatch implements Relay {
     name: string,
     chain: ProvedChain,
     nodes: readonly HeadNode[],
-    liars: LyingNodes,
+    wrongNodes: WrongNodes,
     host: Host,
   ) {
     this.#name = name;
-    this.#liars = liars;
+    this.#wrongNodes = wrongNodes;
     this.nodes = nodes;
     this.chain = chain;
     this.#host = host;
@@ -78,7 +78,9 @@ export class HeadWatch implements Relay {
     const differing = this.#heads.filter(({ state }) => state === "differs").length;
     const reason =
       ended ??
-      (differing > 0 ? `${differing} of ${this.nodes.length} nodes differ` : this.#liars.reason);
+      (differing > 0
+        ? `${differing} of ${this.nodes.length} nodes differ`
+        : this.#wrongNodes.reason);
     return {
       kind: "head",
       title: `finalized head of ${this.#name}`,

@@ -92,7 +92,7 @@ function readDigestItem(reader: ScaleReader): AnnouncedChange | undefined {
   const engine = kind === 0 ? undefined : hexOf(reader.take(4));
   const content = reader.prefixed();
   if (kind !== 4 || engine !== grandpa) return undefined;
-  // As in Substrate, what is no log of GRANDPA is ignored.
+  // Ignores the logs of other engines, as Substrate does.
   return readScale(content, readLog);
 }
 

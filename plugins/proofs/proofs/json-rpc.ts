@@ -1,5 +1,5 @@
 /** Calls nodes over HTTP without a gateway. */
-import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
 type Post = (url: string, body: string) => Promise<Buffer>;
@@ -17,7 +17,7 @@ export function nodesOf(urls: readonly string[], post: Post): readonly HeadNode[
         const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
         const answer = await post(address, body).catch(() => undefined);
         if (answer === undefined) throw new NodeError("the node does not answer over HTTP");
-        const read = readJson(answer);
+        const read = parseOrUndefined(answer.toString());
         if (isObject(read) && "result" in read) return read["result"];
         if (isObject(read) && isObject(read["error"]))
           throw nodeRefusal(method, read["error"]["code"]);
@@ -25,13 +25,4 @@ export function nodesOf(urls: readonly string[], post: Post): readonly HeadNode[
       },
     };
   });
-}
-
-/** Returns undefined if the bytes are no JSON. */
-export function readJson(text: Buffer): unknown {
-  try {
-    return parseJson(text.toString());
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,6 @@
 /** The nodes of the service `ledger`, as far as proofs need them. */
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { readJson } from "./json-rpc.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
 /** Maximum size of an answer: a change of the authorities with 10,000 headers before it. */
@@ -22,7 +21,7 @@ export function headNode({
       if (answer.kind === "failed") throw new NodeError("the node does not answer");
       if (answer.bytes.length > maxAnswerBytes)
         throw new NodeError(`the answer to ${method} is too large`);
-      const read = readJson(answer.bytes);
+      const read = parseOrUndefined(answer.bytes.toString());
       if (answer.kind === "error")
         throw nodeRefusal(method, isObject(read) ? read["code"] : undefined);
       return read;

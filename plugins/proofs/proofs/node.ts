@@ -13,11 +13,11 @@ export interface HeadNode {
 /** A node that gives no usable answer. */
 export class NodeError extends Error {
   /** True if the answer contradicts itself or what is proved. */
-  readonly isLie: boolean;
+  readonly isProvedWrong: boolean;
 
-  constructor(message: string, isLie = false) {
+  constructor(message: string, isProvedWrong = false) {
     super(message);
-    this.isLie = isLie;
+    this.isProvedWrong = isProvedWrong;
   }
 }
 

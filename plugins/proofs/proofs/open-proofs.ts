@@ -2,7 +2,7 @@
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";
-import { LyingNodes } from "../reads/lying-nodes.ts";
+import { WrongNodes } from "../reads/wrong-nodes.ts";
 import { createProver } from "../reads/prover.ts";
 import { loadBlake2 } from "../trie/fast-blake2.ts";
 import { KeptNodes } from "../trie/kept-nodes.ts";
@@ -38,16 +38,16 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
     const ledger = host.use("ledger").pool(upstream);
     if (ledger === undefined) continue;
     const nodes = ledger.nodes.map(headNode);
-    const liars = new LyingNodes(upstream, ledger.nodes, host);
+    const wrongNodes = new WrongNodes(upstream, ledger.nodes, host);
     const chain = checkpoint === undefined ? relayed(relay) : new FinalizedChain(checkpoint);
     if (chain !== undefined)
-      watches.set(upstream, new HeadWatch(upstream, chain, nodes, liars, host));
+      watches.set(upstream, new HeadWatch(upstream, chain, nodes, wrongNodes, host));
     const count = (outcome: string): void => counted.with({ upstream, outcome }).add(1);
     const headers = new Headers();
     const kept = new KeptNodes(keptBytes, (onRefused) =>
       host.memory.hold(`proofs of ${upstream}`, "result", onRefused),
     );
-    const deps = { kept, ledger, liars, nodes, headers, chain, count };
+    const deps = { kept, ledger, wrongNodes, nodes, headers, chain, count };
     provers.set(upstream, createProver(deps, ownMode));
   }
   return {

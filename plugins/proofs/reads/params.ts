@@ -2,7 +2,7 @@
 import { parseJson } from "sluice-gateway/internal/toolkit";
 import { bytesOf } from "../proofs/scale.ts";
 
-/** Params that a node would not accept, or for whose answer there is no proof. */
+/** Thrown for params that a node refuses, or whose answer cannot be proved. */
 export class ParamsError extends Error {}
 
 export class Params {

@@ -16,7 +16,7 @@ import type { Mode } from "../proofs/options.ts";
 import type { ProvedChain } from "../proofs/proved-chain.ts";
 import type { KeptNodes } from "../trie/kept-nodes.ts";
 import type { Headers } from "./headers.ts";
-import type { LyingNodes } from "./lying-nodes.ts";
+import type { WrongNodes } from "./wrong-nodes.ts";
 import { proofText, withProof, type CallProof } from "./proof-member.ts";
 import { provableRead } from "./provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "./read.ts";
@@ -29,7 +29,7 @@ export interface ProverDeps {
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
   readonly kept: KeptNodes;
-  readonly liars: LyingNodes;
+  readonly wrongNodes: WrongNodes;
   /** Called once per call. */
   readonly count: (outcome: CallProof["state"]) => void;
 }
@@ -42,7 +42,7 @@ export interface Wanted {
   readonly member: boolean | "return";
 }
 
-/** A call of the body, or what is none. */
+/** One item of the body: a call, or `other`. */
 export type Item =
   | { readonly kind: "call"; readonly id: string; readonly method: string; readonly params: string }
   | { readonly kind: "other" };
@@ -62,7 +62,7 @@ const constants: ReadonlySet<string> = new Set([
   "chainSpec_v1_genesisHash",
   "chainSpec_v1_properties",
 ]);
-/** Says nothing about the chain. */
+/** Submitting reads nothing from the chain, so nothing can be proved. */
 const submits = "author_submitExtrinsic";
 const unknownMode = JSON.stringify({
   code: -32600,
@@ -164,7 +164,7 @@ export class ProvedCall implements ProvedRpc {
   }
 
   #prove(): Promise<Proved | string> | string {
-    if (this.#method === undefined) return "this is no call of a known method";
+    if (this.#method === undefined) return "not a call of a known method";
     return prove(this.#deps, this.#wanted, this.#read);
   }
 }
@@ -177,7 +177,7 @@ interface Proved {
 
 /** Returns the reason if the answer cannot be proved. */
 export async function prove(
-  { chain, ledger, nodes, headers, kept, liars }: ProverDeps,
+  { chain, ledger, nodes, headers, kept, wrongNodes }: ProverDeps,
   { mode, member }: Wanted,
   read: ProvableRead | undefined,
 ): Promise<Proved | string> {
@@ -202,9 +202,9 @@ export async function prove(
     } catch (error) {
       if (error instanceof UnprovableError) return error.message;
       if (!(error instanceof NodeError)) throw error;
-      if (error.isLie) void liars.search(run, hash);
+      if (error.isProvedWrong) void wrongNodes.search(run, hash);
       // The next read must not get the same answers from the cache.
-      if (error.isLie) for (const each of called.splice(0)) ledger.forget(...each);
+      if (error.isProvedWrong) for (const each of called.splice(0)) ledger.forget(...each);
       reason = error.message;
     }
   }

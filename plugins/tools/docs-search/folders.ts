@@ -3,6 +3,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { packageRoot } from "sluice-gateway/internal/package-files";
+import { messageOf } from "sluice-gateway/internal/toolkit";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {
@@ -165,6 +166,6 @@ function decode(bytes: Buffer, path: string): string {
 
 function readable(error: unknown, path: string): UnreadableDocs {
   if (error instanceof UnreadableDocs) return error;
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   return new UnreadableDocs(`${path} cannot be read: ${reason}`);
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as otherWork } from "node:timers/promises";
 import { packageFile } from "sluice-gateway/internal/package-files";
+import { messageOf } from "sluice-gateway/internal/toolkit";
 import { folderPages, ownPages, readOwnPage, UnreadableDocs, type Sources } from "./folders.ts";
 import type { Page, PageParagraphs } from "./paragraphs.ts";
 import { SearchIndex, type Hit } from "./search-index.ts";
@@ -116,7 +117,7 @@ function parsePage(page: Page, parse: (page: Page) => PageParagraphs): PageParag
   try {
     return parse(page);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new UnreadableDocs(`the Markdown of ${page.url} cannot be parsed: ${reason}`);
   }
 }

@@ -7,6 +7,7 @@ import {
   type Validator,
 } from "sluice-gateway/internal/json-schema";
 import type { JsonSchema } from "sluice-gateway/plugin";
+import { messageOf } from "sluice-gateway/internal/toolkit";
 
 export interface Violation {
   /** JSON Pointer into the input; empty for the input itself. */
@@ -72,7 +73,7 @@ export function createSchemaCompiler(): InputCompiler {
         return violations(validateAll.errors ?? errors);
       };
     } catch (error) {
-      return `has an invalid ${what} schema: ${error instanceof Error ? error.message : String(error)}`;
+      return `has an invalid ${what} schema: ${messageOf(error)}`;
     }
   };
 }

@@ -17,6 +17,7 @@ import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { install, packagesWithScripts } from "./install.ts";
 import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
 import { withPackage } from "./test.ts";
+import { messageOf } from "../../base/message-of.ts";
 
 /** A plugin of the package. `source`: its module, as pipeline.yaml names it. */
 interface Added {
@@ -97,8 +98,7 @@ function changedText(
   try {
     return withLines(text, plugins, values);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new PackageError(`${name} was installed but not added: ${reason}`);
+    throw new PackageError(`${name} was installed but not added: ${messageOf(error)}`);
   }
 }
 
@@ -129,7 +129,10 @@ async function pluginsOf({ folder, name }: InstalledPackage): Promise<Added[]> {
   });
 }
 
-/** The gateway is a peer of its plugins. Where it is not installed beside them, they import the one that runs. */
+/**
+ * The gateway is a peer of its plugins. If it is not installed next to them, their imports resolve to the running
+ * gateway.
+ */
 function ownPackageHook(): { deregister(): void } {
   return registerHooks({
     resolve(specifier, context, next) {
@@ -262,7 +265,7 @@ function stepsOfRoute(text: string, surface: string): string | undefined {
   if (Array.isArray(steps) && steps.length === 0) {
     return "no steps, so it is public and has no rate limit";
   }
-  return `the steps ${JSON.stringify(steps)}, as \`run:\` says; check that they refuse whom they should`;
+  return `the steps ${JSON.stringify(steps)}, as \`run:\` says; check that they refuse unauthorized callers`;
 }
 
 function grantLines(kind: string, { services, hosts, env, body, deployment }: Grants): string[] {

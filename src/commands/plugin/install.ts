@@ -76,7 +76,7 @@ export async function install(spec: string, folder: string): Promise<InstalledPa
   return installed;
 }
 
-/** Returns a function that brings the files back to what they contain now, and removes those that do not exist now. */
+/** Returns a function that restores the present state of the files. */
 function keepFiles(paths: readonly string[]): () => void {
   const kept = paths.map((path) => (existsSync(path) ? readFileSync(path) : undefined));
   return () => {

@@ -25,6 +25,7 @@ import type { Log } from "../../plugin.ts";
 import { locatePackage } from "./locate-plugin.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { refuse, type GatewayCode } from "../../base/errors.ts";
+import { errorCode } from "../../base/error-code.ts";
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -170,7 +171,7 @@ export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promi
 
 /** Returns true if the plugin depends on another one that has a fault itself. */
 function isFollowUp(error: unknown, othersFailed: boolean): boolean {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = errorCode(error) ?? "";
   return othersFailed && missingDependencyCodes.includes(code);
 }
 

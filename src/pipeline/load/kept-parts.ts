@@ -74,9 +74,9 @@ export class KeptParts {
   }
 
   /**
-   * Closes every part that is still open, the last opened first, each within the limit of `closer`. The gateway calls
-   * it when it stops, because an exchange of an old generation that does not end holds its services, and because a
-   * release waits without a limit for a part that does not end. Rejects with an AggregateError of what the parts threw.
+   * Closes every part that is still open, the last opened first, each within the limit of `closer`. Called when
+   * the gateway stops. Exchanges that never end hold their services, and `release` waits without a limit. Rejects with
+   * an AggregateError of what the parts threw.
    */
   async close(closer: Closer): Promise<void> {
     for (const parts of this.#parts.values()) parts.clear();

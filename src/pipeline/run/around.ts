@@ -17,7 +17,7 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
   if (hook === undefined) return surfaceAnswer(x);
   const { step } = hook;
   if (!x.record.takesPart(step.depth, false)) return answerOf(x, from + 1);
-  const inner = new Inner(x, from + 1);
+  const inner = new ObservedSurface(x, from + 1);
   x.currentStep = step;
   const since = startTimer(x);
   let reply: Answer;
@@ -35,7 +35,7 @@ export function answerOf(x: LiveExchange, from = 0): Answer {
 async function awaitAnswer(
   x: LiveExchange,
   step: PlacedStep,
-  inner: Inner,
+  inner: ObservedSurface,
   since: number,
   work: Promise<Reply | undefined>,
 ): Promise<Reply | undefined> {
@@ -54,7 +54,7 @@ async function awaitAnswer(
 function afterReply(
   x: LiveExchange,
   step: PlacedStep,
-  inner: Inner,
+  inner: ObservedSurface,
   reply: Reply | undefined,
 ): Answer {
   const isOwn = reply !== undefined && reply !== inner.reply;
@@ -70,14 +70,23 @@ function afterReply(
  * Throws the error, unless the step is in shadow mode or can be skipped. A step cannot be skipped after it has called
  * the surface, because it may have undone what the surface has done.
  */
-function afterFailure(x: LiveExchange, step: PlacedStep, inner: Inner, error: unknown): Answer {
+function afterFailure(
+  x: LiveExchange,
+  step: PlacedStep,
+  inner: ObservedSurface,
+  error: unknown,
+): Answer {
   const isOwn = inner.failure === undefined;
   if (step.isSkippable && inner.isCalled) throw error;
   if (isOwn ? isFailureIgnored(x, step, error) : step.shadow) return inner.result();
   throw error;
 }
 
-function callHook(x: LiveExchange, { step, run, hasState }: PlacedHook, inner: Inner): Answer {
+function callHook(
+  x: LiveExchange,
+  { step, run, hasState }: PlacedHook,
+  inner: ObservedSurface,
+): Answer {
   const state = hasState ? stateOf(x, step) : undefined;
   // The contract allows nothing else. `reply.ts` handles what a plugin in JavaScript returns instead.
   return run.call(step.hooks, x, inner, state) as Answer;
@@ -102,7 +111,7 @@ function surfaceAnswer(x: LiveExchange): Answer {
 function withinOwnTime(
   x: LiveExchange,
   step: PlacedStep,
-  inner: Inner,
+  inner: ObservedSurface,
   work: Promise<Reply | undefined>,
 ): Promise<Reply | undefined> {
   const { limit } = step;
@@ -132,7 +141,7 @@ function withinOwnTime(
 }
 
 /** The inner steps and the surface, as the step that wraps them sees them. */
-class Inner implements InnerSurface {
+class ObservedSurface implements InnerSurface {
   isCalled = false;
   /** True while the surface prepares its answer. */
   isRunning = false;

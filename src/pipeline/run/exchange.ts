@@ -48,8 +48,8 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   /** True if the client asks for an explanation in the response. */
   readonly wantsTrace: boolean;
   /**
-   * The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. What runs the
-   * hooks sets it for each of them, so it is a plain member.
+   * The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. A plain
+   * member, because the hook runner sets it for every hook.
    */
   currentStep: PlacedStep | undefined = undefined;
   /** The data of steps, by depth. Undefined if no step has any. */

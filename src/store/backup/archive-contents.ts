@@ -4,6 +4,7 @@ import { messageOf } from "../../base/message-of.ts";
 import { explain, StoreError } from "../store-error.ts";
 import { manifestName, parseManifest, type Manifest } from "./manifest.ts";
 import { secretName } from "./write-backup.ts";
+import { errorCode } from "../../base/error-code.ts";
 
 export interface RestoreTarget {
   readonly dataDir: string;
@@ -93,7 +94,7 @@ function checkContents(
 
 /** Converts an error of the archive reader to a StoreError. */
 export function explainReading(error: unknown, archive: string, folder: string): unknown {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = errorCode(error) ?? "";
   if (code === "ENOSPC" || code === "EDQUOT") return explain(error, folder);
   const isMissing = ["ENOENT", "EACCES", "EISDIR", "EPERM"].includes(code);
   if (!isMissing) return damaged(archive, messageOf(error));

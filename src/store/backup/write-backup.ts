@@ -16,6 +16,7 @@ import {
   type Manifest,
 } from "./manifest.ts";
 import { openSnapshots } from "./snapshots.ts";
+import { errorCode } from "../../base/error-code.ts";
 
 export interface BackupSource {
   readonly dataDir: string;
@@ -179,7 +180,7 @@ function existsError(target: string): StoreError {
 
 function explainWriting(error: unknown, target: string, signal: AbortSignal): unknown {
   if (error instanceof StoreError || !(error instanceof Error) || signal.aborted) return error;
-  const code = "code" in error ? String(error.code) : "";
+  const code = errorCode(error);
   if (code === "EEXIST") return existsError(target);
   const full = code === "ENOSPC" || code === "EDQUOT";
   return new StoreError(

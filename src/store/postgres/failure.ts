@@ -1,6 +1,7 @@
 /** Failures of a PostgreSQL database, without the password of its URL. */
 import type { DatabaseFailure } from "../../contract/store.ts";
 import { StoreError, type StoreErrorCode } from "../store-error.ts";
+import { errorCode } from "../../base/error-code.ts";
 
 export class PostgresFailure extends Error implements DatabaseFailure {
   readonly isRefused: boolean;
@@ -17,7 +18,7 @@ export class PostgresFailure extends Error implements DatabaseFailure {
   static from(error: unknown): PostgresFailure {
     if (error instanceof PostgresFailure) return error;
     const message = messageOf(error);
-    const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
+    const code = errorCode(error);
     // Only errors that the server sent have a severity.
     const isOfServer = error instanceof Error && "severity" in error && code !== undefined;
     return new PostgresFailure(message, isOfServer && !isLost(code), code);

@@ -65,7 +65,7 @@ test("the header of an array counts what was proved, and only a client that asks
   const asked = await post(setup.gateway, arrayOf(setup), "prefer");
   const proofs = ((await asked.json()) as Answered[]).map(({ proof }) => proof);
   const unproved = { state: "none", reason: "this call cannot be proved" };
-  const noCall = { state: "none", reason: "this is no call of a known method" };
+  const noCall = { state: "none", reason: "not a call of a known method" };
   assert.deepEqual(proofs, [
     { state: "finalized", block: setup.chain.at(8).hash, root },
     { state: "included", block: setup.chain.at(10).hash, root },
@@ -180,7 +180,7 @@ test("what cannot be proved is answered with the reason, or refused", async (t) 
     ["state_getStorage", ["0x01"], "the call names no block"],
     ["state_call", ["Core_version", "0x", hash], "this call cannot be proved"],
     ["state_getStorage", ["key", hash], "this call cannot be proved"],
-    ["unknown_method", [], "this is no call of a known method"],
+    ["unknown_method", [], "not a call of a known method"],
   ];
   for (const [method, params, reason] of cases) {
     const { proof } = await call(setup, method, params);

@@ -4,7 +4,7 @@ import { open, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunSql } from "sluice-gateway/plugin";
 import { explain, optionalText, StoreError } from "sluice-gateway/internal/store";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { errorCode, isObject } from "sluice-gateway/internal/toolkit";
 import { openJournalReader } from "../journal-reader.ts";
 import { findCharge } from "../read-usage.ts";
 
@@ -64,7 +64,7 @@ function readPosition(dataDir: string): string | undefined {
   try {
     content = readFileSync(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (errorCode(error) === "ENOENT") return undefined;
     throw explain(error, file);
   }
   try {

@@ -1,5 +1,6 @@
 /** Sends one batch to the billing system and classifies the response. */
 import { sendRequest } from "sluice-gateway/internal/http";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 
 export type DeliveryResult =
   | { readonly kind: "accepted" }
@@ -49,7 +50,7 @@ export async function send(
     }
     return { kind: "refused", status, smaller: eventErrorStatuses.has(status) };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "failed";
+    const code = errorCode(error) ?? "failed";
     return { kind: "unavailable", reason: signal.aborted ? "no answer in time" : code, afterMs: 0 };
   }
 }

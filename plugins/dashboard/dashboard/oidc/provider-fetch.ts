@@ -2,6 +2,7 @@
 import type { CustomFetch } from "openid-client";
 import type { HttpResponse, SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
+import { errorCode } from "sluice-gateway/internal/toolkit";
 
 /** Time limit of a request, with the body of its answer. */
 export const answerMs = 5_000;
@@ -32,7 +33,7 @@ export function providerFetch(issuer: string, send: SendRequest, clock: Clock): 
     } catch (error) {
       if (error instanceof NoAnswerError) throw error;
       if (late.signal.aborted) throw new NoAnswerError("no answer in time", { cause: error });
-      const code = error instanceof Error && "code" in error ? String(error.code) : "failed";
+      const code = errorCode(error) ?? "failed";
       throw new NoAnswerError(`no answer: ${code}`, { cause: error });
     }
   };

@@ -10,11 +10,11 @@ import type {
   LedgerArchive,
   OpenedArchiveRead,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { feedLimits } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
-import { memberAt, parseOrUndefined } from "../json-part.ts";
+import { memberAt } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import {

@@ -8,10 +8,9 @@ import type {
   Ledger,
 } from "sluice-gateway/services";
 import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { accountJson, accountKey } from "./account.ts";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
-import { parseOrUndefined } from "../json-part.ts";
 import { failureOf, Runtimes } from "./runtimes.ts";
 import { accountIdOf } from "./ss58.ts";
 import { storagePrefix } from "./storage-key.ts";

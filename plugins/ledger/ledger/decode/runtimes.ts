@@ -5,9 +5,8 @@
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type { DecodeFailure, Ledger } from "sluice-gateway/services";
-import { BoundedMap, isObject } from "sluice-gateway/internal/toolkit";
+import { BoundedMap, isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { callNode, isHash, type NodeReply } from "./call-node.ts";
-import { parseOrUndefined } from "../json-part.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 const maxRuntimes = 8;

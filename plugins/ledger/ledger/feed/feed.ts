@@ -9,11 +9,10 @@ import type {
   OpenedSubscription,
   SubscriptionOpener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { NodeHead, NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { maxWaitMs } from "../height-waits.ts";
-import { parseOrUndefined } from "../json-part.ts";
 import { blockNumber } from "../pool/probe.ts";
 import {
   feedLimits,

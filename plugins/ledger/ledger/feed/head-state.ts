@@ -1,7 +1,6 @@
 /** The heads that clients have been sent. After a move, the headers in between are read from the new node. */
 import { createHash } from "node:crypto";
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { parseOrUndefined } from "../json-part.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { Accepted, HeaderSource, NotificationState } from "./notification-state.ts";
 
 /** Maximum number of missed blocks that are fetched for clients. */

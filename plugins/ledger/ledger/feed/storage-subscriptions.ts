@@ -12,8 +12,8 @@ import type {
   SubscriptionEndReason,
   SubscriptionOpener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { elementOf, parseOrUndefined } from "../json-part.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
+import { elementOf } from "../json-part.ts";
 import type { NodePool, ReferenceNode } from "../node-pool.ts";
 import { maxWaitMs } from "../height-waits.ts";
 import type { FeedLimits } from "./feed-connection.ts";

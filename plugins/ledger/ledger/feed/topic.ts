@@ -1,7 +1,7 @@
 /** One subscription at the node, and the clients that share it. */
 import type { Clock } from "sluice-gateway/plugin";
 import type { ClientSubscription, NotificationListener } from "sluice-gateway/services";
-import { parseOrUndefined } from "../json-part.ts";
+import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { HeightWaits } from "../height-waits.ts";
 import type { NodeHead } from "../node-pool.ts";
 import { blockNumber } from "../pool/probe.ts";

@@ -2,8 +2,8 @@
  * The blocks that a follow at the node has reported, which are pinned there. It checks the events of the node, because
  * clients rely on the guarantees of the specification, and it creates the first events of a client that joins later.
  */
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { memberAt, parseOrUndefined } from "../json-part.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
+import { memberAt } from "../json-part.ts";
 
 /** Number of finalized blocks that new clients get and that stay pinned for them: about one minute. */
 const keptFinalized = 10;

@@ -4,11 +4,11 @@
  */
 import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
+import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { AnswerCache } from "../cache.ts";
 import { feedLimits, type FeedAnswer, type FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import { maxWaitMs } from "../height-waits.ts";
-import { parseOrUndefined } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { blockNumber } from "../pool/probe.ts";

@@ -9,9 +9,9 @@ import type {
   OperationEnd,
   OperationListener,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { AnswerCache } from "../cache.ts";
-import { memberAt, parseOrUndefined } from "../json-part.ts";
+import { memberAt } from "../json-part.ts";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import type { Block } from "./block-tree.ts";
 import { SharedOperation, type OperationOwner, type OperationRequest } from "./shared-operation.ts";

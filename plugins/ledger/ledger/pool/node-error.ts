@@ -1,6 +1,5 @@
 /** Decides by a node's error whether the same read may succeed on another node. */
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { parseOrUndefined } from "../json-part.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 /** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;

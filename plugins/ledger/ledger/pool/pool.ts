@@ -34,12 +34,8 @@ export interface PoolOptions {
   readonly threads?: Threads | undefined;
 }
 
-/** Connects to the nodes of an upstream and starts to probe them. Throws if a URL is invalid. */
-export function openPool(options: PoolOptions): NodePool {
-  return new Pool(options);
-}
-
-class Pool implements NodePool, AttemptListener {
+/** Connects to the nodes of an upstream and probes them. */
+export class Pool implements NodePool, AttemptListener {
   readonly reference: Reference;
   readonly nodes: readonly LedgerNode[];
   readonly #health: NodeHealth;
@@ -52,6 +48,7 @@ class Pool implements NodePool, AttemptListener {
   readonly #sampler = roundRobin(1);
   #chain = 0;
 
+  /** Throws if a URL is invalid. */
   constructor({ upstream, clock, log, metrics, threads }: PoolOptions) {
     const nodes = openNodes({ upstream, clock, log, metrics });
     const isAlone = nodes.length === 1;

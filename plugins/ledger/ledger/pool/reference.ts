@@ -1,6 +1,6 @@
 /**
- * The reference node of a pool: everything that moves comes from it, namely the finalized head, the subscriptions and
- * the follows. Clients see the heads of one node at a time, so these do not go back. Reads at a block go to any node.
+ * The node that supplies heads, subscriptions and follows. Clients see the heads of one node at a time, so these do not
+ * go back. Reads at a block go to any node.
  *
  * If the reference is lost, the next one must have finalized the highest block that clients may know (the floor), on the
  * same chain. Until there is such a node, the pool is choosing, and clients wait.

@@ -8,11 +8,10 @@ import type {
   OpenedOwnSubscription,
   SubmissionMethod,
 } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
-import { parseOrUndefined } from "../json-part.ts";
 import type { NodePool } from "../node-pool.ts";
 import type { PoolConfig } from "../options.ts";
 import { createSubmissionMethods } from "./submission-methods.ts";

@@ -27,7 +27,7 @@ interface Evidence {
   readonly calls: readonly AnsweredCall[];
 }
 
-export class LyingNodes {
+export class WrongNodes {
   readonly #upstream: string;
   readonly #nodes: readonly LedgerNode[];
   readonly #host: Pick<Host, "clock" | "log" | "store">;
@@ -80,7 +80,7 @@ export class LyingNodes {
       await run({ node: recording, hash, header: () => headerOf(recording, hash) });
     } catch (error) {
       if (!(error instanceof NodeError) && !(error instanceof UnprovableError)) throw error;
-      if (!(error instanceof NodeError) || !error.isLie) return;
+      if (!(error instanceof NodeError) || !error.isProvedWrong) return;
       node.distrust();
       const about = { upstream: this.#upstream, node: node.name, reason: error.message };
       this.#host.log.error(about, "an answer of a node is proved to be wrong");
