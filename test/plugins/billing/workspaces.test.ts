@@ -21,7 +21,10 @@ const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
 /** What the service answers, or functions that return it. */
 type Answers = Readonly<Partial<Record<keyof Workspaces, unknown>>>;
 const answers: Answers = {
-  ...{ find: done, upgrade: done, downgrade: done, cancelDowngrade: done },
+  find: done,
+  upgrade: done,
+  downgrade: done,
+  cancelDowngrade: done,
   purchase: { kind: "done", value: purchase },
   changes: { kind: "done", value: [] },
   usage: { kind: "done", value: Buffer.from("{}") },

@@ -77,7 +77,7 @@ export function meterFixture(t: TestContext): MeterFixture {
   const root = mkdtempSync(join(tmpdir(), "sluice-meter-"));
   const closing: MeterFixture["closing"] = [];
   t.after(async () => {
-    await Promise.all(closing.map((close) => close()));
+    await Promise.all(closing.map(async (close) => close()));
     rmSync(root, { recursive: true, force: true });
   });
   let folders = 0;
@@ -89,18 +89,26 @@ export function meterFixture(t: TestContext): MeterFixture {
     closing.push(() => background.close());
     // The members that the service uses without PostgreSQL and with one thread. No key of the folder has been used.
     const host = {
-      ...{ clock, log, metrics, threads: undefined, compute: { background } },
+      clock,
+      log,
+      metrics,
+      compute: { background },
       store: { folder: dataDir, sql: () => ({ query: () => Promise.resolve([]) }) },
     } as unknown as Host;
     return {
-      ...{ dataDir, clock, metrics, log, logged, closing },
+      dataDir,
+      clock,
+      metrics,
+      log,
+      logged,
+      closing,
       async open(durability = "settled") {
         const parts: (() => Awaitable<void>)[] = [];
         const close = async (): Promise<void> => {
-          await Promise.all(parts.map((end) => end()));
+          await Promise.all(parts.map(async (end) => end()));
         };
         closing.push(close);
-        const { service, ready } = await metering.start({ metering: { durability } }, host, {
+        const hooks = await metering.start({ metering: { durability } }, host, {
           keep(_, open, end) {
             const part = open();
             parts.push(() => end(part));
@@ -109,9 +117,9 @@ export function meterFixture(t: TestContext): MeterFixture {
           isDefault: () => true,
         });
         return {
-          ...(service as Meter & Metering),
+          ...(hooks.service as Meter & Metering),
           get writable() {
-            return isDeepStrictEqual(ready?.(), { journal: true });
+            return isDeepStrictEqual(hooks.ready?.(), { journal: true });
           },
           close,
         };
