@@ -127,10 +127,8 @@ const priced = await route({ price: 250 });
 const shadow = await route({}, "shadow");
 
 /** Sends a request to the surface. Rejects with an error of the surface. */
-function begin(
-  surface: Surface,
-  { on = free, principal = keyPrincipal(), ...members }: Setting = {},
-) {
+function begin(surface: Surface, setting: Setting = {}) {
+  const { on = free, principal = keyPrincipal(), ...members } = setting;
   let failure: unknown;
   next.surface = async (...args) => {
     try {
