@@ -1,13 +1,10 @@
 /** Runs the tests of the contracts on the stores of the data folder. */
 import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 import { LeasedSlots } from "../../plugins/billing/accounts/idempotency.ts";
-import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { openStreamStore } from "../../plugins/confidential/confidential-relay/open-store.ts";
 import type { StreamStore } from "../../plugins/confidential/confidential-relay/stream-store.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import type { Clock } from "../../src/plugin.ts";
-import { openComputePool } from "../../src/compute/pool.ts";
-import { createFolderReports } from "../../plugins/billing/metering/usage/reports.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { Buckets } from "../../plugins/edge/rate-limit/buckets.ts";
 import { TokenBucket } from "../../plugins/edge/rate-limit/token-bucket.ts";
@@ -157,10 +154,10 @@ describeBuckets("embedded", () => {
 });
 
 describeMeter("embedded", async (t) => {
-  const { dataDir, open } = meterFixture(t);
+  const { rows, open } = meterFixture(t);
   const meter = await open();
   const charges = (): RecordedCharge[] =>
-    [...readUsage(dataDir)].map((row) => ({
+    rows().map((row) => ({
       requestId: row.requestId,
       surface: row.surface,
       method: row.method,
@@ -174,9 +171,7 @@ describeMeter("embedded", async (t) => {
 });
 
 describeUsage("embedded", async (t) => {
-  const { dataDir, clock, open } = meterFixture(t);
+  const { clock, open } = meterFixture(t);
   const meter = await open();
-  const pool = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
-  t.after(() => pool.close());
-  return { meter, usage: createFolderReports(dataDir, pool, silentLog), now: () => clock.now() };
+  return { meter, usage: meter.usage, now: () => clock.now() };
 });

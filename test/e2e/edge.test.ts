@@ -335,24 +335,25 @@ test("every answer carries the client's request id, or a new one", async () => {
   assert.match(String(forged.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
 });
 
-test("after many unknown keys, the next one from the same address gets 429, and other callers do not", async () => {
+test("after many unknown keys, the next one from the same address or IPv6 network gets 429, and other callers do not", async () => {
   const authenticate = "{ authenticate: { failures: 3 } }";
   await using edge = await startEdge({ changes: { authenticate } });
-  const from = "203.0.113.5";
-  const guess = () => edge.ask("/keyed", { from, authorization: bearer(unknownKey) });
-  for (let i = 0; i < 3; i++) unauthorized(await guess(), "unauthorized");
-  edge.clock.advance(1000);
-  const blocked = await guess();
-  tooMany(blocked);
-  assert.equal(blocked.headers["ratelimit-policy"], '"failed-keys";q=3;w=60');
-  const valid = await edge.ask("/keyed", { from, authorization: bearer(edge.gateway.key) });
-  assert.equal(valid.status, 200);
-  unauthorized(await edge.ask("/keyed", { from }), "missing authorization header");
-  const other = await edge.ask("/keyed", {
-    from: "203.0.113.6",
-    authorization: bearer(unknownKey),
-  });
-  unauthorized(other, "unauthorized");
+  const guess = (from: string) => edge.ask("/keyed", { from, authorization: bearer(unknownKey) });
+  for (const [of, other] of [
+    [() => "203.0.113.5", "203.0.113.6"],
+    [(n: number) => `2001:db8:0:1:${n}::9`, "2001:db8:0:2::1"],
+  ] as const) {
+    for (let i = 0; i < 3; i++) unauthorized(await guess(of(i)), "unauthorized");
+    edge.clock.advance(1000);
+    const blocked = await guess(of(9));
+    tooMany(blocked);
+    assert.equal(blocked.headers["ratelimit-policy"], '"failed-keys";q=3;w=60');
+    const from = of(9);
+    const valid = await edge.ask("/keyed", { from, authorization: bearer(edge.gateway.key) });
+    assert.equal(valid.status, 200);
+    unauthorized(await edge.ask("/keyed", { from }), "missing authorization header");
+    unauthorized(await guess(other), "unauthorized");
+  }
 });
 
 test("a limit in shadow mode refuses no request, counts what it would have refused, and shows nothing to clients", async () => {

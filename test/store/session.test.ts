@@ -1,3 +1,4 @@
+/** Tests of the state machine of the looks of a gateway at its store, with a manual clock. */
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-/** Tests of the queue of alerts and its retries, with a manual clock and a receiver in memory. */
+/** Tests of the state machine that sends alerts and tries again, with a manual clock and a receiver in memory. */
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";

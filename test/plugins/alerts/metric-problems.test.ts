@@ -1,4 +1,4 @@
-/** Every state and event that the metrics of a gateway show is reported once, and every state's end once. */
+/** Tests of the algorithm that finds problems in the metrics of a gateway: each is reported once, and its end once. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MetricWatch } from "../../../plugins/alerts/alerts/metric-problems.ts";

@@ -1,10 +1,11 @@
+/** Tests of the surface `workspaces`, started alone with a stand-in for the service `accounts`. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import * as fc from "fast-check";
-import type { Capability, KeyPrincipal, Workspaces } from "sluice-gateway/services";
+import type { Capability, Principal, Workspaces } from "sluice-gateway/services";
+import { testSurface, type TestAnswer } from "sluice-gateway/testing";
 import workspaces from "../../../plugins/billing/workspaces/index.ts";
-import type { Host, Reply } from "../../../src/plugin.ts";
-import { bodyOf, fakeAccounts, fakeExchange, fakeHost, keyPrincipal, missing } from "../fakes.ts";
+import { fakeAccounts, keyPrincipal, missing } from "../fakes.ts";
 
 type Do = Parameters<typeof workspaces.start>[0]["do"];
 
@@ -17,33 +18,46 @@ const shown = {
 } as const;
 const done = { kind: "done", value: shown } as const;
 const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
-
-/** Records each call and performs it. */
-function noting(calls: unknown[][], more: Partial<Workspaces> = {}): Workspaces {
-  const note = <T>(name: string, answer: T, args: readonly unknown[]): Promise<T> => {
-    calls.push([name, ...args]);
-    return Promise.resolve(answer);
-  };
-  return {
-    find: (...args) => note("find", done, args),
-    upgrade: (...args) => note("upgrade", done, args),
-    downgrade: (...args) => note("downgrade", done, args),
-    cancelDowngrade: (...args) => note("cancelDowngrade", done, args),
-    purchase: (...args) => note("purchase", { kind: "done", value: purchase }, args),
-    changes: (...args) => note("changes", { kind: "done", value: [] }, args),
-    usage: (id, query) => note("usage", { kind: "done", value: Buffer.from("{}") }, [id, query]),
-    ...more,
-  };
-}
-
-function hostWith(service: Workspaces): Host {
-  return fakeHost({}, { accounts: fakeAccounts({ workspaces: service }) });
-}
+/** What the service answers, or functions that return it. */
+type Answers = Readonly<Partial<Record<keyof Workspaces, unknown>>>;
+const answers: Answers = {
+  find: done,
+  upgrade: done,
+  downgrade: done,
+  cancelDowngrade: done,
+  purchase: { kind: "done", value: purchase },
+  changes: { kind: "done", value: [] },
+  usage: { kind: "done", value: Buffer.from("{}") },
+};
 
 interface Asked {
-  readonly reply: Reply;
-  readonly calls: unknown[][];
+  readonly reply: TestAnswer;
+  /** The calls of the service. */
+  readonly calls: readonly (readonly unknown[])[];
 }
+
+/** The calls of the next request, and what the service answers. */
+const next = { calls: [] as unknown[][], answers };
+const slots = { requestId: "req-1", principal: missing };
+// It has each member of the service.
+const service = new Proxy({} as Workspaces, {
+  get:
+    (_, name: keyof Workspaces) =>
+    (...args: readonly unknown[]) => {
+      next.calls.push([name, ...args]);
+      const answer = next.answers[name];
+      return Promise.resolve(typeof answer === "function" ? answer(...args) : answer);
+    },
+});
+const start = (wanted: Do) =>
+  testSurface(workspaces, {
+    options: { do: wanted },
+    path: "/{id}",
+    slots,
+    services: { accounts: fakeAccounts({ workspaces: service }) },
+  });
+const started = new Map<Do, Awaited<ReturnType<typeof start>>>();
+after(() => Promise.all([...started.values()].map((each) => each[Symbol.asyncDispose]())));
 
 async function ask(
   wanted: Do,
@@ -52,20 +66,22 @@ async function ask(
     capabilities?: readonly Capability[];
     body?: string;
     query?: string;
-    principal?: KeyPrincipal;
-    service?: Partial<Workspaces>;
+    principal?: Principal;
+    answers?: Answers;
   } = {},
 ): Promise<Asked> {
-  const calls: unknown[][] = [];
   const { id = "ws_1", capabilities = ["workspace:admin"], body, query = "" } = options;
-  const host = hostWith(noting(calls, options.service));
-  const hooks = await workspaces.start({ do: wanted }, host);
-  const slots = { principal: keyPrincipal({ id: "key_1", capabilities }), requestId: "req-1" };
-  const x = fakeExchange({ slots, params: { id }, query, ...(body !== undefined && { body }) });
-  const reply = await hooks.answer(x);
-  assert.ok(reply);
-  return { reply, calls };
+  Object.assign(next, { calls: [], answers: { ...answers, ...options.answers } });
+  slots.principal = options.principal ?? keyPrincipal({ id: "key_1", capabilities });
+  const surface = started.get(wanted) ?? (await start(wanted));
+  started.set(wanted, surface);
+  const headers = { "content-type": "application/json" };
+  const sent = body === undefined ? {} : { body, headers };
+  const reply = await surface.send({ path: `/${id}?${query}`, ...sent });
+  return { reply, calls: next.calls };
 }
+
+const bodyOf = (reply: TestAnswer) => JSON.parse(reply.body) as Record<string, unknown>;
 
 const by = { actor: "key_1", requestId: "req-1" };
 
@@ -86,11 +102,7 @@ test("a route without authorize refuses all requests", async () => {
     const { reply, calls } = await ask(wanted, { capabilities: ["inference", "ledger:write"] });
     assert.equal(reply.status, 403, wanted);
     assert.deepEqual(calls, []);
-    const hooks = await workspaces.start({ do: wanted }, fakeHost());
-    const nobody = await hooks.answer(
-      fakeExchange({ slots: { principal: missing }, params: { id: "ws_1" } }),
-    );
-    assert.equal(nobody?.status, 401, wanted);
+    assert.equal((await ask(wanted, { principal: missing })).reply.status, 401, wanted);
   }
 });
 
@@ -110,21 +122,16 @@ for (const wanted of ["upgrade", "downgrade", "cancel-downgrade", "purchase"] as
   test(`${wanted}: an invalid body gets 400 and changes nothing`, async () => {
     const bodies = wrong[wanted] ?? [];
     assert.ok(bodies.length > 0);
-    for (const body of bodies) {
+    for (const body of [...bodies, ...malformed]) {
+      if (wanted === "cancel-downgrade" && body === "") continue;
       const { reply, calls } = await ask(wanted, { body });
       assert.equal(reply.status, 400, body);
       const { error_code: code, details } = bodyOf(reply);
       assert.equal(code, "GATEWAY_INVALID_PARAMS", body);
+      assert.deepEqual(calls, [], body);
+      if (malformed.includes(body)) continue;
       const { violations } = details as { violations: { path: string; reason: string }[] };
       assert.ok(violations.length > 0 && violations.every(({ path }) => path.startsWith("/body")));
-      assert.deepEqual(calls, [], body);
-    }
-    for (const body of malformed) {
-      if (wanted === "cancel-downgrade" && body === "") continue;
-      const { reply, calls } = await ask(wanted, { body });
-      assert.equal(reply.status, 400, body);
-      assert.equal(bodyOf(reply)["error_code"], "GATEWAY_INVALID_PARAMS", body);
-      assert.deepEqual(calls, [], body);
     }
   });
 }
@@ -170,18 +177,12 @@ test("usage reads its range and its group_by, each at most once", async () => {
 
 test("the audit log is paged, and a full page contains the start of the next one", async () => {
   const change = { time: "", actor: "cli:alice", action: "workspace.create", details: {} };
-  const service = {
-    changes: (_: string, { after, limit }: { after: number; limit: number }) =>
-      Promise.resolve({
-        kind: "done" as const,
-        value: [1, 2, 3]
-          .filter((id) => id > after)
-          .map((id) => ({ id, ...change }))
-          .slice(0, limit),
-      }),
+  const changes: Workspaces["changes"] = async (_, { after: last, limit }) => {
+    const ids = [1, 2, 3].filter((id) => id > last).slice(0, limit);
+    return { kind: "done", value: ids.map((id) => ({ id, ...change })) };
   };
   const page = async (query: string): Promise<unknown[]> => {
-    const body = bodyOf((await ask("audit", { query, service })).reply);
+    const body = bodyOf((await ask("audit", { query, answers: { changes } })).reply);
     assert.equal(body["workspace_id"], "ws_1");
     return [(body["changes"] as { id: number }[]).map(({ id }) => id), body["next_after"]];
   };
@@ -201,8 +202,7 @@ test("each result of the service has its status and code", async () => {
     [{ kind: "notFound" }, 404, "GATEWAY_NOT_FOUND", "not found"],
     [{ kind: "unavailable" }, 503, "GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable"],
   ] as const) {
-    const service = { cancelDowngrade: () => Promise.resolve(answer) };
-    const { reply } = await ask("cancel-downgrade", { service });
+    const { reply } = await ask("cancel-downgrade", { answers: { cancelDowngrade: answer } });
     const { error_code: code, error } = bodyOf(reply);
     assert.deepEqual([reply.status, code, error], expected);
   }

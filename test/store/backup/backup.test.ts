@@ -1,3 +1,7 @@
+/**
+ * Tests of the algorithms of backups and restores on folders with any databases. The commands are tested in
+ * test/commands/backup.slow.test.ts.
+ */
 import assert from "node:assert/strict";
 import {
   copyFileSync,
@@ -16,7 +20,6 @@ import { create, extract } from "tar";
 import { restoreBackup } from "../../../src/store/backup/restore-backup.ts";
 import { refuseIncompleteRestore } from "../../../src/store/backup/restore-marker.ts";
 import { writeBackup } from "../../../src/store/backup/write-backup.ts";
-import { lockStore } from "../../../src/store/lock.ts";
 import { openDatabase } from "../../../src/store/sqlite.ts";
 import { StoreError } from "../../../src/store/store-error.ts";
 import { damage } from "../damage.ts";
@@ -139,16 +142,6 @@ test("faults of a backup have codes", async (t) => {
   await assert.rejects(backUp({ ...folders, file: missing }), { code: "SLUICE_BACKUP_UNWRITABLE" });
   const empty = join(folders.folder, "empty");
   await assert.rejects(backUp({ ...folders, dataDir: empty }), { code: "SLUICE_BACKUP_EMPTY" });
-});
-
-test("a restore is refused while a gateway has the data folder", async (t) => {
-  const folders = prepare(t, 1);
-  await backUp(folders);
-  const lock = lockStore(folders.dataDir);
-  await assert.rejects(restoreBackup({ ...folders, databases, now }, folders.file), {
-    code: "SLUICE_STORE_IN_USE",
-  });
-  lock[Symbol.dispose]();
 });
 
 test("a backup of a newer release is refused, and nothing changes", async (t) => {

@@ -1,3 +1,4 @@
+/** Tests of the contract of claims on PostgreSQL after a restore: see also test/contract/claims.ts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createMetrics } from "../../../src/base/metrics.ts";

@@ -1,3 +1,4 @@
+/** Tests of the algorithm that creates and checks the tables of a PostgreSQL database. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

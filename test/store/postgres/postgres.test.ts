@@ -1,3 +1,4 @@
+/** Tests of the state machine of connections to PostgreSQL: their limits, transactions, failures and end. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

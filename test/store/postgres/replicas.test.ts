@@ -1,4 +1,4 @@
-/** Messages between gateways on one PostgreSQL. */
+/** Tests of the contract of `host.store.replicas`: messages between gateways on one PostgreSQL. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";

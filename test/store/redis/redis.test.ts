@@ -1,3 +1,7 @@
+/**
+ * Tests of the contract of `host.store.redis` and of limits of attempts on a real Redis that fails, and of the parser of its
+ * URL.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";

@@ -171,7 +171,7 @@ export default async function run(job: ReportJob): Promise<unknown> {
 }
 
 /** Returns the report as JSON. Undefined if it has too many groups. Rejects with StoreError. */
-export function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
+function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
   return onCharges(dataDir, async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);
     return spend && JSON.stringify(await readSpend(read, readMonths, spend));

@@ -1,4 +1,4 @@
-/** The commands of accounts and of usage on a data folder. */
+/** Tests of the commands of accounts and of usage on a data folder, as a shell runs them. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync, statSync, mkdirSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** The log of a gateway whose clock differs from that of the ledger. */
+/** Tests of the state machine that compares the clock of a gateway with that of the ledger, with a manual clock. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";

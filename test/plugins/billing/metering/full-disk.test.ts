@@ -1,4 +1,7 @@
-/** Tests of a journal that cannot be written: SQLite reports SQLITE_FULL, because the file may not grow. */
+/**
+ * Tests of the state machine of a journal that cannot be written, with a manual clock. SQLite reports SQLITE_FULL, because
+ * the meter is opened with a limit on the size of its file.
+ */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
@@ -7,8 +10,7 @@ import {
   openChargesDatabase,
   chargesPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
-import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { openMeter, type MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import {
   about,
   charge,
@@ -29,7 +31,8 @@ async function nearlyFull(
   db.exec("CREATE TABLE filler (a BLOB); INSERT INTO filler VALUES (zeroblob(4000000))");
   const pages = Number(db.prepare("PRAGMA page_count").get()?.["page_count"]);
   db.close();
-  const meter = await fixture.open({ durability, maxPages: pages + 4 });
+  const meter = await openMeter({ ...fixture, durability, maxPages: pages + 4 });
+  fixture.closing.push(() => meter.close());
   return {
     meter,
     free() {
@@ -104,7 +107,7 @@ test("a full disk rejects charges and new reservations, charges nothing, and rec
   assert.match(await fixture.metrics.render(), /sluice_journal_writable 1/);
   await charge(meter, principal, 3);
   assert.equal(keyUsage(meter, "key_1").dayMilliCu, written + 3);
-  const rows = [...readUsage(fixture.dataDir)];
+  const rows = fixture.rows();
   assert.equal(rows.length, written + 1);
   assert.equal(
     rows.reduce((sum, row) => sum + row.usedMilliCu, 0),
@@ -135,7 +138,7 @@ test("a new name whose first commit failed is written with a later commit", asyn
   await tryAgain(fixture, () => meter.writable);
   const last = principalOf({ key: { id: `key_${n - 1}` } });
   await charge(meter, last, 5);
-  assert.equal([...readUsage(fixture.dataDir)].at(-1)?.keyId, `key_${n - 1}`);
+  assert.equal(fixture.rows().at(-1)?.keyId, `key_${n - 1}`);
   const again = await fixture.crashed().open();
   assert.equal(keyUsage(again, `key_${n - 1}`).dayMilliCu, 5);
 });
@@ -188,7 +191,7 @@ test("asynchronous charges are written when a full disk has room again", async (
   free();
   await tryAgain(fixture, () => meter.writable);
   await meter.flush();
-  assert.equal([...readUsage(fixture.dataDir)].length, made);
+  assert.equal(fixture.rows().length, made);
 });
 
 test("a meter that closes during a probe writes its charges once", async (t) => {
@@ -209,7 +212,7 @@ test("a meter that closes during a probe writes its charges once", async (t) => 
   for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
   other.exec("COMMIT");
   await closed;
-  assert.equal([...readUsage(fixture.dataDir)].length, made);
+  assert.equal(fixture.rows().length, made);
 });
 
 test("streams that end while nothing can be written are not left open", async (t) => {

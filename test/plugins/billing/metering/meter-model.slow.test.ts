@@ -3,8 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import type { KeyPrincipal, Reservation } from "sluice-gateway/services";
-import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
   about,
   day,
@@ -14,6 +12,7 @@ import {
   meterFixture,
   minute,
   principalOf,
+  type Meter,
   type MeterFixture,
 } from "./fixture.ts";
 
@@ -109,7 +108,7 @@ class Model {
 }
 
 /** `isWritten`: true if all charges are on disk. Until then, they count as open. */
-function check(meter: MeterService, model: Model, now: number, isWritten: boolean): void {
+function check(meter: Meter, model: Model, now: number, isWritten: boolean): void {
   for (const [key, principal] of principals.entries()) {
     const { dayMilliCu, monthMilliCu, openMilliCu } = keyUsage(meter, principal.key.id);
     const [modelDay, modelMonth, modelOpen] = [
@@ -130,11 +129,7 @@ function check(meter: MeterService, model: Model, now: number, isWritten: boolea
 }
 
 function compareRows(fixture: MeterFixture, model: Model): void {
-  const rows = Array.from(readUsage(fixture.dataDir), (row) => [
-    row.requestId,
-    row.time,
-    row.usedMilliCu,
-  ]);
+  const rows = fixture.rows().map((row) => [row.requestId, row.time, row.usedMilliCu]);
   assert.deepEqual(
     rows,
     model.charges.map((each) => [each.id, each.at, each.cost]),
@@ -148,6 +143,7 @@ test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
       const { clock } = fixture;
       let meter = await fixture.open();
       const model = new Model();
+      const settling: Promise<void>[] = [];
       for (const [n, each] of steps.entries()) {
         const now = clock.now();
         if (each.what === "reserve") {
@@ -169,17 +165,17 @@ test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
           if (each.what === "release") held.reservation.release();
           else {
             const costs = each.shares.map((share) => Math.floor((held.cost * share) / 300));
-            void held.reservation.settle(costs.map(line));
+            settling.push(held.reservation.settle(costs.map(line)));
             for (const cost of costs)
               model.charges.push({ id: held.id, key: held.key, at: now, cost });
           }
-        } else if (each.what === "flush") await meter.flush();
+        } else if (each.what === "flush") await Promise.all(settling);
         else if (each.what === "wait") {
           // A commit does not take so long.
-          await meter.flush();
+          await Promise.all(settling);
           clock.advance(each.ms);
         } else {
-          await meter.flush();
+          await Promise.all(settling);
           fixture = fixture.crashed();
           await meter.close();
           meter = await fixture.open();
@@ -187,7 +183,7 @@ test("no sequence of operations leaks credit or exceeds a limit", async (t) => {
         }
         check(meter, model, clock.now(), ["flush", "wait", "crash"].includes(each.what));
       }
-      await meter.flush();
+      await Promise.all(settling);
       compareRows(fixture, model);
       await meter.close();
     }),

@@ -1,11 +1,10 @@
-/** Tests of the state machine of the meter and its journal on a data folder, with a manual clock. */
+/** Tests of the service `metering` of a gateway that is alone: its limits, its commits, crashes and the end of its thread. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Reservation } from "sluice-gateway/services";
 import { openChargesDatabase } from "../../../../plugins/billing/metering/journal-schema.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { about, charge, keyUsage, hour, line, meterFixture, principalOf, take } from "./fixture.ts";
-import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
+import { until } from "../../../store/redis/open-redis.ts";
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
 
@@ -28,7 +27,7 @@ test("a reservation without a limit is held and charged only as far as sums stay
 });
 
 test("a clock that jumps back releases no credit, within the day or across months", async (t) => {
-  const { open, clock, dataDir } = meterFixture(t);
+  const { open, clock, rows } = meterFixture(t);
   clock.jump(Date.UTC(2026, 1, 1, 0, 30) - clock.now());
   const meter = await open();
   const principal = principalOf({ key: { cuLimit24hMilli: 10 }, plan: { includedMilliCu: 10 } });
@@ -38,11 +37,9 @@ test("a clock that jumps back releases no credit, within the day or across month
   await take(meter, principalOf(), 3).settle([line(3)]);
   assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 13, monthMilliCu: 13, openMilliCu: 0 });
   assert.equal(meter.workspaceUsage("ws_1").periodStart, Date.UTC(2026, 1));
-  const times = Array.from(readUsage(dataDir), (row) => row.time);
-  assert.deepEqual(times, [Date.UTC(2026, 1, 1, 0, 30), Date.UTC(2026, 1, 1, 0, 30)]);
   assert.deepEqual(
-    [...times].sort((a, b) => a - b),
-    times,
+    rows().map(({ time }) => time),
+    [Date.UTC(2026, 1, 1, 0, 30), Date.UTC(2026, 1, 1, 0, 30)],
   );
 });
 
@@ -128,19 +125,16 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
   const meter = await fixture.open();
   take(meter, principalOf(), 900, { streamed: true });
   take(meter, principalOf(), 50);
-  const isWritten = async (): Promise<boolean> =>
-    (await fixture.metrics.render()).includes("sluice_journal_commit_rows_count 1");
-  for (
-    const deadline = AbortSignal.timeout(10_000);
-    !(await isWritten());
-    deadline.throwIfAborted()
-  )
-    await new Promise(setImmediate);
+  const commits = (): number | undefined =>
+    fixture.metrics
+      .read("sluice_journal_commit_rows")
+      .find((each) => each.metricName.endsWith("_count"))?.value;
+  await until(() => commits() === 1);
   const crashed = fixture.crashed();
   const again = await crashed.open();
   assert.deepEqual(keyUsage(again, "key_1"), { dayMilliCu: 0, monthMilliCu: 0, openMilliCu: 0 });
   assert.match(await crashed.metrics.render(), /sluice_expired_intents_total 1/);
-  assert.deepEqual([...readUsage(crashed.dataDir)], []);
+  assert.deepEqual(crashed.rows(), []);
   // An intent expires once: the next start finds none.
   await again.close();
   const third = crashed.crashed();
@@ -149,7 +143,7 @@ test("the intent of a stream is soon on disk, and the start after a crash releas
 });
 
 test("close writes all records, later reservations are refused, and close can be called twice", async (t) => {
-  const { open, dataDir } = meterFixture(t);
+  const { open, rows } = meterFixture(t);
   const meter = await open();
   const late = take(meter, principalOf(), 5);
   const written = charge(meter, principalOf(), 5);
@@ -158,7 +152,7 @@ test("close writes all records, later reservations are refused, and close can be
   assert.equal(meter.writable, false);
   assert.equal(meter.reserve(principalOf(), 1, about).kind, "unavailable");
   await assert.rejects(late.settle([line(5)]));
-  assert.equal([...readUsage(dataDir)].length, 1);
+  assert.equal(rows().length, 1);
 });
 
 const february = Date.UTC(2026, 1);
@@ -187,9 +181,8 @@ for (const turns of [0, 1, 2]) {
     assert.deepEqual([periodStart, includedMilliCu, purchasedMilliCu], [february, 100, 30]);
     await charge(meter, customer(), 20);
     assert.equal(meter.purchasedLeft(customer().workspace), 750);
-    assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 250);
     assert.deepEqual(
-      Array.from(readUsage(fixture.dataDir), (row) => row.purchasedMilliCu),
+      fixture.rows().map((row) => row.purchasedMilliCu),
       [50, 150, 30, 20],
     );
     const again = await fixture.crashed().open();
@@ -204,18 +197,19 @@ test("credit that a change of the plan gives back is no longer drawn", async (t)
   await charge(meter, customer(), 300);
   await charge(meter, customer(500), 1);
   assert.equal(meter.purchasedLeft(customer().workspace), 1_000);
-  assert.equal(readPurchasedDrawn(fixture.dataDir).get("ws_1"), 0);
+  const again = await fixture.crashed().open();
+  assert.equal(again.purchasedLeft(customer(500).workspace), 1_000);
 });
 
 for (const durability of ["settled", "async"] as const) {
   test(`without its thread the journal refuses records and logs it, and nothing hangs (${durability})`, async (t) => {
     const fixture = meterFixture(t);
     const started = once(process, "worker");
-    const meter = await fixture.open({ durability });
+    const meter = await fixture.open(durability);
     // The event "worker" has a Worker.
     const [thread] = (await started) as [Worker];
     await charge(meter, principalOf(), 1);
-    if (durability === "async") await meter.flush();
+    await until(() => fixture.rows().length === 1);
 
     const pending = charge(meter, principalOf(), 2);
     const ended = thread.terminate();
@@ -233,8 +227,8 @@ for (const durability of ["settled", "async"] as const) {
     assert.match(await fixture.metrics.render(), /^sluice_journal_writable 0$/m);
     await meter.close();
 
-    await fixture.open({ durability });
-    const written = [...readUsage(fixture.dataDir)].map(({ usedMilliCu }) => usedMilliCu);
+    await fixture.open(durability);
+    const written = fixture.rows().map(({ usedMilliCu }) => usedMilliCu);
     assert.deepEqual(written, [1]);
   });
 }

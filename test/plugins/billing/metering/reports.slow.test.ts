@@ -1,4 +1,4 @@
-/** Tests of the algorithms of reports and of the codec of charges, on journals that a meter wrote or that are damaged. */
+/** Tests of the usage reports of the service `metering`, and of the codec of charges on journals that are damaged. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
@@ -9,30 +9,32 @@ import {
   type SpendQuery,
 } from "sluice-gateway/services";
 import type { UsageRow } from "../../../../plugins/billing/metering/charge-text.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import {
-  makeReport,
-  type ReportJob,
-} from "../../../../plugins/billing/metering/usage/folder-charges.ts";
-import { about, agentOf, day, meterFixture, principalOf, charge, line, take } from "./fixture.ts";
-import { writeFileSync, mkdirSync } from "node:fs";
-import { openComputePool } from "../../../../src/compute/pool.ts";
+  about,
+  agentOf,
+  day,
+  meterFixture,
+  principalOf,
+  charge,
+  line,
+  take,
+  type TestMeter,
+} from "./fixture.ts";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import {
   chargesPath,
   openChargesDatabase,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
 import { maxGroups } from "../../../../plugins/billing/metering/usage/report.ts";
-import { createMetrics } from "../../../../src/base/metrics.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
 import { DatabaseSync } from "node:sqlite";
 import { StoreError } from "../../../../src/store/store-error.ts";
 
-type Query = Omit<SpendQuery, "limit" | "wantsHours"> & { readonly dataDir: string };
+type Query = Omit<SpendQuery, "limit" | "wantsHours">;
 
-async function spendOf({ dataDir, ...query }: Query): Promise<Spend> {
-  const made = await makeReport({ dataDir, spend: { ...query, limit: 1_000, wantsHours: true } });
-  // A spend report is never too large.
-  return JSON.parse(made ?? "") as Spend;
+async function spendOf({ usage }: TestMeter, query: Query): Promise<Spend> {
+  const made = await usage.spend({ ...query, limit: 1_000, wantsHours: true });
+  assert.ok(made.kind === "done");
+  return made.spend;
 }
 
 function nameIn(row: UsageRow, by: SpendMember): string | undefined {
@@ -42,11 +44,12 @@ function nameIn(row: UsageRow, by: SpendMember): string | undefined {
 }
 
 /** Adds up the charges of the journal one by one. */
-function addedUp(dataDir: string, { from, to, by, workspaceId }: Query): object {
+function addedUp(rows: readonly UsageRow[], { from, to, by, workspaceId }: Query): object {
   const sums = new Map<string | undefined, number>();
   const stepMs = to - from <= 2 * day ? 3_600_000 : day;
   const steps = Array<number>((to - from) / stepMs).fill(0);
-  for (const row of readUsage(dataDir, { from, to })) {
+  for (const row of rows) {
+    if (row.time < from || row.time >= to) continue;
     if (workspaceId !== undefined && row.workspaceId !== workspaceId) continue;
     const name = nameIn(row, by);
     sums.set(name, (sums.get(name) ?? 0) + row.usedMilliCu);
@@ -85,7 +88,7 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
       charges,
       fc.array(ranges, { minLength: 1, maxLength: 4 }),
       async (all, some) => {
-        const { dataDir, clock, open } = meterFixture(t);
+        const { clock, open, rows } = meterFixture(t);
         const meter = await open();
         clock.jump(start - clock.now() + 10 * day);
         for (const each of all) {
@@ -103,11 +106,11 @@ test("the spend of random ranges is the sum of the charges in the journal, to th
         }
         for (const { first, days, by, workspaceId } of some) {
           const from = start + first * day;
-          const query = { dataDir, workspaceId, by, from, to: from + days * day };
-          const spend = await spendOf(query);
+          const query = { workspaceId, by, from, to: from + days * day };
+          const spend = await spendOf(meter, query);
           const sums = new Map(spend.groups.map(({ name, usedMilliCu }) => [name, usedMilliCu]));
           const { stepMs, steps } = spend;
-          assert.deepEqual({ sums, stepMs, steps }, addedUp(dataDir, query));
+          assert.deepEqual({ sums, stepMs, steps }, addedUp(rows(), query));
           for (const [place, values] of spend.series.entries()) {
             const sum = values.reduce((one, other) => one + other, 0);
             assert.equal(sum, spend.groups[place]?.usedMilliCu);
@@ -127,26 +130,19 @@ const report = {
   groupBy: ["method"],
 } as const;
 
-test("a job of the pool returns the same report, and a job that cannot read the journal fails alone", async (t) => {
+test("a report of a journal that cannot be read is unavailable, and the next one is made", async (t) => {
   const { dataDir, open } = meterFixture(t);
-  await charge(await open(), principalOf(), 1);
-  const pool = openComputePool({ clock: manualClock(), metrics: createMetrics(), threads: 1 });
-  t.after(() => pool.close());
-  const { href } = new URL(
-    "../../../../plugins/billing/metering/usage/folder-charges.ts",
-    import.meta.url,
-  );
-  const input: ReportJob = { dataDir, report };
-  const run = (): ReturnType<typeof pool.run> => pool.run({ module: href, input, transfer: [] });
-  const done = await run();
-  assert.ok(done.ok && done.bytes !== undefined);
-  assert.equal(Buffer.from(done.bytes).toString(), await makeReport(input));
+  const { usage, ...meter } = await open();
+  await charge(meter, principalOf(), 1);
+  const bytes = readFileSync(chargesPath(dataDir));
   writeFileSync(chargesPath(dataDir), "not a database".repeat(1_000));
-  assert.deepEqual(await run(), { ok: false, reason: "crashed" });
+  assert.deepEqual(await usage.report(report), { kind: "unavailable" });
+  writeFileSync(chargesPath(dataDir), bytes);
+  assert.equal((await usage.report(report)).kind, "done");
 });
 
-test("a report with too many groups is undefined, and a report on fewer members is not", async (t) => {
-  const { dataDir, open } = meterFixture(t);
+test("a report with too many groups is refused, and a report on fewer members is not", async (t) => {
+  const { open } = meterFixture(t);
   const meter = await open();
   const perCommit = 200;
   for (let n = 0; n <= maxGroups; n += perCommit) {
@@ -156,9 +152,10 @@ test("a report with too many groups is undefined, and a report on fewer members 
     }));
     await take(meter, principalOf(), 0).settle(lines);
   }
-  assert.equal(await makeReport({ dataDir, report }), undefined);
-  const coarse = { ...report, groupBy: ["surface"] } as const;
-  assert.ok((await makeReport({ dataDir, report: coarse }))?.includes('"ledger-rpc"'));
+  assert.deepEqual(await meter.usage.report(report), { kind: "tooManyGroups", maxGroups });
+  const coarse = await meter.usage.report({ ...report, groupBy: ["surface"] });
+  assert.ok(coarse.kind === "done");
+  assert.match(Buffer.from(coarse.json).toString(), /"ledger-rpc"/);
 });
 
 const storeError = (code: string) => (error: unknown) => {
@@ -175,7 +172,7 @@ test("long and non-ASCII texts are kept, and too long ones are cut", async (t) =
   await take(meter, principalOf({ key: { id: "ключ" } }), 1, { requestId }).settle([
     { surface: "s", method: `m"\n${"ß".repeat(400)}`, costMilliCu: 1 },
   ]);
-  const [row] = readUsage(fixture.dataDir);
+  const [row] = fixture.rows();
   assert.equal(row?.keyId, "ключ");
   assert.equal(row?.requestId, requestId.slice(0, 256));
   assert.equal(row?.method, `m"\n${"ß".repeat(253)}`);
@@ -210,7 +207,7 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
     { ...chat, pricing: byClass },
     chat,
   ]);
-  const rows = [...readUsage(fixture.dataDir)];
+  const rows = fixture.rows();
   assert.deepEqual(
     rows.map(({ requestId, agent, pricing: kept }) => [requestId, agent, kept]),
     [
@@ -223,11 +220,11 @@ test("the pricing of an inference is kept even with the longest ids", async (t) 
 });
 
 test("a missing journal, or a file that is not a journal, is a clear error", (t) => {
-  const { dataDir } = meterFixture(t);
-  assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_FAILED"));
+  const { dataDir, rows } = meterFixture(t);
+  assert.throws(rows, storeError("SLUICE_STORE_FAILED"));
   mkdirSync(dataDir, { recursive: true });
   writeFileSync(chargesPath(dataDir), "not a database, but long enough to be looked at".repeat(40));
-  assert.throws(() => [...readUsage(dataDir)], storeError("SLUICE_STORE_CORRUPT"));
+  assert.throws(rows, storeError("SLUICE_STORE_CORRUPT"));
 });
 
 test("a journal of a newer release is a clear error for readers and for the meter", async (t) => {
@@ -235,7 +232,7 @@ test("a journal of a newer release is a clear error for readers and for the mete
   openChargesDatabase(fixture.dataDir).close();
   using db = new DatabaseSync(chargesPath(fixture.dataDir));
   db.exec("PRAGMA user_version = 99");
-  assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_NEWER"));
+  assert.throws(() => fixture.rows(), storeError("SLUICE_STORE_NEWER"));
   await assert.rejects(fixture.open(), storeError("SLUICE_STORE_NEWER"));
 });
 
@@ -246,5 +243,5 @@ test("a commit with invalid records is a clear error and not a shorter result", 
   await meter.close();
   using db = new DatabaseSync(chargesPath(fixture.dataDir));
   db.exec("UPDATE commits SET records = x'ff00000010000000ffffffffffffffff'");
-  assert.throws(() => [...readUsage(fixture.dataDir)], storeError("SLUICE_STORE_FAILED"));
+  assert.throws(() => fixture.rows(), storeError("SLUICE_STORE_FAILED"));
 });

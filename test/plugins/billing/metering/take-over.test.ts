@@ -1,4 +1,4 @@
-/** The charges of an earlier release, which kept them in journal.db: see test/fixtures/billing. */
+/** Tests of the service `metering` on the charges of an earlier release, which kept them in journal.db: see test/fixtures/billing. */
 import assert from "node:assert/strict";
 import {
   copyFileSync,
@@ -17,11 +17,7 @@ import {
   chargesPath,
   earlierPath,
 } from "../../../../plugins/billing/metering/journal-schema.ts";
-import {
-  readPurchasedDrawn,
-  makeReport,
-} from "../../../../plugins/billing/metering/usage/folder-charges.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { readPurchasedDrawn } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
 import { Sums } from "../../../../plugins/billing/metering/sums.ts";
 import { openDatabase } from "../../../../src/store/sqlite.ts";
 import { damage } from "../../../store/damage.ts";
@@ -41,20 +37,22 @@ function earlierFolder(t: TestContext): MeterFixture {
   return fixture;
 }
 
-/** Everything that can be read: all rows, the spend of a year, and drawn credit. */
-async function contentOf(dataDir: string): Promise<unknown> {
+/** Starts the service. Returns everything that can be read: all rows, the spend of a year, and drawn credit. */
+async function takenOver({ dataDir, open, rows }: MeterFixture): Promise<{
+  readonly rows: unknown;
+  readonly drawn: unknown;
+  readonly spend: unknown;
+}> {
+  const meter = await open();
   const range = { from: Date.UTC(2026, 0, 1), to: Date.UTC(2027, 0, 1) };
-  const spend = { workspaceId: undefined, ...range, by: "method", limit: 100 } as const;
-  return {
-    rows: [...readUsage(dataDir)],
-    spend: JSON.parse((await makeReport({ dataDir, spend })) ?? ""),
-    drawn: readPurchasedDrawn(dataDir),
-  };
-}
-
-async function takenOver(fixture: MeterFixture): Promise<unknown> {
-  const meter = await fixture.open();
-  const content = await contentOf(fixture.dataDir);
+  const spend = await meter.usage.spend({
+    workspaceId: undefined,
+    ...range,
+    by: "method",
+    limit: 100,
+  });
+  assert.equal(spend.kind, "done");
+  const content = { rows: rows(), spend, drawn: readPurchasedDrawn(dataDir) };
   await meter.close();
   return content;
 }
@@ -70,10 +68,10 @@ test("an earlier release refuses a folder whose charges were taken over, and the
   const fixture = earlierFolder(t);
   const { dataDir } = fixture;
   openEarlier(earlierPath(dataDir));
-  const rows = [...readUsage(dataDir)];
+  const rows = fixture.rows();
   const drawn = readPurchasedDrawn(dataDir);
   assert.ok(rows.length > 5 && drawn.size > 0);
-  const content = (await takenOver(fixture)) as { readonly rows: unknown; readonly drawn: unknown };
+  const content = await takenOver(fixture);
   assert.deepEqual([content.rows, content.drawn], [rows, drawn]);
   assert.throws(() => openEarlier(earlierPath(dataDir)), newer);
   assert.deepEqual(

@@ -1,9 +1,6 @@
-/** Charges of a clock that ran ahead: they are moved to the present, at the start and while the gateway runs. */
+/** Tests of the service `metering` with a clock that ran ahead or is behind: charges of the future are moved to the present. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { makeReport } from "../../../../plugins/billing/metering/usage/folder-charges.ts";
-import type { MeterService } from "../../../../plugins/billing/metering/meter.ts";
 import { until } from "../../../store/redis/open-redis.ts";
 import {
   about,
@@ -18,13 +15,14 @@ import {
   principalOf,
   take,
   type MeterFixture,
+  type TestMeter,
 } from "./fixture.ts";
 
 const january = Date.UTC(2026, 0);
 const february = Date.UTC(2026, 1);
 
-function timesOf(dataDir: string): number[] {
-  return Array.from(readUsage(dataDir), (row) => row.time);
+function timesOf(fixture: MeterFixture): number[] {
+  return fixture.rows().map((row) => row.time);
 }
 
 function valueOf({ metrics }: MeterFixture, name: string): number | undefined {
@@ -32,7 +30,7 @@ function valueOf({ metrics }: MeterFixture, name: string): number | undefined {
 }
 
 /** Returns a meter with a charge of 4 at noon, and one of 3 by a clock that is 400 days ahead. */
-async function chargedAhead(fixture: MeterFixture): Promise<MeterService> {
+async function chargedAhead(fixture: MeterFixture): Promise<TestMeter> {
   const meter = await fixture.open();
   await charge(meter, principalOf(), 4);
   fixture.clock.jump(400 * day);
@@ -47,7 +45,7 @@ test("a start moves the charges of a clock that ran ahead to the present, and co
   fixture.clock.jump(hour - 400 * day);
   const later = fixture.crashed();
   const meter = await later.open();
-  assert.deepEqual(timesOf(later.dataDir), [noon, noon + hour]);
+  assert.deepEqual(timesOf(later), [noon, noon + hour]);
   assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 7, monthMilliCu: 7, openMilliCu: 0 });
   const usage = meter.workspaceUsage("ws_1");
   assert.equal(usage.periodStart, january);
@@ -64,14 +62,14 @@ test("a start moves the charges of a clock that ran ahead to the present, and co
 test("a crash right after the correction repeats nothing, and keeps the ids of the charges", async (t) => {
   const fixture = meterFixture(t);
   await chargedAhead(fixture);
-  const ids = Array.from(readUsage(fixture.dataDir), ({ id }) => id);
+  const ids = fixture.rows().map(({ id }) => id);
   fixture.clock.jump(hour - 400 * day);
   const once = fixture.crashed();
   await once.open();
   const twice = once.crashed();
   const meter = await twice.open();
   assert.deepEqual(
-    Array.from(readUsage(twice.dataDir), ({ id }) => id),
+    twice.rows().map(({ id }) => id),
     ids,
   );
   assert.equal(keyUsage(meter, "key_1").monthMilliCu, 7);
@@ -81,28 +79,25 @@ test("a crash right after the correction repeats nothing, and keeps the ids of t
 test("the export, the report and the spend of the present month have charges that a clock dated into the future", async (t) => {
   const fixture = meterFixture(t);
   const first = await chargedAhead(fixture);
-  const range = { from: january, to: february };
-  const { dataDir } = fixture;
-  const spent = async (): Promise<unknown> => {
-    const spend = { workspaceId: undefined, ...range, by: "tool", limit: 10 } as const;
-    return JSON.parse((await makeReport({ dataDir, spend })) ?? "").total.usedMilliCu;
+  const range = { workspaceId: "ws_1", from: january, to: february };
+  const spent = async ({ usage }: TestMeter): Promise<unknown> => {
+    const made = await usage.spend({ ...range, by: "tool", limit: 10 });
+    return made.kind === "done" && made.spend.total.usedMilliCu;
   };
-  assert.equal(await spent(), 4);
+  assert.equal(await spent(first), 4);
   await first.close();
   fixture.clock.jump(hour - 400 * day);
-  await fixture.open();
-  assert.equal(await spent(), 7);
-  assert.equal(Array.from(readUsage(fixture.dataDir, range)).length, 2);
-  const report = await makeReport({
-    dataDir,
-    report: { workspaceId: "ws_1", ...range, groupBy: [] },
-  });
-  assert.match(report ?? "", /"used_cu_milli":7/);
+  const meter = await fixture.open();
+  assert.equal(await spent(meter), 7);
+  assert.ok(timesOf(fixture).every((time) => time < february));
+  const report = await meter.usage.report({ ...range, groupBy: [] });
+  assert.ok(report.kind === "done");
+  assert.match(Buffer.from(report.json).toString(), /"used_cu_milli":7/);
 });
 
 test("a running gateway moves them when the clock is corrected, and charges nothing twice and loses nothing", async (t) => {
   const fixture = meterFixture(t);
-  const { clock, dataDir } = fixture;
+  const { clock } = fixture;
   const meter = await chargedAhead(fixture);
   const open = take(meter, principalOf(), 5);
   const streamed = take(meter, principalOf(), 9, { streamed: true });
@@ -115,7 +110,7 @@ test("a running gateway moves them when the clock is corrected, and charges noth
   await until(() => meter.writable);
   await settled;
   const now = clock.now();
-  assert.deepEqual(timesOf(dataDir), [noon, now, now]);
+  assert.deepEqual(timesOf(fixture), [noon, now, now]);
   assert.deepEqual(keyUsage(meter, "key_1"), { dayMilliCu: 12, monthMilliCu: 12, openMilliCu: 9 });
   assert.equal(meter.reserve(limited, 2, about).kind, "refused");
   await streamed.settle([line(9)]);
@@ -128,14 +123,14 @@ test("a running gateway moves them when the clock is corrected, and charges noth
 
 test("a clock that is behind moves no charge: new ones get the time of the last one, and a metric and the log say so", async (t) => {
   const fixture = meterFixture(t);
-  const { clock, dataDir } = fixture;
+  const { clock } = fixture;
   const first = await fixture.open();
   for (let days = 0; days < 10; days++) {
     await charge(first, principalOf(), 1);
     clock.advance(day);
   }
   await first.close();
-  const times = timesOf(dataDir);
+  const times = timesOf(fixture);
   const last = times.at(-1) ?? 0;
   // One start among the charges, and two before all of them.
   for (const wrong of [noon + 3.5 * day, noon - day, 0]) {
@@ -143,7 +138,7 @@ test("a clock that is behind moves no charge: new ones get the time of the last 
     const meter = await fixture.open();
     await charge(meter, principalOf(), 1);
     times.push(last);
-    assert.deepEqual(timesOf(dataDir), times);
+    assert.deepEqual(timesOf(fixture), times);
     clock.advance(1_000);
     const behindSeconds = (last - wrong) / 1000 - 1;
     assert.equal(valueOf(fixture, "sluice_clock_behind_seconds"), behindSeconds);

@@ -312,8 +312,11 @@ describe("who may connect", () => {
     }
   });
 
-  it("a ticket takes from the bucket of its key, and is charged to its workspace", async () => {
-    const { keyId, workspaceId } = await gateway.issue({ rpsLimit: 100 });
+  it("a ticket has the addresses of its key, takes from its bucket, and is charged to its workspace", async () => {
+    const { keyId, workspaceId } = await gateway.issue({
+      rpsLimit: 100,
+      allowedAddresses: ["127.0.0.1"],
+    });
     const { tickets } = gateway.gateway.use("accounts")!;
     const { ticket } = tickets.issue({ keyId, model: undefined, origin: undefined });
     await using client = await connectWs(gateway.url + path, { protocols: protocolsWith(ticket) });
@@ -324,7 +327,7 @@ describe("who may connect", () => {
     assert.equal(await usedBy(workspaceId), count * 100);
   });
 
-  it("a ticket cannot be used for a call over HTTP, which leaves it valid", async () => {
+  it("a ticket cannot be used for a call over HTTP or in the form of another surface, which leaves it valid", async () => {
     const protocols = protocolsWith(await ticketFor({}));
     const overHttp = await fetch(gateway.url + path, {
       method: "POST",
@@ -335,6 +338,9 @@ describe("who may connect", () => {
       body: request("system_chain"),
     });
     assert.equal(overHttp.status, 401);
+    const forStream = protocols.map((text) => text.replace("ledger.auth", "confidential.auth"));
+    const refused = await refusalOf(gateway.url + path, { protocols: forStream });
+    assert.deepEqual(refused, [401, "GATEWAY_UNAUTHORIZED"]);
     await using client = await connectWs(gateway.url + path, { protocols });
     assert.match(await client.ask(request("system_chain")), /"result":"Test"/);
   });

@@ -1,4 +1,7 @@
-/** Changes of accounts in PostgreSQL when gateways race and when connections break. */
+/**
+ * Tests of the contracts of the store of accounts, of idempotency and of claims on PostgreSQL, when gateways race and
+ * when connections break.
+ */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";

@@ -1,4 +1,7 @@
-/** Two gateways on one database: each follows the changes of the other, and keys in memory stop when it is away. */
+/**
+ * Tests of the state machine with which a gateway follows the accounts in PostgreSQL, with a manual clock: changes of
+ * another gateway are seen, and keys in memory stop when the database is away.
+ */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Caller, IssuedKey } from "sluice-gateway/services";

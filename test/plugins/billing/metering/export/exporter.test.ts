@@ -1,3 +1,4 @@
+/** Tests of the state machine of the export of charges, with a manual clock, and a journal and a sink in memory. */
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, it, mock } from "node:test";

@@ -1,6 +1,6 @@
 /**
- * Tests of the outbox: batches from a journal on disk, the cursor in the same folder, and responses of a sink over
- * HTTP.
+ * Tests of the algorithm that makes batches of a journal, of the parser of the cursor, and of the state machine of one
+ * delivery over HTTP.
  */
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
