@@ -176,6 +176,16 @@ test("new requests have threads although the requests of many drained threads st
   await Promise.allSettled(requests);
 });
 
+test("a service that runs once starts in the main thread only", async (t) => {
+  const text = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
+  const gateway = await startThreads(t, `${text}once: {}\n`);
+  const started = gateway.lines.filter((line) => line.includes("once has started"));
+  assert.deepEqual(
+    started.map((line) => /in thread \d/.exec(line)?.[0]),
+    ["in thread 0"],
+  );
+});
+
 test("explain finds an exchange in whichever thread served it", async (t) => {
   const gateway = await startThreads(t, pipeline(2));
   const response = await fetch(`${gateway.url}/which`, { headers: { connection: "close" } });

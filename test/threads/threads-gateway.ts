@@ -47,6 +47,16 @@ export default {
 };
 `;
 
+const once = `
+export default {
+  kind: "service", name: "once", description: "x", runsOnce: true,
+  start(_, host) {
+    host.log.warn({}, "once has started in thread " + host.threads?.index);
+    return { service: {} };
+  },
+};
+`;
+
 export const pipeline = (threads: number, text = "", more = ""): string => `version: 1
 server: { port: "\${PORT}", threads: ${threads}${more} }
 admin: { port: "\${ADMIN_PORT}" }
@@ -99,6 +109,7 @@ export async function startThreads(
     prepare(folder) {
       writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
       writeFileSync(join(folder, "which.js"), surface);
+      writeFileSync(join(folder, "once.js"), once);
     },
   });
   t.after(() => gateway[Symbol.asyncDispose]());

@@ -43,9 +43,10 @@ export async function readPipeline(file: string, env: Env): Promise<ParsedConfig
 
 /** Like `checkFile`, for a file that has been read already. */
 export async function checkParsed(
-  { config, faults }: ParsedConfig,
+  { config: parsed, faults }: ParsedConfig,
   options: LoadOptions = {},
 ): Promise<CheckResult> {
+  const config = parsed && withoutServices(parsed, options.without ?? []);
   if (config === undefined) {
     return {
       validated: undefined,
@@ -62,5 +63,14 @@ export async function checkParsed(
     startable: { config: checked.startable, plugins, origins },
     faults: orderFaults(all),
     outdated,
+  };
+}
+
+/** Leaves out plugins with these names, and their sections. Shipped services are left out when they are loaded. */
+function withoutServices(config: Config, names: readonly string[]): Config {
+  return {
+    ...config,
+    plugins: new Map([...config.plugins].filter(([name]) => !names.includes(name))),
+    services: config.services.filter(({ name }) => !names.includes(name)),
   };
 }
