@@ -29,8 +29,8 @@ export interface Host {
    */
   readonly mode: "enforce" | "shadow";
   /**
-   * True in strict mode (tests and `sluice dev`). In strict mode, services return promises wherever their types allow
-   * it, so that a missing `await` fails at once.
+   * True in strict mode (tests and `sluice dev`). Services then return promises wherever their types allow it, so that a
+   * missing `await` fails at once.
    */
   readonly strict: boolean;
   readonly log: Log;
