@@ -26,10 +26,9 @@ export class LiveConnection implements Connection {
   readonly #liveness: Liveness;
   /** Memory of the messages that wait for the client. */
   #unsent: HeldPart | undefined;
-  #isPaused = false;
+  /** The time limit of the closing handshake that the surface has begun. */
   #closing: Disposable | undefined;
   #stalled: Disposable | undefined;
-  #isClosedByUs = false;
   #isCorked = false;
   readonly #cutOff = (): void => this.#x.cutOff("timedOut");
   readonly #uncork = (): void => {
@@ -98,17 +97,14 @@ export class LiveConnection implements Connection {
   }
 
   pause(): void {
-    this.#isPaused = true;
     this.#webSocket.pause();
   }
 
   resume(): void {
-    this.#isPaused = false;
     this.#webSocket.resume();
   }
 
   close(code: number, reason: string): void {
-    this.#isClosedByUs = true;
     // A paused connection would not read the client's answer.
     this.resume();
     this.#webSocket.close(code, reason);
@@ -118,7 +114,7 @@ export class LiveConnection implements Connection {
   /** Terminates the connection if the client has not answered the last ping. */
   ping(): void {
     // The pong would not be read while the connection is paused.
-    if (this.#isPaused) return;
+    if (this.#webSocket.isPaused) return;
     if (!this.#liveness.ping()) this.terminate();
   }
 
@@ -167,6 +163,6 @@ export class LiveConnection implements Connection {
     this.#stopWaiting();
     this.#x.runCallback(this.onClose, code);
     // A closing handshake of either side is a normal end. Without one, the client has left.
-    this.#x.onClose(this.#isClosedByUs || code !== 1006);
+    this.#x.onClose(this.#closing !== undefined || code !== 1006);
   }
 }
