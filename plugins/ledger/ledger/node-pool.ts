@@ -1,5 +1,5 @@
 /**
- * The interface between the ledger and its nodes (types only). `pool/` implements `NodePool`; tests use a scripted one.
+ * The interface between the ledger and its nodes (types only). `pool/` implements `NodePool`.
  *
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
@@ -131,28 +131,28 @@ export interface NodePool {
   readonly best: number | undefined;
   /**
    * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
-   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node is added, removed or lags.
+   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node
+   * is added, removed or lags.
    */
   readonly epoch: number;
   /**
    * Increases when the chain of the nodes changes or starts again, but not with their software or runtime. 0 while the
-   * chain is not known. Absent if the pool does not know its nodes.
+   * chain is not known.
    */
-  readonly chain?: number | undefined;
+  readonly chain: number;
   /** True while at least one node is usable. */
   readonly ready: boolean;
   /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */
   readonly firstProbe: Promise<void>;
-  /** Returns the state of each node. Absent if the pool does not know its nodes. */
-  status?(): readonly NodeStatus[];
+  /** Returns the state of each node. */
+  status(): readonly NodeStatus[];
   /**
    * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
-   * tried as a last resort. `block`: nodes that have it are first. Absent if the pool has no WebSockets.
+   * tried as a last resort. `block`: nodes that have it are first.
    */
-  targets?(block?: BlockOfCall): readonly NodeTarget[];
-  /** Absent if the pool has no WebSockets. */
-  readonly reference?: ReferenceNode;
-  /** The nodes, in the order of the configuration. Absent if the pool does not know its nodes. */
-  readonly nodes?: readonly LedgerNode[];
+  targets(block?: BlockOfCall): readonly NodeTarget[];
+  readonly reference: ReferenceNode;
+  /** The nodes, in the order of the configuration. */
+  readonly nodes: readonly LedgerNode[];
   close(): Promise<void>;
 }

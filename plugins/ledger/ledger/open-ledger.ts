@@ -102,8 +102,8 @@ export function openLedger(deps: LedgerDeps): LedgerService {
     submissions,
     call: (method, params, options) => callOnce(calls, method, params, options),
     forget: (method, params) => calls.forget(stateOf(calls, method), params.toString()),
-    nodes: pool.nodes ?? [],
-    status: () => pool.status?.() ?? [],
+    nodes: pool.nodes,
+    status: () => pool.status(),
     async close() {
       subscriptions.close();
       follows.close();

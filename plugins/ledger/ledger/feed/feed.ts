@@ -95,7 +95,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     if (method === undefined || keys === undefined) return { kind: "error", error: invalidParams };
     if (method.kind === "storage") return await this.#storage.open(method, keys, opener);
     // The client may know this finalized block.
-    const floor = method.kind === "finalized" ? this.#deps.pool.reference?.floor : undefined;
+    const floor = method.kind === "finalized" ? this.#deps.pool.reference.floor : undefined;
     let topic = this.#topics.get(method);
     if (topic === undefined) {
       topic = new Topic(method, this);
@@ -254,7 +254,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     const number = blockNumber(head);
     if (node === undefined || number === undefined || !isObject(head)) return;
     const hash = typeof head.parentHash === "string" ? head.parentHash.toLowerCase() : "";
-    this.#deps.pool.reference?.announced(node, number, { number: number - 1, hash });
+    this.#deps.pool.reference.announced(node, number, { number: number - 1, hash });
   }
 
   /** Moves all subscriptions to the next reference node. */

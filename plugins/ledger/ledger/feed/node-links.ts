@@ -148,7 +148,7 @@ class TargetChoice {
   }
 
   get count(): number {
-    return this.#pool.targets?.().length ?? 0;
+    return this.#pool.targets().length;
   }
 
   /**
@@ -159,7 +159,7 @@ class TargetChoice {
     const now = this.#clock.monotonic();
     const avoided = ({ label }: NodeTarget): number =>
       Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
-    const targets = this.#pool.targets?.(block) ?? [];
+    const targets = this.#pool.targets(block);
     const left = targets.filter(({ label }) => !except.has(label));
     return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
   }
@@ -170,7 +170,7 @@ class TargetChoice {
 
   /** Returns true if the pool no longer uses this node, but another one. */
   isUnusable({ label }: NodeTarget): boolean {
-    const targets = this.#pool.targets?.() ?? [];
+    const targets = this.#pool.targets();
     return targets.length > 0 && !targets.some((target) => target.label === label);
   }
 }

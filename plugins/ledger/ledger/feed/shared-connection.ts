@@ -34,7 +34,7 @@ export interface SharedConnectionDeps {
 export class SharedConnection {
   readonly #deps: SharedConnectionDeps;
   readonly #check: Disposable;
-  readonly #listener: Disposable | undefined;
+  readonly #listener: Disposable;
   #current: FeedConnection | undefined;
   #target: NodeTarget | undefined;
   #isClosed = false;
@@ -48,7 +48,7 @@ export class SharedConnection {
 
   constructor(deps: SharedConnectionDeps) {
     this.#deps = deps;
-    this.#listener = deps.pool.reference?.onChange(() => this.#onReference());
+    this.#listener = deps.pool.reference.onChange(() => this.#onReference());
     this.#check = deps.clock.every(checkMs, () => this.#checkNode());
   }
 
@@ -72,7 +72,7 @@ export class SharedConnection {
   /** Undefined without a reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
-    const target = this.#deps.pool.reference?.target;
+    const target = this.#deps.pool.reference.target;
     if (target === undefined) return undefined;
     const { clock, limits } = this.#deps;
     const connection = new FeedConnection(target.url, clock, limits, (reason) => {
@@ -94,7 +94,7 @@ export class SharedConnection {
     this.disconnect();
     this.#noteLoss();
     onLost();
-    pool.reference?.lose(target.label);
+    pool.reference.lose(target.label);
     this.#onReference();
   }
 
@@ -109,7 +109,7 @@ export class SharedConnection {
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();
-    this.#listener?.[Symbol.dispose]();
+    this.#listener[Symbol.dispose]();
     this.disconnect();
   }
 
@@ -118,7 +118,7 @@ export class SharedConnection {
     if (target === undefined) return;
     const { clock, isMissing, pool } = this.#deps;
     const now = clock.monotonic();
-    const head = pool.reference?.target?.head;
+    const head = pool.reference.target?.head;
     if (head === undefined || !isMissing(head)) this.#missingSince = undefined;
     else this.#missingSince ??= now;
     if (now - (this.#missingSince ?? now) >= lateMs) this.lose("the node sends no heads");
@@ -126,7 +126,7 @@ export class SharedConnection {
 
   #onReference(): void {
     const { pool, onReference } = this.#deps;
-    const label = pool.reference?.target?.label;
+    const label = pool.reference.target?.label;
     if (this.#target !== undefined && this.#target.label !== label)
       this.lose("the node is not the reference any more");
     else if (this.#target === undefined && label !== undefined) onReference?.();

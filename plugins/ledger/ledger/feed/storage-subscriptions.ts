@@ -72,7 +72,7 @@ export class StorageSubscriptions {
       pool: {
         targets: () => {
           const label = reference?.target?.label;
-          const targets = pool.targets?.() ?? [];
+          const targets = pool.targets();
           return targets.toSorted((a, b) => Number(b.label === label) - Number(a.label === label));
         },
       },
@@ -98,7 +98,7 @@ export class StorageSubscriptions {
       params: JSON.stringify([keys]),
       links: this.#links,
       clock,
-      chain: () => this.#deps.pool.chain ?? 0,
+      chain: () => this.#deps.pool.chain,
       onClose: () => this.#open.delete(subscription),
     });
     this.#open.add(subscription);

@@ -101,8 +101,8 @@ export class Topic {
   }
 
   /** Returns true if earlier notifications were of another chain. `chain`: see `NodePool.chain`. */
-  isOfOtherChain(chain: number | undefined): boolean {
-    if (chain === undefined || chain === 0) return false;
+  isOfOtherChain(chain: number): boolean {
+    if (chain === 0) return false;
     this.#chain ??= chain;
     return this.#chain !== chain;
   }

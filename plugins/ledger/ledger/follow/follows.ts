@@ -73,7 +73,7 @@ export class Follows implements LedgerFollows {
   async open(withRuntime: boolean): Promise<OpenedFollow> {
     const { clock, pool } = this.#deps;
     // The client may know this finalized block.
-    const floor = pool.reference?.floor;
+    const floor = pool.reference.floor;
     const deadline = clock.monotonic() + maxWaitMs;
     // A node that is lost in the meantime is replaced by another one.
     for (let attempt = 0; attempt < maxAttempts && clock.monotonic() <= deadline; attempt++) {
@@ -112,7 +112,7 @@ export class Follows implements LedgerFollows {
   /** Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
     await this.#delay();
-    await this.#deps.pool.reference?.ready();
+    await this.#deps.pool.reference.ready();
     const connection = this.#connection.open();
     if (connection === undefined || !(await connection.opened)) return failed;
     let follow: SharedFollow | undefined;
@@ -148,11 +148,11 @@ export class Follows implements LedgerFollows {
         clock.after(unusedMs, () => this.#unfollow(connection, withRuntime));
       },
       numberOf: async (hash) => {
-        if (pool.reference?.floor === undefined) return undefined;
+        if (pool.reference.floor === undefined) return undefined;
         const answer = await connection.request("chain_getHeader", JSON.stringify([hash]));
         return blockNumber(parseOrUndefined(answer?.text));
       },
-      onFinalized: (block) => pool.reference?.announced(node, block.number, block),
+      onFinalized: (block) => pool.reference.announced(node, block.number, block),
       onChange: () => this.#report(),
     };
   }
