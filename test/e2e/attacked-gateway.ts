@@ -81,6 +81,7 @@ export async function startAttacked(
     // Only now: a gateway that runs writes to its folder.
     rmSync(folder, { recursive: true });
   });
+  slowness();
   const longestHealth = watchHealth(t, gateway.url);
   const measure = (): void => {
     writeFileSync(loopFile, "0");
