@@ -80,7 +80,7 @@ async function judgeRun(threads: number): Promise<void> {
   const keys = await Promise.all(
     Array.from({ length: clients }, () => chat.gateway.issue({ overageLimitCuMilli: 1e12 })),
   );
-  await isKnown(chat.gateway.url, keys.at(-1)?.key ?? "");
+  await knowsNewest(chat.gateway.url, await chat.gateway.issue({}));
   let next = 0;
   const client = async ({ key }: TestKey): Promise<void> => {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -104,8 +104,8 @@ async function judgeRun(threads: number): Promise<void> {
   }
 }
 
-/** Waits until every thread knows the newest key. Each connection belongs to one of them. */
-async function isKnown(url: string, key: string): Promise<void> {
+/** Waits until every thread knows the newest key, and so all others. Each connection belongs to one of them. */
+async function knowsNewest(url: string, { key }: TestKey): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, connection: "close" };
   for (let accepted = 0; accepted < 40;) {
     const response = await fetch(`${url}/v1/models`, { headers });
