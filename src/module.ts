@@ -117,7 +117,7 @@ export interface InitTemplate {
 
 export interface ModuleCommand {
   readonly load: () => Promise<Command>;
-  /** Of a command that runs until it is stopped: the space for new objects of its process, in MiB. */
+  /** Space for new objects in MiB, if the command runs until it is stopped. */
   readonly semiSpaceMiB?: number;
 }
 

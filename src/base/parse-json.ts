@@ -20,7 +20,7 @@ export function parseJson(text: string): unknown {
   return parseBoundedJson(text);
 }
 
-/** Like `parseJson`, but returns undefined instead of throwing, and if there is no text. */
+/** Like `parseJson`, but returns undefined where that throws. Also returns undefined if `text` is undefined. */
 export function parseOrUndefined(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {

@@ -12,8 +12,8 @@ function work(): void {
 let slowest = 1;
 
 /**
- * Returns 1 on a fast machine, and how many times slower than it a slow or busy one has been at the calls of this process.
- * The longest turn may be one of a time in which other programs made the machine slow.
+ * Returns 1 on a fast machine. On a slow or busy one, returns how many times slower it was at the slowest call so far:
+ * other programs may have slowed the machine during the longest turn, and not any more.
  */
 export function slowness(): number {
   const before = process.threadCpuUsage();

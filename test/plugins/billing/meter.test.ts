@@ -80,7 +80,7 @@ interface Setting extends Partial<Pick<FakeMeter, "answer" | "delay" | "written"
   readonly principal?: Principal;
 }
 
-/** What the next request meets. `charge`: the value of the slot, which the surface of `testStep` cannot read. */
+/** The stand-ins for the next request. `charge`: the value of its slot, which the surface of `testStep` cannot read. */
 const next: { surface?: Surface; fake: FakeMeter; charge?: Charge } = { fake: new FakeMeter() };
 const slots = { requestId: "req-1", principal: keyPrincipal() as Principal };
 

@@ -46,7 +46,7 @@ async function setUp(
   return step;
 }
 
-/** Returns the lines for these requests. The gateway's log keeps them, because there is no file. */
+/** Sends these requests. Returns their lines, which are in the gateway's log, because no file is configured. */
 async function linesFor(
   t: TestContext,
   requests: readonly TestRequest[],

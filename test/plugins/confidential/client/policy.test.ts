@@ -1,4 +1,4 @@
-/** What a client accepts if it pins the key of the policy, before it opens a connection. */
+/** Checks that a client makes before it opens a connection, if it pins the key of the policy. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import {
