@@ -23,6 +23,7 @@ const apart = [
   "marked",
   "openid-client",
   "pg",
+  "yaml",
 ];
 
 const common: BuildOptions = {
@@ -53,7 +54,7 @@ export async function bundle(
     ...inRoot,
     platform: "node" as const,
     external: unused,
-    plugins: [schemas, externalModules, shippedFiles(root), keepCompiledCode],
+    plugins: [schemas, externalModules, shippedFiles(root), keptFiles],
   };
   const alone = [...threadModules(root), ...startModules];
   const bundled = modules.filter((path) => !alone.includes(path));
@@ -67,7 +68,7 @@ export async function bundle(
       format: "cjs",
       plugins: [packagesApart, ...forNode.plugins],
       banner: {
-        js: `(function(module,require,__filename,__dirname,__url,__resolve,__keep){"use strict";`,
+        js: `(function(module,require,__filename,__dirname,__url,__resolve,__kept){"use strict";`,
       },
       footer: { js: "})" },
       define: {
@@ -274,12 +275,14 @@ const packagesApart: Plugin = {
   },
 };
 
-/** Replaces src/keep-compiled-code.ts. */
-const keepCompiledCode: Plugin = {
-  name: "keep-compiled-code",
+/** Replaces src/kept-files.ts. The modules that run before the bundle do not call these functions. */
+const keptFiles: Plugin = {
+  name: "kept-files",
   setup(bundler) {
-    bundler.onLoad({ filter: /\/src\/keep-compiled-code\.ts$/ }, () => ({
-      contents: "export const keepCompiledCode = () => __keep();",
+    bundler.onLoad({ filter: /\/src\/kept-files\.ts$/ }, () => ({
+      contents: ["keepCompiledCode", "readKept", "writeKept"]
+        .map((name) => `export const ${name} = (...values) => __kept.${name}(...values);`)
+        .join("\n"),
       loader: "js",
     }));
   },

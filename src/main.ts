@@ -7,7 +7,7 @@ import { useCompileCache } from "./commands/compile-cache.ts";
 import { findConfigFile } from "./commands/config-file.ts";
 import { becomeServerProcess } from "./commands/server-process.ts";
 import { nearest } from "./config/nearest.ts";
-import { keepCompiledCode } from "./keep-compiled-code.ts";
+import { keepCompiledCode } from "./kept-files.ts";
 import { errorCode } from "./base/error-code.ts";
 
 /**

@@ -1,6 +1,7 @@
 /**
- * Runs `sluice.cjs`, the file with the code of the published package, and keeps what V8 compiled of it until the process
- * had started. Node's own compile cache keeps only what V8 compiles before a file runs, which is a small part of it.
+ * Runs `sluice.cjs`, the file with the code of the published package, and keeps what makes its next start faster: above
+ * all, what V8 compiled of it until the process had started. Node's own compile cache keeps only what V8 compiles before a
+ * file runs, which is a small part of it.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,12 +10,13 @@ import { pathToFileURL } from "node:url";
 import { cachedDataVersionTag } from "node:v8";
 import { constants, Script } from "node:vm";
 import { crc32 } from "node:zlib";
+import type { KeptFiles } from "../kept-files.ts";
 import { compileCacheFolders } from "./compile-cache.ts";
 
 /** The modules of the package, by their path without suffix. Each is run when it is called for the first time. */
 export type PackageModules = Readonly<Record<string, () => object>>;
 
-/** Bytes before the code: its checksum. V8 checks the version and flags that it compiled for, but not the bytes. */
+/** Bytes before the content: its checksum. V8 checks the version and flags that it compiled for, but not the bytes. */
 const headBytes = 4;
 
 /**
@@ -29,19 +31,28 @@ export function runBundle(
   const filename = join(folder, "sluice.cjs");
   const bytes = readFileSync(filename);
   const command = servers.find((each) => each === process.argv[2]) ?? "command";
-  const name = `sluice-${command}-${crc32(bytes)}-${cachedDataVersionTag()}`;
-  const files = compileCacheFolders(folder).map((each) => join(each, name));
-  const cachedData = files.map(readCode).find((each) => each !== undefined);
+  const folders = compileCacheFolders(folder);
+  // Another build has other files.
+  const build = crc32(bytes);
+  const paths = (name: string): string[] =>
+    folders.map((each) => join(each, `sluice-${name}-${build}`));
+  const codePaths = paths(`${command}-${cachedDataVersionTag()}`);
+  const cachedData = readFirst(codePaths);
   const script = new Script(bytes.toString("latin1"), {
     filename,
     cachedData,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   let isKept = script.cachedDataRejected === false;
-  const keep = (): void => {
-    if (isKept) return;
-    isKept = true;
-    writeFirst(files, script.createCachedData());
+  const kept: KeptFiles = {
+    keepCompiledCode() {
+      if (isKept) return;
+      isKept = true;
+      writeFirst(codePaths, script.createCachedData());
+    },
+    readKept: (name) => readFirst(paths(name)),
+    // pipeline.yaml may contain secrets.
+    writeKept: (name, content) => writeFirst(paths(name), content, 0o600),
   };
   const module = { exports: {} };
   const run = script.runInThisContext() as (...values: readonly unknown[]) => void;
@@ -52,31 +63,34 @@ export function runBundle(
     folder,
     pathToFileURL(filename).href,
     resolve,
-    keep,
+    kept,
   );
   return (module.exports as { modules: PackageModules }).modules;
 }
 
-/** Returns undefined if the file is missing or damaged. */
-function readCode(file: string): Buffer | undefined {
-  try {
-    const found = readFileSync(file);
-    const code = found.subarray(headBytes);
-    return found.readUInt32LE(0) === crc32(code) ? code : undefined;
-  } catch {
-    return undefined;
+/** Returns the content of the first file that is neither missing nor damaged. */
+function readFirst(paths: readonly string[]): Buffer | undefined {
+  for (const path of paths) {
+    try {
+      const file = readFileSync(path);
+      const content = file.subarray(headBytes);
+      if (file.readUInt32LE(0) === crc32(content)) return content;
+    } catch {
+      // The file is missing, or has no checksum.
+    }
   }
+  return undefined;
 }
 
 /** Writes the first of the files that can be written. Another process may read or write it at the same time. */
-function writeFirst(files: readonly string[], code: Buffer): void {
+function writeFirst(paths: readonly string[], content: Buffer, mode = 0o666): void {
   const head = Buffer.alloc(headBytes);
-  head.writeUInt32LE(crc32(code));
-  for (const file of files) {
-    const temporary = `${file}.${process.pid}`;
+  head.writeUInt32LE(crc32(content));
+  for (const path of paths) {
+    const temporary = `${path}.${process.pid}`;
     try {
-      writeFileSync(temporary, Buffer.concat([head, code]));
-      renameSync(temporary, file);
+      writeFileSync(temporary, Buffer.concat([head, content]), { mode });
+      renameSync(temporary, path);
       return;
     } catch {
       // The folder is missing or cannot be written.

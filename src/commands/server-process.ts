@@ -4,7 +4,7 @@
  * the same.
  */
 import { setFlagsFromString } from "node:v8";
-import { keepCompiledCode } from "../keep-compiled-code.ts";
+import { keepCompiledCode } from "../kept-files.ts";
 
 /** The space for new objects in MiB, by default 16 to 32. With 8, it saves 35 MiB. */
 const maxSemiSpace = "--max-semi-space-size";

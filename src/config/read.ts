@@ -5,7 +5,9 @@ import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
 import type { SectionOwner } from "./sections.ts";
 import { shapeConfig } from "./shape.ts";
-import { readYaml } from "./yaml.ts";
+import { parseOnce } from "./kept-yaml.ts";
+import type { ParsedYaml } from "./parse-yaml.ts";
+import { locateYaml } from "./yaml.ts";
 import { errorCode } from "../base/error-code.ts";
 
 export interface ParsedConfig {
@@ -38,22 +40,35 @@ export async function readConfig(
         : fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at });
     return { config: undefined, faults: [found] };
   }
-  return parseConfig(text, file, env, services);
+  return readText(text, file, env, services);
 }
 
-export function parseConfig(
+/** `file`: where the text was read. The parsed text is kept for the next start. */
+export async function readText(
   text: string,
   file: string,
   env: Environment,
   services: readonly SectionOwner[] = [],
+): Promise<ParsedConfig> {
+  return configOf(await parseOnce(text, file), { file, text }, env, services);
+}
+
+/** Converts the YAML of a file to its configuration. */
+export function configOf(
+  { tree, faults: yamlFaults }: ParsedYaml,
+  source: { readonly file: string; readonly text: string },
+  env: Environment,
+  services: readonly SectionOwner[],
 ): ParsedConfig {
-  const { root, faults } = readYaml(text, file, env);
+  const located = tree && locateYaml(tree, source.file, env);
+  const faults = [...yamlFaults, ...(located?.faults ?? [])];
+  const root = located?.root;
   if (root?.kind === "map") {
-    const shaped = shapeConfig(root, { file, text }, env, services);
+    const shaped = shapeConfig(root, source, env, services);
     return { config: shaped.config, faults: [...faults, ...shaped.faults] };
   }
   if (faults.length > 0) return { config: undefined, faults };
-  const at = root?.at ?? { file, line: 1, col: 1 };
+  const at = root?.at ?? { file: source.file, line: 1, col: 1 };
   const isEmpty = root === undefined || (root.kind === "scalar" && root.value === null);
   const message = isEmpty ? "the file is empty" : "the file: expected a mapping";
   return { config: undefined, faults: [fault("SLUICE_FILE_EMPTY", message, { at })] };

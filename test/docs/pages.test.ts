@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
-import { parseConfig } from "../../src/config/read.ts";
+import { parseConfig } from "../../src/config/parse-config.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";

@@ -11,6 +11,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -342,6 +343,48 @@ test("sluice start keeps compiled code, and replaces code that is damaged or of 
   const fitting = readFileSync(file);
   await start();
   assert.ok(readFileSync(file).equals(fitting));
+});
+
+test("sluice start keeps the parsed pipeline.yaml by the hash of its text, for this user alone", async () => {
+  const folder = join(app, "kept-yaml");
+  const file = join(folder, "pipeline.yaml");
+  mkdirSync(folder);
+  const ports = `server: { port: "\${PORT}" }\nadmin: { port: "\${ADMIN_PORT}" }\nstore: { data: "\${WHERE}" }`;
+  const servesAt = async (path: string): Promise<void> => {
+    await using server = await serve(folder, ["start"], { WHERE: "not-kept" });
+    assert.equal((await fetch(new URL(path, server.listening["url"]))).status, 200, path);
+  };
+  const write = (path: string): void => {
+    const route = `{ path: ${path}, methods: [GET], to: front-page }`;
+    writeFileSync(file, `version: 1\n${ports}\nroutes: [${route}]\n`);
+  };
+  const kept = (): string[] => {
+    const names = readdirSync(dirname(main)).filter((name) => name.startsWith("sluice-yaml-"));
+    return names.map((name) => join(dirname(main), name));
+  };
+  for (const each of kept()) rmSync(each);
+  write("/one");
+  await servesAt("/one");
+  const [keptFile = "", ...others] = kept();
+  assert.deepEqual(others, []);
+  assert.equal(statSync(keptFile).mode & 0o777, 0o600);
+  const content = readFileSync(keptFile).subarray(4).toString();
+  assert.ok(content.includes("${WHERE}") && !content.includes("not-kept"));
+
+  // The kept tree is used, so a change of it shows.
+  const changed = Buffer.from(content.replace("/one", "/two"));
+  const head = Buffer.alloc(4);
+  head.writeUInt32LE(crc32(changed));
+  writeFileSync(keptFile, Buffer.concat([head, changed]));
+  await servesAt("/two");
+  // A damaged one is not used.
+  writeFileSync(keptFile, Buffer.concat([head, changed.subarray(0, -1)]));
+  await servesAt("/one");
+  // A file that has changed is parsed, and replaces the kept tree.
+  write("/three");
+  await servesAt("/three");
+  assert.deepEqual(kept(), [keptFile]);
+  assert.ok(readFileSync(keptFile, "utf8").includes("/three"));
 });
 
 test("an uncaught error of the client prints a short line of code and a stack", () => {

@@ -2,7 +2,7 @@
 import { systemClock } from "../../base/clock.ts";
 import { createLog } from "../../base/log.ts";
 import { fault } from "../../config/fault.ts";
-import { parseConfig } from "../../config/read.ts";
+import { readText } from "../../config/read.ts";
 import { listen } from "../../http/listen.ts";
 import { failingServers } from "../../http/backend-servers.ts";
 import { backendsOf, ReadinessWatch } from "../../http/readiness.ts";
@@ -82,7 +82,7 @@ async function check(
   { path, text, without }: PipelineFile,
   { env }: ThreadStart,
 ): Promise<ValidatedConfig> {
-  const parsed = parseConfig(text, path, env, await shippedServices());
+  const parsed = await readText(text, path, env, await shippedServices());
   const { validated, faults } = await checkParsed(parsed, { without });
   if (validated === undefined) throw new StartError(faults);
   return validated;

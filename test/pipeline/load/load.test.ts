@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Config } from "../../../src/config/config.ts";
-import { parseConfig } from "../../../src/config/read.ts";
+import { parseConfig } from "../../../src/config/parse-config.ts";
 import { loadPlugins, loadShipped, shippedPlugins } from "../../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../../src/plugin.ts";
 import { startGateway } from "../../../src/gateway/gateway.ts";

@@ -1,7 +1,7 @@
 /** Tests of the algorithm of the digests of settings that must be equal on all gateways with one database. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseConfig } from "../../../src/config/read.ts";
+import { parseConfig } from "../../../src/config/parse-config.ts";
 import { sharedSettings } from "../../../src/pipeline/load/shared-settings.ts";
 import {
   differenceFrom,

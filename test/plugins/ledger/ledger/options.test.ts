@@ -6,7 +6,7 @@ import {
   type Options,
   type PoolConfig,
 } from "../../../../plugins/ledger/ledger/options.ts";
-import { parseConfig } from "../../../../src/config/read.ts";
+import { parseConfig } from "../../../../src/config/parse-config.ts";
 import { upstreams } from "../../../../src/http/upstream/service.ts";
 import { shippedServices } from "../../../../src/pipeline/load/modules.ts";
 import { fakeHost } from "../../fakes.ts";
