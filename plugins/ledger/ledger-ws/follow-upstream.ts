@@ -1,4 +1,3 @@
-/** One follow of a client, with its operations. */
 import { randomBytes } from "node:crypto";
 import type {
   ClientFollow,
@@ -21,7 +20,7 @@ export interface FollowUpstreamDeps extends OperationOutput {
   readonly quota: Quota;
 }
 
-/** An operation that was started. `parts`: number of its parts, which can be smaller than the requested number. */
+/** `parts`: can be smaller than the requested number. */
 interface Started {
   readonly id: string;
   readonly parts: number;
@@ -56,7 +55,6 @@ export class FollowUpstream implements ClientSubscription {
     return this.#operations.get(id);
   }
 
-  /** Called after the client has read what was sent. */
   resume(): void {
     for (const operation of this.#operations.values()) operation.resume();
   }

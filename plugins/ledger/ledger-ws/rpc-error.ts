@@ -62,7 +62,6 @@ export const followErrors = {
   duplicateHashes: '{"code":-32804,"message":"A hash is given twice"}',
 } as const;
 
-/** `reason`: names the parameter. */
 export function invalidParams(reason: string): string {
   return JSON.stringify({ code: -32602, message: `Invalid params: ${reason}` });
 }

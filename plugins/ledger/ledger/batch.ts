@@ -123,7 +123,6 @@ export class Batch implements LedgerRpc {
     this.#onEnded();
   }
 
-  /** Called when no node has answered a call. */
   onFailure(
     ended: BatchItemListener,
     reason: NodeFailure,
@@ -149,7 +148,7 @@ export class Batch implements LedgerRpc {
     return arrayOf(this.#responses);
   }
 
-  /** Keeps the answer to a call, or refuses the call if there is no room. `own`: returns a body that may be kept. */
+  /** `own`: returns a body that may be kept. */
   #keep(
     index: number,
     { id, methodState }: BatchCall,
@@ -179,7 +178,7 @@ export class Batch implements LedgerRpc {
     return this.#held?.resize(bytes) !== false;
   }
 
-  /** Starts as many calls as the limit allows. Returns true if all items have their responses. */
+  /** Returns true if all items have their responses. */
   #advance(): boolean {
     while (this.#next < this.#items.length && this.#running < this.#limits.parallel) {
       const index = this.#next++;

@@ -81,7 +81,6 @@ export class CallDispatcher implements SingleFlight {
     return undefined;
   }
 
-  /** Removes a wrong answer from the cache. */
   forget({ answers }: MethodState, params: string): void {
     const key = keyOf(params);
     if (key === undefined) return;
@@ -133,10 +132,7 @@ export class CallDispatcher implements SingleFlight {
   }
 }
 
-/**
- * Returns the cache key of params. It is equal for params that differ only in white space outside strings. Undefined if
- * the params are too long for a key.
- */
+/** Equal for params that differ only in white space outside strings. Undefined if the params are too long for a key. */
 function keyOf(params: string): string | undefined {
   if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";

@@ -1,4 +1,3 @@
-/** Opens the pools that plugins ask for, and reports on them. */
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Decoder, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
@@ -49,7 +48,7 @@ function openChain(upstream: PoolConfig, host: Host): Chain {
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }
 
-/** Returns the distinct reasons why the nodes are not used. No address is part of them, because /readyz shows them. */
+/** No address is part of the reasons, because /readyz shows them. */
 function causeOf(nodes: readonly NodeStatus[]): string {
   const causes = nodes.map(({ exclusionReason, probeFailure }) =>
     probeFailure === undefined ? exclusionReason : `${exclusionReason}: ${probeFailure}`,

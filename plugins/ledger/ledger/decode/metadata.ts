@@ -189,7 +189,6 @@ function readCustom(cursor: Cursor): void {
   });
 }
 
-/** Returns true if every type id that decoding uses exists. */
 function hasValidTypeIds({
   types,
   pallets,

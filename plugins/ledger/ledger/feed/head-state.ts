@@ -18,10 +18,7 @@ const maxRemembered = 1024;
 interface Head {
   readonly number: number;
   readonly parentHash: string;
-  /**
-   * Equal for equal blocks. The notification does not contain the hash of the block, which depends on the chain's
-   * hasher.
-   */
+  /** Equal for equal blocks. The notification has no hash of the block, which depends on the chain's hasher. */
   readonly identity: string;
 }
 

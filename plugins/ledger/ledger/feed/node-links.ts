@@ -21,7 +21,6 @@ export interface NodeLinksDeps {
   readonly lostMessage: string;
 }
 
-/** A connection to a node, with the subscriptions that it carries. */
 export interface NodeLink {
   readonly target: NodeTarget;
   readonly connection: FeedConnection;
@@ -53,7 +52,6 @@ export class NodeLinks {
     this.#nodes = new TargetChoice(deps.pool, deps.clock);
   }
 
-  /** Number of nodes that are usable. */
   get nodes(): number {
     return this.#nodes.count;
   }
@@ -84,7 +82,6 @@ export class NodeLinks {
     for (const subscription of link.open) subscription.lose();
   }
 
-  /** Closes the connections to other nodes than this one. */
   keepOnly(label: string): void {
     const others = [...this.#links].filter(({ target }) => target.label !== label);
     for (const link of others) this.disconnect(link);

@@ -56,7 +56,6 @@ export class SharedConnection {
     return this.#current;
   }
 
-  /** Label of the node to which there is a connection. */
   get node(): string | undefined {
     return this.#target?.label;
   }
@@ -105,7 +104,6 @@ export class SharedConnection {
     connection?.close();
   }
 
-  /** Closes the connection. `open` does not open a new one after this. */
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();

@@ -8,7 +8,6 @@ import type {
 } from "sluice-gateway/services";
 import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
 
-/** The shared follow, which has the connection to the node. */
 export interface FollowOwner {
   header(block: Block): Promise<HeaderAnswer>;
   /** Starts an operation. Undefined if too many operations are waiting. */
@@ -54,7 +53,6 @@ export class FollowClient implements ClientFollow {
     for (const event of events) this.#listener?.onNotification(event, false);
   }
 
-  /** `result`: the event as JSON text. */
   change(change: TreeChange, result: string): void {
     if (!this.#hasBegun) return;
     if (change.kind === "newBlock") {
@@ -120,7 +118,6 @@ export class FollowClient implements ClientFollow {
     return block && this.#follow.operate(block, operation, listener);
   }
 
-  /** Returns an event without the blocks that were never reported to this client. */
   #visible(change: TreeChange, result: string): string {
     if (change.kind !== "finalized") return result;
     const omitted = this.#omitted;

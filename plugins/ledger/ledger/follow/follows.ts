@@ -30,13 +30,11 @@ export interface FollowsDeps {
   readonly metrics: Metrics;
 }
 
-/** The outcome of a follow at the node. */
 type Opened =
   | { readonly kind: "open"; readonly follow: SharedFollow }
   | { readonly kind: "error"; readonly error: string }
   | { readonly kind: "failed" };
 
-/** Maximum number of nodes that are tried for one client. */
 const maxAttempts = 4;
 
 const failed: OpenedFollow & Opened = { kind: "failed" };
@@ -49,7 +47,7 @@ export class Follows implements LedgerFollows {
   readonly #answerMs: number;
   /** Follows that are open or being opened, by `withRuntime`. */
   readonly #open = new Map<boolean, Promise<Opened>>();
-  /** Open follows with the node's id of the subscription as JSON text. */
+  /** The node's ids of the subscriptions, as JSON text. */
   readonly #shared = new Map<SharedFollow, string>();
   #isClosed = false;
 
@@ -179,7 +177,6 @@ export class Follows implements LedgerFollows {
     return new Promise((resolve) => this.#deps.clock.after(ms, resolve));
   }
 
-  /** Stops all clients. The next follow uses another node, or the same one if there is no other. */
   #onLost(): void {
     this.#metrics.stops.add(this.#shared.size);
     this.#endAll();

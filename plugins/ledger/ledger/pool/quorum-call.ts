@@ -16,7 +16,7 @@ interface Vote {
   readonly bytes: Buffer;
 }
 
-/** Sends a request to one node that is not among `except`, and returns the node. Undefined if no node is left. */
+/** Undefined if no node outside `except` is left. */
 type AskNode = (request: NodeRequest, except: readonly PooledNode[]) => PooledNode | undefined;
 
 export class QuorumCall {

@@ -1,9 +1,4 @@
-/** The constant part of the requests to an `http://` or `https://` node. */
-
-/**
- * Returns the request head except `Content-Length`. It keeps the path and query. `user:password@` becomes Basic
- * authentication (RFC 7617, UTF-8).
- */
+/** Without `Content-Length`. `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
 export function requestHead(url: URL): string {
   const lines = [
     // `URL` has percent-encoded every character that could end a line.
@@ -17,7 +12,6 @@ export function requestHead(url: URL): string {
   return `${lines.join("\r\n")}\r\n`;
 }
 
-/** Returns `base64(user:password)`. Undefined if the URL has no credentials. */
 export function basicCredentials(url: URL): string | undefined {
   if (url.username === "" && url.password === "") return undefined;
   return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");

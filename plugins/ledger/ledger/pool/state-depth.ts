@@ -13,7 +13,6 @@ const smallKey = "0x3a65787472696e7369635f696e646578";
 
 export class StateDepths {
   readonly #timer: Disposable;
-  /** The nodes that were measured, or are being measured, since the timer last fired. */
   readonly #measured = new Set<PooledNode>();
 
   constructor(clock: Clock) {
@@ -42,10 +41,7 @@ export class StateDepths {
   }
 }
 
-/**
- * Returns the number of the oldest block up to `head` whose state the node has, by a binary search. Undefined if the
- * node failed to answer, or does not even have the state at `head`.
- */
+/** A binary search up to `head`. Undefined if the node failed to answer, or does not even have the state at `head`. */
 async function findOldestState(client: NodeClient, head: number): Promise<number | undefined> {
   const hasFirst = await hasState(client, Math.min(1, head));
   if (hasFirst === undefined) return undefined;

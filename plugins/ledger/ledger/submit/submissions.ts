@@ -110,7 +110,6 @@ export class Submissions implements LedgerSubmissions {
   }
 }
 
-/** The id of a broadcast as JSON text. */
 const broadcastForm = /^"[^"\\]{1,128}"$/;
 
 /** `answer`: anything but the id of a submission. The node answers `null` if it broadcasts too many extrinsics. */
