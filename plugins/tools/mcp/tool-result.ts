@@ -1,7 +1,4 @@
-/**
- * The result object of `tools/call`. The JSON text of the tool is inserted unchanged, so nothing is parsed or
- * serialized twice.
- */
+/** The JSON text of the tool is inserted unchanged, so nothing is parsed or serialized twice. */
 import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/services";
 
 /** The parts of the result that depend on the revision of the request. */
@@ -10,14 +7,14 @@ export interface ResultFrame {
   readonly head: string;
   /** The last members of `_meta`, with a leading comma, and the closing braces. */
   readonly end: string;
-  /** True if the client supports content other than one text, such as `resource_link` and `structuredContent`. */
+  /** True for content other than one text, such as `resource_link` and `structuredContent`. */
   readonly rich: boolean;
 }
 
 export const plainFrame: ResultFrame = { head: "{", end: "}}", rich: false };
 export const richFrame: ResultFrame = { head: "{", end: "}}", rich: true };
 
-/** `at`: time of the answer (RFC 3339). */
+/** `at`: RFC 3339. */
 export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
   if (!outcome.ok) {
     const asks = outcome.code === "GATEWAY_CONFIRMATION_REQUIRED";

@@ -1,4 +1,3 @@
-/** The context that a tool gets for its call. */
 import type { ChildSpan } from "sluice-gateway/plugin";
 import {
   toolReport,
@@ -9,9 +8,9 @@ import {
 import type { NestingTools } from "./nesting.ts";
 
 /**
- * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,
- * where they prevent the young collection of their closure and of the whole exchange (measured on Node 26: half of all
- * bytes survived each scavenge, which cost 18 of 73 µs of CPU per call).
+ * A class because of its getters. V8 allocates the accessors of an object literal in the old generation, where they
+ * prevent the young collection of their closure and of the whole exchange (measured on Node 26: half of all bytes
+ * survived each scavenge, which cost 18 of 73 µs of CPU per call).
  */
 export class CallContext implements ToolContext {
   readonly principal: ToolContext["principal"];
@@ -75,7 +74,7 @@ export class CallContext implements ToolContext {
     return outcome;
   }
 
-  /** Ends the context. The gateway does not wait for work that the tool still does. */
+  /** The gateway does not wait for work that the tool still does. */
   end(): void {
     this.#ended = true;
     this.#aborter?.abort();
