@@ -15,8 +15,8 @@ export const sessionRevisions: readonly string[] = [
   "2024-11-05",
 ];
 /**
- * In `server/discover`, error -32022, the discovery document and the server card; newest first (decisions.md section
- * 7).
+ * Listed by `server/discover`, error -32022, the discovery document and the server card, newest first (decisions.md
+ * section 7).
  */
 export const announcedRevisions: readonly string[] = [
   statelessRevision,

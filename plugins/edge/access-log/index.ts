@@ -74,7 +74,7 @@ export default defineStep<Options>({
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
-      /** The exchange remembers the address, which the socket loses when the client disconnects. */
+      /** The address is read now, because the socket loses it when the client disconnects. */
       requestHeaders(x) {
         void x.request.address;
       },
@@ -149,7 +149,10 @@ function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): nu
   return isRefused || outcome === "clientLeft" ? levels.warn : levels.info;
 }
 
-/** Returns true for this share of the calls, evenly distributed, and for the first one unless the share is 0. */
+/**
+ * The returned function returns true for this share of its calls, evenly distributed; it starts with true unless the
+ * share is 0.
+ */
 function sampler(share: number): () => boolean {
   let owed = share === 0 ? 0 : 1 - share;
   return () => {

@@ -3,25 +3,25 @@ import { stat } from "node:fs/promises";
 import { pino } from "pino";
 import type { Clock } from "sluice-gateway/plugin";
 
-/** One write for about two hundred lines. */
+/** Buffered text is written at this size, which is one write for about two hundred lines. */
 const flushChars = 64 * 1024;
-/** For users who follow the file. */
+/** Maximum time until buffered text is written, for users who follow the file. */
 const flushMs = 250;
-/** Log rotation renames the file and expects a new one. */
+/** Interval at which the file is checked, because log rotation renames it and expects a new file. */
 const checkMs = 1_000;
-/** For a slow disk. Further lines are discarded and reported. */
+/** Further lines that wait for a slow disk are discarded and reported. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 
 const fileMode = 0o640;
 
 export interface WriteErrors {
-  /** Called once until a write succeeds. The text is retried with the next write. */
+  /** Called when a write fails, only once until a write succeeds. The text is retried with the next write. */
   failed(error: Error): void;
   dropped(lines: number): void;
 }
 
 export interface LineWriter {
-  /** `line`: without its line feed. Never waits and never throws. */
+  /** `line`: text without a line feed. Never waits and never throws. */
   write(line: string): void;
   /** Resolves when the buffered lines are written, or cannot be. */
   close(): Promise<void>;

@@ -82,7 +82,7 @@ function listed(value: string | string[] | undefined): readonly string[] | undef
 }
 
 /**
- * Everything except visible ASCII and spaces becomes `?`, so that a value cannot forge a log line or control a
+ * Replaces everything except visible ASCII and spaces by `?`, so that a value cannot forge a log line or control a
  * terminal.
  */
 function clean(value: string | string[] | undefined, max = maxChars): string | undefined {

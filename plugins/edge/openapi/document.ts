@@ -32,7 +32,7 @@ export interface DocumentInfo {
   readonly title: string;
   readonly description: string;
   readonly version: string;
-  /** Where clients reach the gateway. */
+  /** Address at which clients reach the gateway. */
   readonly url: string;
 }
 
@@ -105,7 +105,7 @@ const spellings: Readonly<Record<string, string>> = {
   openapi: "OpenAPI",
 };
 
-/** Such as `Ledger RPC`. */
+/** Returns a title such as `Ledger RPC`. */
 function tagOf({ surface: { name } }: DocumentedRoute): string {
   const text = name
     .split("-")
@@ -119,14 +119,14 @@ function openApiPath(path: string): string {
   return path.endsWith("/*") ? `${path.slice(0, -1)}{rest}` : path;
 }
 
-/** Such as `postV1LedgerRpc`. Client generators use the id as a function name. */
+/** Returns an id such as `postV1LedgerRpc`, which client generators use as a function name. */
 function operationId(method: string, path: string): string {
   const words = openApiPath(path).match(/[A-Za-z0-9]+/g) ?? ["root"];
   const capitalised = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));
   return method.toLowerCase() + capitalised.join("");
 }
 
-/** `/a/b` and `/a/{b}` have the same id. */
+/** Adds a number to a used id, because `/a/b` and `/a/{b}` have the same one. */
 function unusedId(id: string, used: Set<string>): string {
   let unused = id;
   for (let n = 2; used.has(unused); n++) unused = `${id}${n}`;
@@ -135,8 +135,8 @@ function unusedId(id: string, used: Set<string>): string {
 }
 
 /**
- * OpenAPI 3.1, "Security Requirement Object", with the required capabilities as roles. All parts that require a key
- * must be satisfied.
+ * Each alternative has its capabilities as roles (OpenAPI 3.1, "Security Requirement Object"). All parts that require a
+ * key must be satisfied.
  */
 function securityOf(parts: readonly Operation[]): OperationObject["security"] {
   let alternatives: readonly (readonly string[])[] | undefined;

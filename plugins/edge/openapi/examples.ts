@@ -3,7 +3,7 @@ import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
 interface ExampleHints {
-  /** Hints at the value. */
+  /** Name of the member or parameter, which hints at its value. */
   readonly name?: string;
   readonly isWhole: boolean;
 }
@@ -160,7 +160,7 @@ function textExample(schema: JsonSchema, name = ""): string | undefined {
   );
 }
 
-/** Always false if the plugin's pattern is not a regular expression. */
+/** The test is always false if the plugin's pattern is not a regular expression. */
 function matcherOf(pattern: unknown): (text: string) => boolean {
   if (typeof pattern !== "string") return () => true;
   try {

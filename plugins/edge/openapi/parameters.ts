@@ -8,7 +8,7 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** Missing if none could be generated. */
+  /** A value that fits the schema. Missing if none could be generated. */
   readonly example?: unknown;
 }
 

@@ -157,7 +157,7 @@ function errorOf(refusals: readonly DocumentedRefusal[]): JsonSchema {
   return { allOf: [errorRef, all.length === 1 && only !== undefined ? only : { anyOf: all }] };
 }
 
-/** Such as `RateLimited` or `CuLimitExceededOrRateLimited`. */
+/** Returns a name such as `RateLimited` or `CuLimitExceededOrRateLimited`. */
 function nameOf(refusals: readonly DocumentedRefusal[]): string {
   const status = statusOf(refusals[0] ?? { code: "GATEWAY_INTERNAL_ERROR" });
   const codes = [...new Set(refusals.map(({ code }) => code))].toSorted();

@@ -1,6 +1,6 @@
 /**
- * Swagger UI, from this package. The same route serves the files of the page (`?asset=NAME`), so that the page needs
- * only one route. The compressed files are kept only until the next garbage collection.
+ * The page that shows the document: Swagger UI, from this package. The same route serves its files (`?asset=NAME`), so
+ * that the page needs only one route. The compressed files are kept only until the next garbage collection.
  */
 import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";

@@ -6,10 +6,10 @@ export interface Bucket {
   readonly terms: BucketTerms;
   /** The tokens in the bucket are kept up to the new burst. */
   change(terms: BucketTerms, now: number): void;
-  /** Never rejects. */
+  /** Takes a token if there is one. Never rejects. */
   take(now: number): Awaitable<boolean>;
   remaining(now: number): number;
-  /** 0 if there is a token, `maxMicros` if there is never one. */
+  /** Returns 0 if there is a token, and `maxMicros` if there will never be one. */
   microsToNext(now: number): number;
   /** A new bucket would behave in the same way as a full one. */
   isFull(now: number): boolean;

@@ -9,9 +9,9 @@ import { takeScript } from "./take-script.ts";
 import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
-/** Half of the time after which Redis ends the hold. */
+/** Time for which held tokens may be used. It is half of the time after which Redis ends the hold. */
 const heldMicros = 1_000_000;
-/** Between calls that are made in advance, without a waiting request. */
+/** Minimum time between two calls that are made in advance, without a waiting request. */
 const aheadMicros = 10_000;
 
 export interface LeasedBucketDeps {
@@ -107,7 +107,7 @@ export class LeasedBucket implements Bucket {
     return isIdle && this.#share.isFull(now);
   }
 
-  /** The arrival time of a request would let expired tokens be used. */
+  /** Not the arrival time of a request, because that would let expired tokens be used. */
   #micros(): number {
     return Math.floor(this.#deps.clock.monotonic() * 1000);
   }
@@ -133,7 +133,7 @@ export class LeasedBucket implements Bucket {
     return true;
   }
 
-  /** For all waiting requests, and some more to hold. Never rejects. */
+  /** Requests tokens for all waiting requests, and some more to hold. Never rejects. */
   async #ask(): Promise<void> {
     this.#isAsking = true;
     // Requests that arrive at the same moment share the call.

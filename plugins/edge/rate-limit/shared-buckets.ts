@@ -160,7 +160,7 @@ export function joinedBuckets(threads: Threads, limiter: string): CreateBucket {
     }, terms);
 }
 
-/** Only in the main thread. `bucketsOf`: returns the buckets of the kind with this name. */
+/** Called only in the main thread. `bucketsOf`: returns the buckets of the kind with this name. */
 export function serveBuckets(
   threads: Threads,
   limiter: string,

@@ -9,7 +9,6 @@ export const maxMicros = 3.2e16;
 /** Keeps a level plus one refill below 2^53. */
 const maxBurst = 4_000_000;
 
-/** Created once per rate. */
 export interface BucketTerms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
@@ -19,7 +18,7 @@ export interface BucketTerms {
   readonly fillMicros: number;
   /** Value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 section 3). */
   readonly policy: string;
-  /** By the number of remaining tokens. */
+  /** Values of `RateLimit` by the number of remaining tokens, created when they are first needed. */
   readonly limits: (string | undefined)[];
   readonly name: string;
 }
@@ -44,8 +43,8 @@ export function createTerms(name: string, rps: number, burst: number): BucketTer
 }
 
 /**
- * Section 4 of the draft. `t=1` equals the Retry-After of one second that the specification fixes; any other value
- * would contradict it.
+ * Source: section 4 of the draft. `t=1` equals the Retry-After of one second that the specification fixes; any other
+ * value would contradict it.
  */
 export function limitField(terms: BucketTerms, remaining: number): string {
   return (terms.limits[remaining] ??= `"${terms.name}";r=${remaining};t=1`);

@@ -11,7 +11,7 @@ export class TokenBucket implements Bucket {
   #level: number;
   #at: number;
 
-  /** Full. */
+  /** The new bucket is full. */
   constructor(terms: BucketTerms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;

@@ -19,7 +19,7 @@ export interface TraceSettings {
   readonly sampler: (typeof samplers)[number];
   /** Share of the traces that the `traceidratio` samplers record, from 0 to 1. */
   readonly ratio: number;
-  /** With the names and units of the SDK. */
+  /** Limits of the batches, with the names and units of the SDK. */
   readonly batch: {
     readonly scheduledDelayMillis: number;
     readonly maxQueueSize: number;

@@ -4,7 +4,7 @@ import { parseTraceParent, TraceState } from "@opentelemetry/core";
 import type { MessageTrace } from "sluice-gateway/plugin";
 
 /**
- * The client's trace if its headers, or a message, contain a valid one, else the root. Only the valid part of
+ * Returns the client's trace if its headers, or a message, contain a valid one, else the root. Only the valid part of
  * `tracestate` is kept (Node joins several fields), and nothing without a `traceparent` (section 3.3.1).
  */
 export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
@@ -18,7 +18,7 @@ export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   });
 }
 
-/** A flat list. */
+/** Returns a flat list of header fields. */
 export function fieldsOf({ traceId, spanId, traceFlags, traceState }: SpanContext): string[] {
   const sampled = (traceFlags & 1) === 1 ? "01" : "00";
   const state = traceState?.serialize() ?? "";

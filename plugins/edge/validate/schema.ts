@@ -8,12 +8,12 @@ export interface Violation {
   readonly reason: string;
 }
 
-/** Undefined if there are no violations. `thorough`: true for all, false for only the first. */
+/** Returns undefined if there are no violations. `thorough`: true for all, false for only the first. */
 export type Check = (value: unknown, thorough: boolean) => readonly Violation[] | undefined;
 
-/** So that a small request cannot cause a large answer. */
+/** Limits the answer, so that a small request cannot cause a large one. */
 export const maxViolations = 20;
-/** Member names come from the client. */
+/** Limits the path, because member names come from the client. */
 const maxPathLength = 256;
 
 /** `coerce`: true to convert text to numbers, booleans and one-element arrays. */
@@ -60,7 +60,6 @@ function violation(error: ErrorObject, pointer: string): Violation {
   return { path: path.slice(0, maxPathLength), reason: error.message ?? "is not allowed" };
 }
 
-/** ajv reports only the object that contains the unexpected member. */
 function namedMember(error: ErrorObject): string {
   const name: unknown = error.params["additionalProperty"] ?? error.params["unevaluatedProperty"];
   return typeof name === "string" ? `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}` : "";

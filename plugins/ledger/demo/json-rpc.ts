@@ -5,7 +5,6 @@ import type { Method } from "./method.ts";
 
 export interface Answer {
   readonly status: 200 | 400;
-  /** Empty if the body contained only notifications. */
   readonly body: string;
 }
 

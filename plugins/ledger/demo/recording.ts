@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
 import { packageFile } from "sluice-gateway/internal/package-files";
 
-/** Ascending: `[first block, value, blake2b-256 of the value]`, with null for a value that was removed. */
+/** Entries in ascending order: `[first block, value, blake2b-256 of the value]`, or null for a removed value. */
 export type StorageHistory = ([number, string, string] | [number, null])[];
 
 interface RecordedHeader {
@@ -29,7 +29,7 @@ export interface Recording {
   readonly metadata: string;
   /** Hash and size of the runtime (storage key `:code`), which is too large to ship. */
   readonly code: { readonly hash: string; readonly bytes: number };
-  /** Answers of `state_call` by function and argument; the same at every block. */
+  /** By function and argument; the same at every block. */
   readonly calls: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The block at index n has number n. */
   readonly blocks: readonly RecordedBlock[];

@@ -99,7 +99,7 @@ export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): Too
   }
 }
 
-/** Only for small results. The value is undefined if the result is not JSON. */
+/** Called for small results only. The value is undefined if the result is not JSON. */
 export async function callForValue(
   chain: Chain,
   method: string,

@@ -31,7 +31,6 @@ export class CallReplies {
     this.send(`{"jsonrpc":"2.0","id":${call.id},"error":${error}}`);
   }
 
-  /** `code`: undefined after a success. */
   report(name: string, code?: string): void {
     this.#calls.called({ kind: "node", name, isListed: true, code });
   }

@@ -63,7 +63,6 @@ export class FollowCalls {
     return this.#deps.follows.methods !== undefined && handlers.has(method);
   }
 
-  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   async answer(call: RpcCall): Promise<void> {
     const { follows, replies } = this.#deps;
     const { methods } = follows;

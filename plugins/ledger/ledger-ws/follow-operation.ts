@@ -1,5 +1,5 @@
 /**
- * One operation of a client's follow. It is charged before its first result is sent; if no node gives a result, it costs
+ * One operation of a client's follow. It is charged before its first result is sent; without a result, it costs
  * nothing. Results wait here while the client does not read.
  */
 import type {

@@ -52,7 +52,6 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
-  /** The subscription uses one unit of it. */
   readonly quota: Quota;
 }
 
@@ -107,7 +106,7 @@ export class OpenSubscriptions<
     }
   }
 
-  /** Ends a subscription without a notification. Returns false if it is not open. */
+  /** Sends no notification. Returns false if the subscription is not open. */
   remove(id: string): boolean {
     const open = this.#open.get(id);
     if (open === undefined) return false;

@@ -11,7 +11,6 @@ export interface NotifiedSubscription {
   readonly id: string;
   readonly method: SubscriptionMethod;
   readonly isOpen: boolean;
-  /** Ends the subscription, because its notifications cannot be charged. */
   refuse(refusal: Refusal): void;
 }
 

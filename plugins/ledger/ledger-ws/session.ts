@@ -277,7 +277,6 @@ export class Session {
     return this.#inFlight >= maxInFlight || this.#connection.unsentBytes > pausingBytes;
   }
 
-  /** Called when the gateway is stopping. Running calls are answered. */
   #onGoAway(): void {
     if (this.#state === "open") this.#state = "goingAway";
     this.#follows.drain();

@@ -31,7 +31,6 @@ export type BatchItem =
 export interface BatchLimits {
   /** Maximum number of calls in flight. */
   readonly parallel: number;
-  /** Maximum size of the answer. */
   readonly bytes: number;
 }
 
@@ -114,7 +113,7 @@ export class Batch implements LedgerRpc {
     }
   }
 
-  /** Called when a node has answered a call. Its work is charged, even if there is no room for its answer. */
+  /** The work of the node is charged, even if there is no room for its answer. */
   onAnswer(ended: BatchItemListener, kind: "result" | "error", body: JsonBody): void {
     const { index, call } = ended;
     this.#listeners.delete(ended);

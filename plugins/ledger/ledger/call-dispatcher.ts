@@ -122,7 +122,7 @@ export class CallDispatcher implements SingleFlight {
     if (sharedCalls.get(key) === sharedCall) sharedCalls.delete(key);
   }
 
-  /** Called after the nodes have changed. Earlier answers must not be used, and earlier calls must not be joined. */
+  /** Earlier answers must not be used, and earlier calls must not be joined. */
   #newEpoch(): void {
     this.#epoch = this.#pool.epoch;
     this.cache.clear();
@@ -132,7 +132,7 @@ export class CallDispatcher implements SingleFlight {
   }
 }
 
-/** Equal for params that differ only in white space outside strings. Undefined if the params are too long for a key. */
+/** Returns the same key for params that differ only in white space outside strings. Undefined for long params. */
 function keyOf(params: string): string | undefined {
   if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";

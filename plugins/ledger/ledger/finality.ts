@@ -3,8 +3,8 @@ import { elementOf, memberAt } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";
 
 /**
- * True if the result of this call can never change (for a `constant`: while the nodes keep their chain, software and
- * runtime).
+ * Returns true if the result of this call can never change (for a `constant`: while the nodes keep their chain,
+ * software and runtime).
  *
  * `params`: valid JSON text, or an empty string for none. `finalized`: number of the highest block that was known to be
  * finalized **before** the call was sent. A number that was read later could be higher than the one at the moment when

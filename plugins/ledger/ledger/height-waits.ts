@@ -1,4 +1,3 @@
-/** Waits for blocks that the reference node has not reported yet. */
 import type { Clock } from "sluice-gateway/plugin";
 
 /** Time for which a client waits for the reference node, before it gets an error. */

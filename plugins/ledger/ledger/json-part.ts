@@ -28,7 +28,7 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
   }
 }
 
-/** Undefined if the valid JSON `array` is not an array, or is shorter. */
+/** `array`: valid JSON. Undefined if it is not an array, or is shorter. */
 export function elementOf(array: string, index: number): string | undefined {
   let at = 0;
   for (let element = 0; element <= index; element++) {

@@ -6,7 +6,7 @@ import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { Pool } from "./pool/pool.ts";
 
-/** The decoder is kept as long as its pool, so that a reload keeps the metadata that has been read. */
+/** A reload keeps the decoder with the metadata that has been read. */
 interface Chain {
   readonly ledger: LedgerService;
   readonly decoder: Decoder;

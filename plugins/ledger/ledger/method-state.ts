@@ -16,7 +16,7 @@ export interface MethodState {
     readonly disagreement: CallReport;
   };
   readonly answers: MethodAnswers;
-  /** By key. Others may join these calls. */
+  /** Calls in flight that others may join, by key. */
   readonly sharedCalls: Map<string, JoinableCall>;
   readonly fromCache: Counter;
   readonly fromSharedCall: Counter;

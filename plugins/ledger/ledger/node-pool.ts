@@ -20,7 +20,7 @@ export interface BlockOfCall {
 
 /** One call. Exactly one of `onAnswer` and `onError` is called, once, and never before `send` has returned. */
 export interface NodeRequest {
-  /** The node's name of the method. It needs no escaping, because it is never taken from a client's bytes. */
+  /** The node's name, which needs no escaping, because it is never taken from a client's bytes. */
   readonly method: string;
   /**
    * The params as JSON text (an array or object), sent as UTF-8. If empty, the pool sends `[]`. Usually ASCII, for
@@ -55,13 +55,11 @@ export interface NodeRequest {
   onError(reason: NodeFailure, cause?: UpstreamFailure): void;
 }
 
-/** The state of a node, for operators. */
 export interface NodeStatus {
   readonly node: string;
   readonly exclusionReason: string | undefined;
-  /** Such as `ECONNREFUSED`. Undefined if the last probe succeeded. */
+  /** An error such as `ECONNREFUSED`. Undefined if the last probe succeeded. */
   readonly probeFailure?: string | undefined;
-  /** Details of `exclusionReason`. */
   readonly absence?: Absence | undefined;
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
@@ -143,7 +141,6 @@ export interface NodePool {
    */
   targets(block?: BlockOfCall): readonly NodeTarget[];
   readonly reference: ReferenceNode;
-  /** The nodes, in the order of the configuration. */
   readonly nodes: readonly LedgerNode[];
   close(): Promise<void>;
 }

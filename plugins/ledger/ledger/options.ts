@@ -1,7 +1,7 @@
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
 import { durationMs, integerSchema } from "sluice-gateway/internal/toolkit";
 
-/** After validation, with defaults. Undefined members could not be read. */
+/** An entry of the section after validation, with defaults. Undefined members could not be read. */
 interface Entry extends Omit<PoolConfig, keyof Upstream | "methods" | "maxHeadAgeMs"> {
   readonly methods: Readonly<Record<string, boolean | MethodRule>>;
   readonly maxHeadAge?: string;
@@ -37,7 +37,6 @@ export interface PoolConfig extends Upstream {
   /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
   readonly maxLag: number;
   readonly maxHeadAgeMs: number | undefined;
-  /** Maximum size of an answer from a node. */
   readonly answerBytes: number;
 }
 

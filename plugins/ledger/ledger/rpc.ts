@@ -1,4 +1,4 @@
-/** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
+/** A JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/internal/http";
 import {
   readJsonRpc,

@@ -6,7 +6,7 @@ import { messageOf } from "sluice-gateway/internal/toolkit";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {
-  /** Relative to pipeline.yaml. */
+  /** Path relative to pipeline.yaml. */
   readonly path: string;
   /** Base URL of the published pages; the path of each file is appended. */
   readonly url: string;
@@ -53,7 +53,7 @@ export function folderProblems(
 }
 
 /**
- * Ordered by path within each folder. `others`: number of pages that are not in these folders. Rejects with
+ * The pages of each folder are ordered by path. `others`: number of pages that are not in these folders. Rejects with
  * `UnreadableDocs`.
  */
 export async function folderPages(

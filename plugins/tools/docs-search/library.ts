@@ -60,7 +60,7 @@ const written = {
   index: "plugins/tools/docs-search/index.json",
 };
 
-/** Called by the build of the package. */
+/** The build of the package writes these files. */
 export async function ownFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
   return [
     [written.list, JSON.stringify(await ownList())],
@@ -91,7 +91,7 @@ function firstHeading({ markdown, name }: Page): string {
   return /^# (.+)$/m.exec(markdown)?.[1] ?? name;
 }
 
-/** Lets other work run after each page. Rejects with `UnreadableDocs`. */
+/** Other work runs after each page. Rejects with `UnreadableDocs`. */
 async function parsePages(pages: readonly Page[]): Promise<PageParagraphs[]> {
   const { paragraphsOf } = await import("./paragraphs.ts");
   const parsed: PageParagraphs[] = [];

@@ -20,7 +20,7 @@ interface Input {
 
 const name = "gateway_batch";
 const maxCalls = 20;
-/** Shorter than the time limit of a tool (30 s), so that completed (and charged) calls are reported. */
+/** The limit is shorter than that of a tool (30 s), so that completed (and charged) calls are reported. */
 const batchMs = 29_000;
 /** No further call begins after this number of characters, because all results become one result. */
 const maxResultChars = 24 * 1024 * 1024;

@@ -85,7 +85,8 @@ export class EventStream {
   }
 
   /**
-   * Questions and the answer are always sent, but a notification only if the client reads and few events are queued.
+   * The notification is discarded if the client does not read or too many events are queued. Questions and the answer
+   * are always sent.
    */
   #notify(json: string): void {
     if (!this.#full && this.#queued.length < maxQueuedEvents) this.#send(json);

@@ -108,7 +108,6 @@ const reportedCodes: Readonly<Record<number, string>> = {
   [codes.internal]: "UPSTREAM_ERROR",
 };
 
-/** For logs and metrics. */
 export function codeOf({ code, data }: RpcFailure): string {
   const named: unknown = data !== undefined && "errorCode" in data ? data.errorCode : undefined;
   return typeof named === "string" ? named : (reportedCodes[code] ?? "INVALID_REQUEST");

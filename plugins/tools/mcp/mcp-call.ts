@@ -34,7 +34,7 @@ export interface McpServer {
   readonly sessionQuestions: SessionQuestions;
   readonly results: PrecomputedResults;
   readonly resources: ReadonlyMap<string, Resource>;
-  /** Names. */
+  /** Names of the tools that ask for confirmation. */
   readonly writes: ReadonlySet<string>;
 }
 
@@ -85,7 +85,7 @@ export function runTool(call: McpCall, wanted: ToolCall): ToolOutcome | Promise<
   return server.tools.call(wanted.tool, wanted.input, caller);
 }
 
-/** Except lists. A method that the deployment does not offer only returns an error. */
+/** Known methods except lists. A method that the deployment does not offer only returns an error. */
 const methods: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
@@ -164,7 +164,7 @@ export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
 /** Formatting a timestamp takes 1 µs, and under load dozens of answers are sent per millisecond. */
 let lastTimestamp = { now: Number.NaN, text: "" };
 
-/** RFC 3339. */
+/** Returns the current time (RFC 3339). */
 export function timestamp({ clock }: McpServer): string {
   const now = clock.now();
   if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };

@@ -20,7 +20,7 @@ export interface ServerInfo {
 export interface PrecomputedResults {
   /** If a method is missing, the deployment has nothing to list and does not declare the capability. */
   readonly byMethod: ReadonlyMap<string, string>;
-  /** Without `protocolVersion`. */
+  /** The result without `protocolVersion`. */
   readonly initialize: string;
   readonly discover: string;
   /** `"io.modelcontextprotocol/serverInfo":{…}`. */

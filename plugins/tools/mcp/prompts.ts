@@ -57,7 +57,7 @@ export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>)
   return `"messages":${JSON.stringify(got.messages)}`;
 }
 
-/** Members of the result. Empty for an argument without completion. */
+/** Returns members of the result, which are empty for an argument without completion. */
 export function completion(call: McpCall, params: Params): string | RpcFailure {
   const { ref, argument } = params;
   if (!isObject(ref) || !isObject(argument) || typeof argument["value"] !== "string") {

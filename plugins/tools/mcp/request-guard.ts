@@ -6,10 +6,11 @@ import { isLoopback } from "sluice-gateway/internal/http";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
 export interface RequestGuardOptions {
-  /** Such as https://app.example.com. If undefined, loopback names with any scheme and port are allowed. */
+  /** Allowed values of `Origin`. If undefined, loopback names with any scheme and port are allowed. */
   readonly origins?: readonly string[] | undefined;
   /**
-   * Names without port. If undefined, loopback names are allowed for clients on this machine, and any name for others.
+   * Allowed names in `Host`, without port. If undefined, loopback names are allowed for clients on this machine, and
+   * any name for others.
    */
   readonly hosts?: readonly string[] | undefined;
 }

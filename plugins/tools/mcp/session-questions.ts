@@ -8,11 +8,11 @@ import type { Clock, Replicas, Seal } from "sluice-gateway/plugin";
 import { BoundedMap, isObject } from "sluice-gateway/internal/toolkit";
 
 const purpose = "mcp question";
-/** The same as for a confirmation (decisions.md section 6). */
+/** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */
 const waitMs = 5 * 60_000;
 const answerTopic = "mcp answer";
 const cancelTopic = "mcp cancel";
-/** So that no answer is passed on twice. */
+/** Answers are remembered, so that none of them is passed on twice. */
 const maxPassedOn = 10_000;
 
 /** `session`: its id. `request`: id of the request as JSON text. */

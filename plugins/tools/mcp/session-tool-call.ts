@@ -24,7 +24,7 @@ export function refusedAnswer(id: string, failure: RpcFailure): ToolAnswer {
   return { text: errorText(id, failure), failure };
 }
 
-/** So that a tool cannot ask forever. */
+/** Limits the questions, so that a tool cannot ask forever. */
 const maxRounds = 8;
 
 interface SessionCall {

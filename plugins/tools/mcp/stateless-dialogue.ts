@@ -9,7 +9,7 @@ import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.t
 import { metaKeys } from "../mcp-revisions.ts";
 
 const purpose = "mcp dialogue";
-/** The same as for a confirmation (decisions.md section 6). */
+/** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */
 const lifetimeMs = 5 * 60_000;
 
 const capabilityOf: Readonly<Record<string, string>> = {

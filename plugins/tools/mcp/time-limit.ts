@@ -1,4 +1,4 @@
-/** The same as for a tool (decisions.md section 6). */
+/** The limit is the same as for a tool (decisions.md section 6). */
 import type { Clock } from "sluice-gateway/plugin";
 
 const timeoutMs = 30_000;

@@ -14,7 +14,7 @@ export interface ResultFrame {
 export const plainFrame: ResultFrame = { head: "{", end: "}}", rich: false };
 export const richFrame: ResultFrame = { head: "{", end: "}}", rich: true };
 
-/** `at`: RFC 3339. */
+/** `at`: time of the answer (RFC 3339). */
 export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string): string {
   if (!outcome.ok) {
     const asks = outcome.code === "GATEWAY_CONFIRMATION_REQUIRED";

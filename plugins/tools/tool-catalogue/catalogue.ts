@@ -104,7 +104,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
   }
 
   /**
-   * In the order of pipeline.yaml: the first tool with a name gets it. Returns the problems of each plugin that are
+   * The first tool with a name gets it, in the order of pipeline.yaml. Returns the problems of each plugin that are
    * new.
    */
   #computeTools(): ReadonlyMap<ToolSource, string[]> {

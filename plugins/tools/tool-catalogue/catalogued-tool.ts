@@ -10,7 +10,7 @@ import {
 } from "./input-schema.ts";
 import { BrokenContract } from "./result-checks.ts";
 
-/** Everything that is created from the definition of a tool, but not from its functions. */
+/** The parts that are created from the definition of a tool: everything except its functions. */
 export interface CompiledTool {
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
@@ -23,14 +23,14 @@ export interface CataloguedTool extends CompiledTool {
   readonly metrics: ToolMetrics;
   /** The counts of all tools of the plugin that has added the tool. */
   readonly counts: HookCounts;
-  /** In milli-CU. `input`: valid. Throws for an invalid price, which is a bug of the tool. */
+  /** Returns the price in milli-CU. `input`: valid input. Throws for an invalid price, which is a bug of the tool. */
   costOf(input: unknown): number;
 }
 
 const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
 /**
- * Equal for tools with equal definitions. Throws if a member throws, or if the definition cannot be represented as
+ * Returns equal texts for equal definitions. Throws if a member throws, or if the definition cannot be represented as
  * JSON.
  */
 export function definitionOf(tool: Tool): string {
@@ -136,7 +136,7 @@ function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
   };
 }
 
-/** Of the JSON, in UTF-16 code units. */
+/** Maximum length as JSON, in UTF-16 code units. */
 const maxDefinitionChars = 65_536;
 
 const notAnObject: readonly Violation[] = [{ path: "", reason: "must be object" }];
@@ -152,7 +152,7 @@ function definitionProblem(tool: Tool): string | undefined {
 }
 
 /**
- * Accepts every object, whatever the schema says. For tools with `hasOwnValidation`: their schemas are shown, but
+ * Accepts every object, whatever the schema says. Used for tools with `hasOwnValidation`: their schemas are shown, but
  * neither compiled nor applied, because they may come from another server, and checking a hostile pattern can take
  * hours.
  */

@@ -28,7 +28,7 @@ const changed = toolFailure(
 
 const unavailable = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
 
-/** The arguments count, in any JSON notation. */
+/** A token confirms one key, one tool, these arguments (in any JSON notation) and one price. */
 export interface ConfirmedCall {
   readonly keyId: string;
   readonly entry: CatalogueEntry;
@@ -111,7 +111,7 @@ export function withToken(schema: JsonSchema): JsonSchema {
   return { ...schema, properties };
 }
 
-/** `given`: valid. */
+/** `given`: valid input. */
 export function takeToken(given: unknown): {
   readonly input: object;
   readonly token: string | undefined;

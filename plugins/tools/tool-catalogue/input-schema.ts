@@ -14,7 +14,7 @@ export interface Violation {
   readonly reason: string;
 }
 
-/** At most 20 violations. */
+/** Returns at most 20 violations. */
 export type InputCheck = (input: unknown) => readonly Violation[];
 
 /** Returns the check for a schema, or a text with the problem of the schema. */
@@ -23,12 +23,12 @@ export type InputCompiler = (schema: JsonSchema, what?: "input" | "output") => I
 const maxViolations = 20;
 /** Only the first violation of a larger input is reported, because the client controls how many there are. */
 const maxThoroughValues = 1000;
-/** Of member names, because they come from the client. */
+/** Limits member names in violations, because they come from the client. */
 const maxTextChars = 128;
 
 /**
- * The header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that proxies can
- * route by it: a token of RFC 9110.
+ * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that proxies
+ * can route by it: a token of RFC 9110.
  */
 const headerKeyword = {
   keyword: "x-mcp-header",
@@ -89,7 +89,7 @@ function violations(errors: readonly SchemaError[]): Violation[] {
   }));
 }
 
-/** Counts nested values, too, but does not visit more than `max`. */
+/** Nested values count, too. Does not visit more than `max` values. */
 function hasAtMost(max: number, input: unknown): boolean {
   const waiting: unknown[] = [input];
   for (let count = 0; waiting.length > 0; count++) {

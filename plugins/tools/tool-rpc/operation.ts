@@ -1,4 +1,4 @@
-/** gateway.md, POST /rpc, with the input schemas that calls are checked against. */
+/** See gateway.md, POST /rpc. The input schemas are those that calls are checked against. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/json-schema";

@@ -22,9 +22,9 @@ export interface RpcAnswer {
 export interface RequestHandler {
   /** Never rejects. Returns a promise only if a tool returns one. A notification runs like a call. */
   answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
-  /** For a request that is not run because the earlier answers are too large. */
+  /** Answers a request that is not run, because the earlier answers are too large. */
   refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
-  /** For a request that was run, if there is no room for its own answer. */
+  /** Answers a request that was run, if there is no room for its own answer. */
   oversized(item: JsonRpcItem): RpcAnswer;
   error(id: string, code: number, message: string, data?: object): string;
 }

@@ -238,7 +238,6 @@ export class ArchiveReads implements LedgerArchive {
     this.#links.release(link);
   }
 
-  /** Called when the subscription of the client has ended. */
   #stop(read: OpenRead): void {
     this.#reads.delete(read);
     const { source, asking, method, pausedAt } = read;
@@ -252,7 +251,7 @@ export class ArchiveReads implements LedgerArchive {
     if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends reads that are not paused and get nothing from their node, and reads of clients that do not read. */
+  /** Reads that are not paused and get nothing from their node, and reads of clients that do not read, are ended. */
   #endSilent(): void {
     const now = this.#clock.monotonic();
     for (const { source, pausedAt, activeAt, subscription } of this.#reads) {

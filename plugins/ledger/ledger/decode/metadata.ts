@@ -52,7 +52,6 @@ export interface Metadata {
   readonly signature: number | undefined;
   /** Type of the enum that contains the calls of all pallets. */
   readonly call: number | undefined;
-  /** Types of the data of the transaction extensions, in order. */
   readonly extensions: readonly number[];
 }
 

@@ -52,7 +52,6 @@ export class Runtime {
     return this.#preamble;
   }
 
-  /** Undefined for a runtime without System.Events in the usual form. */
   get events(): EventShapes | undefined {
     if (this.#events === undefined) this.#events = makeEvents(this) ?? null;
     return this.#events ?? undefined;

@@ -55,7 +55,6 @@ const impossible = shapeOf(op.fixed, Number.POSITIVE_INFINITY);
 export class Shapes {
   readonly #types: readonly TypeDef[];
   readonly #shapes: (Shape | undefined)[] = [];
-  /** Shapes that are being compiled, and are not yet filled in. */
   readonly #open = new Set<Shape>();
 
   constructor(types: readonly TypeDef[]) {

@@ -1,4 +1,4 @@
-/** Reads the types of a runtime from its metadata: scale-info's `PortableRegistry`. Documentation is skipped. */
+/** Source: scale-info's `PortableRegistry`. Documentation is skipped. */
 import { readList, type Cursor } from "./scale.ts";
 
 export interface Field {

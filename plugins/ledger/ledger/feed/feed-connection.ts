@@ -146,7 +146,6 @@ export class FeedConnection {
     });
   }
 
-  /** `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
     if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
   }
@@ -169,7 +168,7 @@ export class FeedConnection {
     this.#end();
   }
 
-  /** Like `request`. `onAnswer` is called before any later message of the node is read. */
+  /** `onAnswer` is called before any later message of the node is read. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
     const { isOpen, calls } = this.#connection;
     if (!isOpen || calls.size >= maxRequests) return onAnswer(undefined);

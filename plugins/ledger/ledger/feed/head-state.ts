@@ -22,7 +22,6 @@ interface Head {
   readonly identity: string;
 }
 
-/** A head and its header as JSON text. */
 interface ReadHead {
   readonly head: Head;
   readonly text: string;
@@ -40,7 +39,6 @@ export type HeadKind = "new" | "all" | "finalized";
 export class HeadState implements NotificationState {
   current: string | undefined;
   readonly #kind: HeadKind;
-  /** Number of the first head that was sent. */
   #first = -1;
   #highest = -1;
   /** True until a node after a move has sent a head that is new to the clients. */

@@ -75,7 +75,6 @@ export class NodeLinks {
     });
   }
 
-  /** The subscriptions of the connection are lost. */
   disconnect(link: NodeLink): void {
     if (!this.#links.delete(link)) return;
     link.connection.close();
@@ -96,7 +95,7 @@ export class NodeLinks {
     for (const link of this.#links) this.disconnect(link);
   }
 
-  /** Returns a connection that has a place: to this node, or, if `orOther`, to any usable node. */
+  /** `orOther`: any usable node will do. */
   #openTo({ label }: NodeTarget, orOther: boolean, group?: string): NodeLink | undefined {
     for (const link of this.#links) {
       if (link.group !== group) continue;

@@ -22,7 +22,6 @@ export interface SharedConnectionDeps {
   readonly limits: FeedLimits;
   readonly lostMessage: string;
   readonly onLost: () => void;
-  /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;
   /**
    * Called once per second. Returns true if a subscription has received neither this head of the node nor, recently,
@@ -68,7 +67,6 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#deps.clock.monotonic());
   }
 
-  /** Undefined without a reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#deps.pool.reference.target;

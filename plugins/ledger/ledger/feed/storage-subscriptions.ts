@@ -129,7 +129,6 @@ interface StorageSubscriptionDeps {
   readonly params: string;
   readonly links: NodeLinks;
   readonly clock: Clock;
-  /** See `NodePool.chain`. */
   readonly chain: () => number;
   readonly onClose: () => void;
 }

@@ -14,7 +14,7 @@ import {
 } from "./notification-state.ts";
 import type { FeedMethod } from "./subscription-methods.ts";
 
-/** Maximum number of notifications that wait while missed headers are fetched. */
+/** Notifications wait while missed headers are fetched. */
 const maxWaiting = 1024;
 
 function createState({ kind }: FeedMethod): NotificationState {
@@ -38,7 +38,6 @@ export interface TopicOwner extends HeaderSource {
   readonly clock: Clock;
   onInvalid(reason: string): void;
   onUnused(topic: Topic): void;
-  /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
 }
 

@@ -1,4 +1,3 @@
-/** One client of a shared follow: the events that it has received, and the blocks that it has pinned. */
 import type {
   ClientFollow,
   ClientOperation,
@@ -10,7 +9,7 @@ import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
 
 export interface FollowOwner {
   header(block: Block): Promise<HeaderAnswer>;
-  /** Starts an operation. Undefined if too many operations are waiting. */
+  /** Undefined if too many operations are waiting. */
   operate(
     block: Block,
     operation: FollowOperation,
@@ -19,7 +18,6 @@ export interface FollowOwner {
   leave(client: FollowClient): void;
 }
 
-/** Undefined if the node is lost. */
 export type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
 export class FollowClient implements ClientFollow {

@@ -18,7 +18,6 @@ const prices = {
   chainHead_v1_call: 5000,
 } as const;
 
-/** All names, in the order of `rpc_methods`. */
 export const followNames: readonly string[] = [
   ...Object.keys(prices),
   "chainHead_v1_continue",

@@ -45,7 +45,7 @@ export class Follows implements LedgerFollows {
   readonly #metrics: FollowMetrics;
   readonly #connection: SharedConnection;
   readonly #answerMs: number;
-  /** Follows that are open or being opened, by `withRuntime`. */
+  /** Open, or being opened, by `withRuntime`. */
   readonly #open = new Map<boolean, Promise<Opened>>();
   /** The node's ids of the subscriptions, as JSON text. */
   readonly #shared = new Map<SharedFollow, string>();
@@ -155,7 +155,6 @@ export class Follows implements LedgerFollows {
     };
   }
 
-  /** Ends the follow at the node if it still has no clients. */
   #unfollow(connection: FeedConnection, withRuntime: boolean): void {
     if (this.#connection.current !== connection) return;
     void this.#open.get(withRuntime)?.then((opened) => {

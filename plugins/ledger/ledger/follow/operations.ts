@@ -36,7 +36,6 @@ export interface OperationsDeps {
   readonly sharing: boolean;
   /** Sends a call with the node's subscription as first parameter. `params`: JSON text without brackets. */
   readonly send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) => void;
-  /** Called when an operation no longer needs its block. */
   readonly release: (block: Block) => void;
 }
 
@@ -45,7 +44,6 @@ export class Operations implements OperationOwner {
   readonly #shared = new Map<string, SharedOperation>();
   readonly #queue = new Set<SharedOperation>();
   readonly #byId = new Map<string, SharedOperation>();
-  /** Number of operations that were sent and have not ended. */
   #running = 0;
   #isBlocked = false;
   #retry: Disposable | undefined;

@@ -36,7 +36,6 @@ export interface FollowLink extends Pick<
   /** The node has stopped the follow or broken the protocol. */
   onBroken(reason: string): void;
   onUnused(): void;
-  /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
 }
 
@@ -46,15 +45,14 @@ export class SharedFollow implements FollowOwner {
   readonly #tree: BlockTree;
   readonly #operations: Operations;
   readonly #heights: HeightWaits;
-  /** Empty before the first event. */
+  /** Hash of the finalized block. Empty before the first event. */
   #finalized = "";
-  /** Number of blocks that were finalized since the first event. */
   #advanced = 0;
   /** Number of the block that was finalized in the first event. Undefined while it is not known. */
   #firstNumber: number | undefined;
   #isAsking = false;
   readonly #clients = new Set<FollowClient>();
-  /** Collected until they are unpinned at the node together. */
+  /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
   readonly #headers = new Map<string, Promise<HeaderAnswer>>();
   #hasEnded = false;

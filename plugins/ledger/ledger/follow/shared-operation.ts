@@ -1,4 +1,3 @@
-/** One operation at the node, and the clients that share its results. */
 import type { ClientOperation, OperationEnd, OperationListener } from "sluice-gateway/services";
 import type { Block } from "./block-tree.ts";
 
@@ -22,14 +21,14 @@ export interface OperationRequest {
 
 export class SharedOperation {
   readonly request: OperationRequest;
-  /** The block, which stays pinned at the node until the node has started. */
+  /** Pinned at the node until the node has started. */
   readonly block: Block;
   /** The node's id. Undefined before the node has started. */
   id: string | undefined;
   isSent = false;
   /** True while the node waits for `chainHead_v1_continue`. */
   isWaiting = false;
-  /** The results so far. Undefined if they are too large to keep. */
+  /** Undefined if the results are too large to keep. */
   kept: string[] | undefined = [];
   timeout: Disposable | undefined;
   #end: OperationEnd | undefined;

@@ -64,7 +64,7 @@ export class BatchingClient implements NodeClient {
 
 class Batch implements NodeHttpRequest {
   readonly retry = true;
-  /** All batches count as those of one caller, because a batch has calls of several. */
+  /** A batch has calls of several callers. */
   readonly caller = "batches";
   /** The calls in the order in which they were sent. Undefined for a call that has ended. */
   readonly #calls: (NodeCall | undefined)[];
@@ -115,7 +115,7 @@ class Batch implements NodeHttpRequest {
   }
 }
 
-/** Batches are not supported (-32005), the batch is too large (-32010), or its response is (-32011). */
+/** The node does not support batches (-32005), or the batch (-32010) or its response (-32011) is too large. */
 function isRefusal(answers: readonly SplitResponse[]): boolean {
   const [only] = answers;
   return answers.length === 1 && only?.kind === "error" && only.id === noId;

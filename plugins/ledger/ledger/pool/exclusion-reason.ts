@@ -1,9 +1,9 @@
 import type { Observation } from "./probe.ts";
 
 /**
- * In the order in which nodes are preferred if every node is excluded: a node that lags is better than one without
- * peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the last two
- * reasons are not used at all: see `NodeHealth.lastResort`.
+ * The reasons, in the order in which nodes are preferred if every node is excluded: a node that lags is better than one
+ * without peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the
+ * last two reasons are not used at all: see `NodeHealth.lastResort`.
  */
 export const exclusionReasons = [
   /** More than `maxLag` blocks behind the best of the others. */

@@ -32,7 +32,7 @@ export class Hedging {
   #saved = 0;
   #timer: Disposable | undefined;
 
-  /** `hedge`: sends the call to a second node. Returns false if there is none. */
+  /** `hedge`: returns false if there is no second node. */
   constructor(clock: Clock, hedge: (call: PooledCall) => boolean) {
     this.#clock = clock;
     this.#hedge = hedge;

@@ -98,7 +98,6 @@ export class NodeBlocks {
     return needsState ? those(nodes, ({ oldestState = 0 }) => number >= oldestState) : nodes;
   }
 
-  /** Learns from a result, and decides whether it can be right. */
   judgeResult(
     request: NodeRequest,
     node: PooledNode,

@@ -33,7 +33,6 @@ type ConnectionLoss = "connectTimeout" | "idleTimeout" | "closed" | "garbage";
 export class NodeConnection {
   /** Calls without an answer by id, oldest first. */
   readonly calls = new Map<number, NodeCall>();
-  /** True after the first answer. */
   hasAnswered = false;
   readonly #options: NodeConnectionOptions;
   readonly #socket: WebSocket;
@@ -107,7 +106,7 @@ export class NodeConnection {
     this.#socket.resume();
   }
 
-  /** Fails the calls without an answer. Resolves when the socket has closed. */
+  /** The calls without an answer fail. Resolves when the socket has closed. */
   close(failure: Failure, cause?: UpstreamFailure): Promise<void> {
     this.#terminate();
     const calls = [...this.calls.values()];

@@ -1,6 +1,5 @@
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
-/** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;
 /** jsonrpsee: too many concurrent requests. Substrate: the rate limit of the connection is used up. */
 const busyCodes: ReadonlySet<unknown> = new Set([-32009, -32999]);

@@ -7,7 +7,7 @@ export interface NodeMetrics {
   readonly up: Gauge;
   readonly inFlight: Gauge;
   readonly oldestState: Gauge;
-  /** From sending a call to its answer. */
+  /** Time from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: UpstreamFailure): void;
   ejected(reason: ExclusionReason): void;

@@ -25,7 +25,6 @@ export class PooledCall {
     this.startedAt = startedAt;
   }
 
-  /** Keeps the first answer that may be better at another node. */
   keep(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     this.#kept ??= { kind, bytes: Buffer.from(bytes.subarray(start, end)) };
   }

@@ -159,7 +159,7 @@ export class PooledNode implements Backend {
     return this.#clock.monotonic() - this.#headMovedAt;
   }
 
-  /** What the last probe found, or which failure ejected the node. */
+  /** Finding of the last probe, or the failure that ejected the node. */
   get absenceDetail(): string | undefined {
     const reason = this.exclusionReason;
     if (reason === "tripped") return this.ejection.absence?.reason;

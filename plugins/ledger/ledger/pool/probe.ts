@@ -38,9 +38,7 @@ export interface ProbeFailed {
 
 export type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
-/**
- * Never rejects. The calls are sent one by one, so that a probe puts little load on the node. `limit`: for each call.
- */
+/** Never rejects. The calls are sent one by one, to put little load on the node. `limit`: time limit of each call. */
 export async function probe(client: NodeClient, limit: TimeLimit): Promise<ProbeResult> {
   const call = (method: string, params?: readonly unknown[]): Promise<Reply> =>
     ask(client, method, params, limit);

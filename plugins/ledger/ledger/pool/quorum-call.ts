@@ -86,7 +86,7 @@ export class QuorumCall {
   }
 }
 
-/** The request to one of the nodes. It is not retried: the quorum decides which node is asked next. */
+/** Not retried, because the quorum decides which node is asked next. */
 class VoteRequest implements NodeRequest {
   readonly method: string;
   readonly params: string;

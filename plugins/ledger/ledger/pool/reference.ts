@@ -47,12 +47,10 @@ export class Reference implements ReferenceNode {
   #state: State;
   /** The highest finalized block of the reference whose hash is known. */
   #known: FinalizedBlock | undefined;
-  /** A node whose chain is being compared with `#known`. */
   #confirming: PooledNode | undefined;
   /** Monotonic times. Undefined while the reference is not behind, and while a usable node has reached the floor. */
   #behindSince: number | undefined;
   #unreachedSince: number | undefined;
-  /** The finalized block of the reference at the last review. */
   #reviewed = -1;
   readonly #avoidUntil = new Map<PooledNode, number>();
   readonly #listeners = new Set<() => void>();

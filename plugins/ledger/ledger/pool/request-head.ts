@@ -1,4 +1,6 @@
-/** Without `Content-Length`. `user:password@` becomes Basic authentication (RFC 7617, UTF-8). */
+/**
+ * Returns the request head except `Content-Length`. `user:password@` becomes Basic authentication (RFC 7617, UTF-8).
+ */
 export function requestHead(url: URL): string {
   const lines = [
     // `URL` has percent-encoded every character that could end a line.
@@ -17,7 +19,6 @@ export function basicCredentials(url: URL): string | undefined {
   return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");
 }
 
-/** A text with an invalid `%` is returned unchanged. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -19,7 +19,6 @@ export class StateDepths {
     this.#timer = clock.every(remeasureMs, () => this.#measured.clear());
   }
 
-  /** Measures a usable node once per hour. */
   probed(node: PooledNode): void {
     const head = node.observed?.finalized;
     if (node.isEjected || head === undefined || this.#measured.has(node)) return;
@@ -41,7 +40,7 @@ export class StateDepths {
   }
 }
 
-/** A binary search up to `head`. Undefined if the node failed to answer, or does not even have the state at `head`. */
+/** Uses a binary search up to `head`. Undefined if the node failed to answer, or lacks even the state at `head`. */
 async function findOldestState(client: NodeClient, head: number): Promise<number | undefined> {
   const hasFirst = await hasState(client, Math.min(1, head));
   if (hasFirst === undefined) return undefined;

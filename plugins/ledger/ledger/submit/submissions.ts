@@ -19,7 +19,6 @@ import { createSubmissionMethods } from "./submission-methods.ts";
 /** Maximum number of submissions per connection. A node broadcasts at most 16 extrinsics for one connection. */
 const maxPerLink = 16;
 const maxLinks = 16;
-/** Notifications of an extrinsic are short. */
 const messageBytes = 1_048_576;
 /** Maximum number of notifications that wait for `start`. A node sends a few per extrinsic. */
 const maxWaiting = 64;
