@@ -32,7 +32,6 @@ export interface DocumentInfo {
   readonly title: string;
   readonly description: string;
   readonly version: string;
-  /** Address at which clients reach the gateway. */
   readonly url: string;
 }
 

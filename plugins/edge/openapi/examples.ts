@@ -119,7 +119,6 @@ function merged(one: JsonSchema, other: JsonSchema): JsonSchema {
   };
 }
 
-/** Undefined if a required member has no example. */
 function objectExample(schema: JsonSchema, { isWhole }: ExampleHints, depth: number): unknown {
   const required = listIn(schema["required"]);
   const example: Record<string, unknown> = {};

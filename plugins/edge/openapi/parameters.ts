@@ -8,7 +8,6 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** A value that fits the schema. Missing if none could be generated. */
   readonly example?: unknown;
 }
 

@@ -35,7 +35,6 @@ interface ViewerOptions {
   readonly version: string;
 }
 
-/** `source`: the document as JSON. */
 export function viewerOf(
   options: ViewerOptions,
   source: string,

@@ -162,7 +162,6 @@ class Limiter<B extends Bucket> {
     return this.#addresses.of(address, this.#addressTerms, now);
   }
 
-  /** All keys with the same rate share their terms. */
   #termsOf(principal: KeyPrincipal): BucketTerms {
     const rps = this.#options.rps ?? principal.rps;
     let terms = this.#keyTerms.get(rps);

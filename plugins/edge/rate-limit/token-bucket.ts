@@ -11,7 +11,6 @@ export class TokenBucket implements Bucket {
   #level: number;
   #at: number;
 
-  /** The new bucket is full. */
   constructor(terms: BucketTerms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;

@@ -1,4 +1,4 @@
-/** The times are those of the gateway's clock. */
+/** A span of the SDK with the times of the gateway's clock. */
 import {
   ROOT_CONTEXT,
   SpanKind,

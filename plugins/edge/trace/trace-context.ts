@@ -18,7 +18,6 @@ export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   });
 }
 
-/** Returns a flat list of header fields. */
 export function fieldsOf({ traceId, spanId, traceFlags, traceState }: SpanContext): string[] {
   const sampled = (traceFlags & 1) === 1 ? "01" : "00";
   const state = traceState?.serialize() ?? "";

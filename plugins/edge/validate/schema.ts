@@ -65,7 +65,6 @@ function namedMember(error: ErrorObject): string {
   return typeof name === "string" ? `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}` : "";
 }
 
-/** Each fault has a JSON Pointer into the plugin's options. */
 export function schemaFaults(
   schema: JsonSchema,
   part: Part,

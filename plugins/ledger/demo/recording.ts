@@ -29,7 +29,7 @@ export interface Recording {
   readonly metadata: string;
   /** Hash and size of the runtime (storage key `:code`), which is too large to ship. */
   readonly code: { readonly hash: string; readonly bytes: number };
-  /** By function and argument; the same at every block. */
+  /** Answers of `state_call` by function and argument; the same at every block. */
   readonly calls: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The block at index n has number n. */
   readonly blocks: readonly RecordedBlock[];

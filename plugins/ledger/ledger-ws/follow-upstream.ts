@@ -31,7 +31,6 @@ export class FollowUpstream implements ClientSubscription {
   readonly withRuntime: boolean;
   readonly #deps: FollowUpstreamDeps;
   readonly #operations = new Map<string, Operation>();
-  /** Number of parts of operations that have not ended. */
   #running = 0;
   #isClosed = false;
 

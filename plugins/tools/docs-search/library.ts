@@ -60,7 +60,6 @@ const written = {
   index: "plugins/tools/docs-search/index.json",
 };
 
-/** The build of the package writes these files. */
 export async function ownFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
   return [
     [written.list, JSON.stringify(await ownList())],

@@ -164,7 +164,6 @@ export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
 /** Formatting a timestamp takes 1 µs, and under load dozens of answers are sent per millisecond. */
 let lastTimestamp = { now: Number.NaN, text: "" };
 
-/** Returns the current time (RFC 3339). */
 export function timestamp({ clock }: McpServer): string {
   const now = clock.now();
   if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };

@@ -1,4 +1,4 @@
-/** The messages are specified by the protocol itself. */
+/** The messages of the agent protocol are specified by the protocol itself. */
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { jsonRpcFailure } from "sluice-gateway/internal/json-schema";

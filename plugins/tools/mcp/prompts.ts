@@ -66,7 +66,6 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
   const prompt = promptOf(call, ref["name"]);
   const found = prompt?.arguments?.find((one) => one.name === argument["name"]);
   try {
-    // Most arguments have no completion.
     const values = found?.complete ? textsOf(found.complete(argument["value"])) : [];
     const shown = values.slice(0, maxValues);
     const hasMore = values.length > shown.length;

@@ -38,7 +38,6 @@ import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
 
-/** Error code of these revisions for a missing resource. */
 const resourceNotFound = -32002;
 
 export function answerSessionMessage(

@@ -25,7 +25,6 @@ export interface Session {
   /** Id of the key. It does not authenticate: every request also carries the key itself. */
   readonly key: string;
   readonly revision: string;
-  /** The kinds of questions that the client answers during a call. */
   readonly capabilities: Dialogue["capabilities"];
   readonly expiresAt: number;
 }

@@ -24,7 +24,6 @@ export class CallContext implements ToolContext {
   #aborter: AbortController | undefined;
   #ended = false;
 
-  /** `depth`: number of enclosing calls. */
   constructor(caller: ToolCaller, depth: number, tools: NestingTools, span: ChildSpan | undefined) {
     this.principal = caller.principal;
     this.requestId = caller.requestId;

@@ -21,7 +21,6 @@ export interface CompiledTool {
 export interface CataloguedTool extends CompiledTool {
   readonly tool: Tool;
   readonly metrics: ToolMetrics;
-  /** The counts of all tools of the plugin that has added the tool. */
   readonly counts: HookCounts;
   /** Returns the price in milli-CU. `input`: valid input. Throws for an invalid price, which is a bug of the tool. */
   costOf(input: unknown): number;

@@ -305,7 +305,6 @@ export class ToolRun {
     return { ...failure, tool: tool.name, latencyMs: this.#countTime() };
   }
 
-  /** Returns the whole milliseconds since the call began. */
   #countTime(): number {
     const now = this.#deps.clock.monotonic();
     if (this.#calledAt !== undefined) this.#catalogued.counts.ended(now - this.#calledAt);

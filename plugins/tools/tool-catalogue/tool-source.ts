@@ -36,7 +36,6 @@ export class ToolSource {
   readonly #made = new WeakMap<Tool, Made>();
   /** The tools by their definitions. An equal definition is neither checked nor compiled again. */
   #compiled: ReadonlyMap<string, CompiledTool | string> = new Map();
-  /** The problems of the current list that were reported. */
   #reported: ReadonlySet<string> = new Set();
   #unreadable: string | undefined;
   #isUnstable = false;
@@ -147,7 +146,6 @@ export class ToolSource {
     return { definition, compiled, result: { problem } };
   }
 
-  /** Reports problems of tools that were added after the start. */
   report(problems: readonly string[]): void {
     const { plugin, hooks, log } = this.#deps;
     for (const problem of problems) {

@@ -14,7 +14,7 @@ import {
 } from "./notification-state.ts";
 import type { FeedMethod } from "./subscription-methods.ts";
 
-/** Notifications wait while missed headers are fetched. */
+/** Maximum number of notifications that wait while missed headers are fetched. */
 const maxWaiting = 1024;
 
 function createState({ kind }: FeedMethod): NotificationState {

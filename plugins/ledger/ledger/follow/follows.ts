@@ -45,9 +45,9 @@ export class Follows implements LedgerFollows {
   readonly #metrics: FollowMetrics;
   readonly #connection: SharedConnection;
   readonly #answerMs: number;
-  /** Open, or being opened, by `withRuntime`. */
+  /** Follows that are open or being opened, by `withRuntime`. */
   readonly #open = new Map<boolean, Promise<Opened>>();
-  /** The node's ids of the subscriptions, as JSON text. */
+  /** Open follows with the node's id of the subscription as JSON text. */
   readonly #shared = new Map<SharedFollow, string>();
   #isClosed = false;
 

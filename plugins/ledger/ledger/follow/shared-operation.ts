@@ -21,7 +21,7 @@ export interface OperationRequest {
 
 export class SharedOperation {
   readonly request: OperationRequest;
-  /** Pinned at the node until the node has started. */
+  /** The block stays pinned at the node until the node has started. */
   readonly block: Block;
   /** The node's id. Undefined before the node has started. */
   id: string | undefined;

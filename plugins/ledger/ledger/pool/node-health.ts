@@ -35,7 +35,6 @@ export class NodeHealth {
   best: number | undefined;
   epoch = 0;
   chain = 0;
-  /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
   readonly #options: NodeHealthOptions;
   readonly #timers: readonly Disposable[];
